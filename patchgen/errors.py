@@ -1,0 +1,97 @@
+"""What went wrong, where, and what to do next.
+
+A `Problem` is a value: it is collected, sorted and printed at the end of a run.  `PatchgenError`
+carries one from the place that knows the position to the place that collects.  The texts behind the
+codes are data, in `catalogue.toml`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in a file: line from 1, column from 1; 0 means the whole file."""
+
+    path: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One finding: `at: code what`, then a hint.  `code` is a key of the catalogue."""
+
+    at: Location
+    code: str
+    what: str
+    hint: str = ""
+    severity: str = "error"
+
+    def __str__(self) -> str:
+        text = f"{self.at}: {self.code} {self.what}"
+        return f"{text}\n    hint: {self.hint}" if self.hint else text
+
+
+class PatchgenError(Exception):
+    """Carries a `Problem` to where problems are collected."""
+
+    def __init__(self, code: str, at: Location, what: str, hint: str = "") -> None:
+        self.problem = Problem(at, code, what, hint)
+        super().__init__(str(self.problem))
+
+    def __reduce__(self) -> tuple[type[PatchgenError], tuple[str, Location, str, str]]:
+        # Problems cross process boundaries; the default would rebuild from the message alone.
+        p = self.problem
+        return (PatchgenError, (p.code, p.at, p.what, p.hint))
+
+
+class Refusals(PatchgenError):
+    """Several problems of one file, raised together so that a run reports them all."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        first = self.problems[0]
+        super().__init__(first.code, first.at, first.what, first.hint)
+
+    def __reduce__(self) -> tuple[type[Refusals], tuple[tuple[Problem, ...]]]:  # type: ignore[override]
+        return (Refusals, (self.problems,))
+
+
+def problems_of(error: PatchgenError) -> tuple[Problem, ...]:
+    """Every problem that `error` carries, in order."""
+    return error.problems if isinstance(error, Refusals) else (error.problem,)
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """A hint with the nearest of `candidates`, or the empty string when none is near."""
+    near = difflib.get_close_matches(name, sorted(set(candidates)), n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What `patchgen errors CODE` prints, and what docs/errors.md is made of."""
+
+    code: str
+    title: str
+    why: str
+    fix: str
+    example: str = ""
+
+
+@functools.cache
+def catalogue() -> dict[str, Explanation]:
+    """Every code with its explanation, in the order of the codes."""
+    text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    return {code: Explanation(code, **table[code]) for code in sorted(table)}

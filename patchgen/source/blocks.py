@@ -1,0 +1,197 @@
+"""A file as a lossless sequence of top-level statements.
+
+`"".join(b.leading + b.text for b in blocks) + tail == source.text`, always.  Statements that share a line share a
+block.  A block knows the names that it binds and reads; what those names mean is decided in `plan`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from patchgen.source.scopes import Reference, bound_names, references
+from patchgen.source.text import Source, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One name that an import statement binds: `from ..module import name as bound` (`name` is "" for `import m`)."""
+
+    module: str
+    level: int
+    name: str
+    bound: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One top-level statement as exact text, with the names it binds, reads and imports.
+
+    `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc" or "other".  `first` and `last`
+    are lines of the file; `leading` is the blank lines and comments above.  `bases` are the base expressions of a class.
+    """
+
+    kind: str
+    first: int
+    last: int
+    leading: str
+    text: str
+    defines: tuple[str, ...]
+    references: tuple[Reference, ...]
+    imports: tuple[Import, ...]
+    bases: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The first name that the block binds, or the empty string."""
+        return self.defines[0] if self.defines else ""
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The global names that the block reads, quoted annotations included."""
+        return frozenset(reference.name for reference in self.references)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleIndex:
+    """A source with its blocks; `tail` is what follows the last statement."""
+
+    source: Source
+    blocks: tuple[Block, ...]
+    tail: str
+
+    def definition(self, name: str) -> Block | None:
+        """The last block that binds `name` otherwise than by importing it."""
+        for block in reversed(self.blocks):
+            if name in block.defines and not any(item.bound == name for item in block.imports):
+                return block
+        return None
+
+    def imported(self, name: str) -> Import | None:
+        """The last import that binds `name`, guarded ones included."""
+        for block in reversed(self.blocks):
+            for item in reversed(block.imports):
+                if item.bound == name:
+                    return item
+        return None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that the module binds, in order of first binding."""
+        return tuple(dict.fromkeys(name for block in self.blocks for name in block.defines))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the top-level classes, in order."""
+        return tuple(block.name for block in self.blocks if block.kind == "class")
+
+    @property
+    def exports(self) -> tuple[str, ...] | None:
+        """The strings of `__all__` where it is a literal list or tuple; None when there is none."""
+        block = self.definition("__all__")
+        if block is None:
+            return None
+        return tuple(
+            node.value
+            for node in ast.walk(ast.parse(block.text))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+
+
+def index(source: Source) -> ModuleIndex:
+    """Partition `source` into blocks.
+
+    Raises PatchgenError PG006 where it is not valid Python.
+    """
+    return index_tree(source, parse(source))
+
+
+def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
+    """`index` for a tree that the caller has parsed already."""
+    lazy = any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body) and (
+        "annotations" in {a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    )
+    blocks: list[Block] = []
+    end = 0
+    for group in _by_line(tree.body):
+        first, last = first_line(group[0]), max(node.end_lineno or node.lineno for node in group)
+        blocks.append(_block(source, group, source.slice(end + 1, first - 1), first, last, lazy))
+        end = last
+    return ModuleIndex(source, tuple(blocks), source.slice(end + 1, len(source.lines)))
+
+
+def first_line(node: ast.stmt) -> int:
+    """The line on which a statement begins, decorators included."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
+    """The names that import statements at module level bind, guarded ones included."""
+    stack = list(nodes)[::-1]
+    while stack:
+        node = stack.pop()
+        match node:
+            case ast.Import():
+                for alias in node.names:
+                    module = alias.name if alias.asname else alias.name.partition(".")[0]
+                    yield Import(module, 0, "", alias.asname or module, alias.lineno, alias.col_offset)
+            case ast.ImportFrom():
+                for alias in node.names:
+                    bound = alias.asname or alias.name
+                    yield Import(node.module or "", node.level, alias.name, bound, alias.lineno, alias.col_offset)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                pass
+            case _:
+                stack.extend(reversed([c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.expr)]))
+
+
+def _by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """Groups of statements that share a line: `import a; import b` cannot be told apart by lines."""
+    group: list[ast.stmt] = []
+    for node in body:
+        if group and first_line(node) > (group[-1].end_lineno or 0):
+            yield group
+            group = []
+        group.append(node)
+    if group:
+        yield group
+
+
+def _block(source: Source, group: list[ast.stmt], leading: str, first: int, last: int, lazy: bool) -> Block:
+    node = group[0]
+    bases = tuple(ast.unparse(base) for base in node.bases) if isinstance(node, ast.ClassDef) else ()
+    return Block(
+        kind=_kind(group),
+        first=first,
+        last=last,
+        leading=leading,
+        text=source.slice(first, last),
+        defines=tuple(dict.fromkeys(bound_names(group))),
+        references=references(group, lazy),
+        imports=tuple(imports_of(group)),
+        bases=bases,
+    )
+
+
+def _kind(group: list[ast.stmt]) -> str:
+    if len(group) > 1:
+        return "import" if all(isinstance(n, ast.Import | ast.ImportFrom) for n in group) else "other"
+    match group[0]:
+        case ast.ClassDef():
+            return "class"
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return "def"
+        case ast.Import() | ast.ImportFrom():
+            return "import"
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            return "assign"
+        case ast.Expr(value=ast.Constant(value=str())):
+            return "doc"
+        case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While() | ast.Match():
+            return "guard"
+        case _:
+            return "other"
