@@ -125,7 +125,7 @@ def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
 
 def first_line(node: ast.stmt) -> int:
     """The line on which a statement begins, decorators included."""
-    decorators = getattr(node, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
