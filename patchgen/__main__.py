@@ -1,0 +1,15 @@
+"""The command line, as `patchgen` and as `python -m patchgen`."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line on `sys.argv` and exit with its status."""
+    # Imported here: worker processes import this module too, and have no use for the command line.
+    from patchgen import cli
+
+    sys.exit(cli.main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
