@@ -1,0 +1,41 @@
+# `make run` does the job, `make test` tests it; both make the environment first.
+# Needs Python 3.11 or newer with pip: make run PYTHON=python3.12
+
+PYTHON ?= python3
+BIN := .venv/bin
+ENV := .venv/.installed
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+.PHONY: run test test-all check regen clean
+
+run: $(ENV)
+	$(BIN)/patchgen convert
+	$(BIN)/patchgen check
+	$(BIN)/patchgen list
+
+test: $(ENV)
+	$(PYTEST) -m "not slow and not gpu"
+
+test-all: $(ENV)
+	$(PYTEST)
+
+check: $(ENV)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy --strict patchgen
+	$(BIN)/patchgen check
+
+regen: $(ENV)
+	$(BIN)/patchgen convert
+
+clean:
+	rm -rf .venv .patchgen_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Where Python comes without ensurepip, pip from outside fills the environment.
+$(ENV): pyproject.toml constraints/cpu.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("patchgen needs Python 3.11 or newer: make PYTHON=...")'
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || { \
+		$(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python .venv install -q pip; }
+	$(BIN)/python -m pip install -q -e '.[dev]' -c constraints/cpu.txt
+	@touch $@
