@@ -1,0 +1,12 @@
+"""`patchgen check`, under the name that transformers gives it; works from a checkout without installation."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+if __name__ == "__main__":
+    if find_spec("patchgen") is None:
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from patchgen.cli import main
+
+    sys.exit(main(["check", *sys.argv[1:]]))
