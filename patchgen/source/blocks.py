@@ -7,6 +7,7 @@ block.  A block knows the names that it binds and reads; what those names mean i
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -40,14 +41,19 @@ class Block:
     leading: str
     text: str
     defines: tuple[str, ...]
-    references: tuple[Reference, ...]
     imports: tuple[Import, ...]
     bases: tuple[str, ...] = ()
+    lazy_annotations: bool = False
 
     @property
     def name(self) -> str:
         """The first name that the block binds, or the empty string."""
         return self.defines[0] if self.defines else ""
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """Every read of a global name; lines count from 1 within `text`."""
+        return _references(self.text, self.lazy_annotations)
 
     @property
     def uses(self) -> frozenset[str]:
@@ -123,6 +129,12 @@ def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
     return ModuleIndex(source, tuple(blocks), source.slice(end + 1, len(source.lines)))
 
 
+@functools.lru_cache(maxsize=4096)
+def _references(text: str, lazy_annotations: bool) -> tuple[Reference, ...]:
+    # On demand: most blocks of a parent are copied without anyone asking what they read.
+    return references(ast.parse(text).body, lazy_annotations)
+
+
 def first_line(node: ast.stmt) -> int:
     """The line on which a statement begins, decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
@@ -171,9 +183,9 @@ def _block(source: Source, group: list[ast.stmt], leading: str, first: int, last
         leading=leading,
         text=source.slice(first, last),
         defines=tuple(dict.fromkeys(bound_names(group))),
-        references=references(group, lazy),
         imports=tuple(imports_of(group)),
         bases=bases,
+        lazy_annotations=lazy,
     )
 
 

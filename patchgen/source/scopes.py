@@ -8,7 +8,7 @@ without running anything; standard library `symtable` gives no positions.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -18,13 +18,20 @@ ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One read of a global name.  `eager`: evaluated when the module is imported; `quoted`: inside a string annotation."""
+    """One read of a global name, as `ast` counts lines and byte columns.
+
+    `attributes` is the dotted chain that follows it (`nn.Module` reads `nn` with `("Module",)`) and `ends` where each
+    of them ends.  `eager`: evaluated when the module is imported; `quoted`: inside a string annotation, whose position
+    is that of the string.
+    """
 
     name: str
     line: int
     column: int
     eager: bool
     quoted: bool = False
+    attributes: tuple[str, ...] = ()
+    ends: tuple[tuple[int, int], ...] = ()
 
 
 def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -139,6 +146,8 @@ class _Walker:
                     self._read(node)
                 elif self._scopes and self._scopes[-1][0]:
                     self._scopes[-1][1].add(node.id)
+            case ast.Attribute():
+                self._attribute(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._function(node)
             case ast.ClassDef():
@@ -154,6 +163,17 @@ class _Walker:
             case _:
                 for child in ast.iter_child_nodes(node):
                     self.visit(child)
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        chain: list[ast.Attribute] = []
+        inner: ast.expr = node
+        while isinstance(inner, ast.Attribute):
+            chain.append(inner)
+            inner = inner.value
+        if isinstance(inner, ast.Name):
+            self._read(inner, chain[::-1])
+        else:
+            self.visit(inner)
 
     def _assignment(self, node: ast.Assign | ast.AugAssign | ast.NamedExpr) -> None:
         # The value is read before the target is bound, which matters in a class body: `x = x`.
@@ -229,7 +249,7 @@ class _Walker:
             self.visit(result)
         self._scopes.pop()
 
-    def _read(self, node: ast.Name) -> None:
+    def _read(self, node: ast.Name, chain: Sequence[ast.Attribute] = ()) -> None:
         innermost = len(self._scopes) - 1
         for depth, (is_class, names) in enumerate(self._scopes):
             # A class body's names are visible in the body itself only, not in the functions inside it.
@@ -237,7 +257,9 @@ class _Walker:
                 return
         line, column = self._quoted or (node.lineno, node.col_offset)
         eager = not self._lazy and self._quoted is None
-        self.found.append(Reference(node.id, line, column, eager, self._quoted is not None))
+        attributes = tuple(link.attr for link in chain)
+        ends = tuple((link.end_lineno or line, link.end_col_offset or 0) for link in chain)
+        self.found.append(Reference(node.id, line, column, eager, self._quoted is not None, attributes, ends))
 
 
 def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
