@@ -1,0 +1,53 @@
+"""BERT whose self- and cross-attention call `scaled_dot_product_attention` themselves.
+
+For those who read, step through and change the attention that they train.  It computes what transformers does under
+"sdpa", bit for bit, as an encoder and as a decoder (`is_decoder`, `add_cross_attention`).
+
+`attn_implementation` is "sdpa" (the default) or "eager"; every other is refused.  Attention weights that are asked for
+come from BERT's own eager attention.
+"""
+
+from collections.abc import Callable
+
+from transformers.models.bert import modeling_bert as bert
+
+from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.sdpa import SdpaOrEager, sdpa_attention
+
+
+class BertSelfAttention(bert.BertSelfAttention):
+    @edit("forward")
+    def call_sdpa(
+        self, query_layer, key_layer, value_layer, attention_mask, kwargs,
+        lookup: Hole, name: Hole, eager: Hole, p: Hole, s: Hole,
+    ):  # fmt: skip
+        with old:
+            attention_interface: Callable = lookup(name, eager)
+            attn_output, attn_weights = attention_interface(
+                self, query_layer, key_layer, value_layer, attention_mask, dropout=p, scaling=s, **kwargs
+            )
+        with new:
+            attn_output, attn_weights = sdpa_attention(
+                self, query_layer, key_layer, value_layer, attention_mask, eager, dropout=p, scaling=s, **kwargs
+            )
+
+
+class BertCrossAttention(bert.BertCrossAttention):
+    @edit("forward")
+    def call_sdpa(
+        self, query_layer, key_layer, value_layer, attention_mask, kwargs,
+        lookup: Hole, name: Hole, eager: Hole, p: Hole, s: Hole,
+    ):  # fmt: skip
+        with old:
+            attention_interface: Callable = lookup(name, eager)
+            attn_output, attn_weights = attention_interface(
+                self, query_layer, key_layer, value_layer, attention_mask, dropout=p, scaling=s, **kwargs
+            )
+        with new:
+            attn_output, attn_weights = sdpa_attention(
+                self, query_layer, key_layer, value_layer, attention_mask, eager, dropout=p, scaling=s, **kwargs
+            )
+
+
+class BertPreTrainedModel(SdpaOrEager, bert.BertPreTrainedModel):
+    pass

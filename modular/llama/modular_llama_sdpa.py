@@ -1,0 +1,37 @@
+"""Llama whose attention calls `scaled_dot_product_attention` itself.
+
+For those who read, step through and change the attention that they train: the call stands in the file, without a
+dispatch in between.  It computes what transformers computes under "sdpa", bit for bit; it is the smallest variant, and
+the ground for others.
+
+`attn_implementation` is "sdpa" (the default) or "eager"; every other is refused.  Attention weights that are asked for
+come from Llama's own eager attention.
+"""
+
+from collections.abc import Callable
+
+from transformers.models.llama import modeling_llama as llama
+
+from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.sdpa import SdpaOrEager, sdpa_attention
+
+
+class LlamaAttention(llama.LlamaAttention):
+    @edit("forward")
+    def call_sdpa(
+        self, query_states, key_states, value_states, attention_mask, kwargs,
+        lookup: Hole, name: Hole, eager: Hole, p: Hole, s: Hole,
+    ):  # fmt: skip
+        with old:
+            attention_interface: Callable = lookup(name, eager)
+            attn_output, attn_weights = attention_interface(
+                self, query_states, key_states, value_states, attention_mask, dropout=p, scaling=s, **kwargs
+            )
+        with new:
+            attn_output, attn_weights = sdpa_attention(
+                self, query_states, key_states, value_states, attention_mask, eager, dropout=p, scaling=s, **kwargs
+            )
+
+
+class LlamaPreTrainedModel(SdpaOrEager, llama.LlamaPreTrainedModel):
+    pass

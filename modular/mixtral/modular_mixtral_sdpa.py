@@ -1,0 +1,38 @@
+"""Mixtral whose attention calls `scaled_dot_product_attention` itself.
+
+For those who read, step through and change the attention that they train.  It computes what transformers does under
+"sdpa", bit for bit, sliding window included.  The experts are untouched and follow `experts_implementation`.
+
+`attn_implementation` is "sdpa" (the default) or "eager"; every other is refused.  Attention weights that are asked for
+come from Mixtral's own eager attention.
+"""
+
+from collections.abc import Callable
+
+from transformers.models.mixtral import modeling_mixtral as mixtral
+
+from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.sdpa import SdpaOrEager, sdpa_attention
+
+
+class MixtralAttention(mixtral.MixtralAttention):
+    @edit("forward")
+    def call_sdpa(
+        self, query_states, key_states, value_states, attention_mask, kwargs,
+        lookup: Hole, name: Hole, eager: Hole, p: Hole, s: Hole, window: Hole,
+    ):  # fmt: skip
+        with old:
+            attention_interface: Callable = lookup(name, eager)
+            attn_output, attn_weights = attention_interface(
+                self, query_states, key_states, value_states, attention_mask,
+                dropout=p, scaling=s, sliding_window=window, **kwargs,
+            )  # fmt: skip
+        with new:
+            # The sliding window is in the mask.
+            attn_output, attn_weights = sdpa_attention(
+                self, query_states, key_states, value_states, attention_mask, eager, dropout=p, scaling=s, **kwargs
+            )
+
+
+class MixtralPreTrainedModel(SdpaOrEager, mixtral.MixtralPreTrainedModel):
+    pass

@@ -1,0 +1,64 @@
+"""The words in which a modular file replaces a part of a parent's method.
+
+    class LlamaMLP(llama.LlamaMLP):
+        @edit("forward")                     # the parent's method; it must match once, or `count` times
+        def clamp_the_gate(self, x, gate: Hole):
+            with old:
+                self.act_fn(gate)
+            with new:
+                self.act_fn(gate.clamp(max=7.0))
+
+The function is read by the converter and never run.  Its parameters name identifiers of the parent's method; one
+annotated `Hole` stands for any expression, and for the same one under `new`.  `...` under `old` matches any further
+arguments of a call, or any run of statements.  `with new: pass` deletes.
+
+Importing a modular file marks its edits and does nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+__all__ = ["Edit", "Hole", "edit", "new", "old"]
+
+# `Any` to a type checker: the expression that a hole stands for has the type that its place wants.
+Hole: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A declared edit, as it stands in the class body of an imported modular file."""
+
+    method: str
+    count: int
+    declaration: Callable[..., None]
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        name = self.declaration.__qualname__
+        raise TypeError(f"{name} edits {self.method!r} when it is flattened; it cannot be called")
+
+
+def edit(method: str, *, count: int = 1) -> Callable[[Callable[..., None]], Edit]:
+    """Declare that the parent's `method` changes in the `count` places that match the function's `with old:`."""
+    if count < 1:
+        raise ValueError(f"an edit matches at least once, not {count} times")
+    return lambda declaration: Edit(method, count, declaration)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What `with old:` and `with new:` name; entering one means that an edit is being run."""
+
+    name: str
+
+    def __enter__(self) -> None:  # not NoReturn: checkers would take the body for unreachable
+        raise TypeError(f"`with {self.name}:` is read by the converter and never run")
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+old = _Part("old")
+new = _Part("new")

@@ -1,0 +1,1 @@
+"""Reusable pieces of variants: ordinary torch code that is flattened into what uses it."""

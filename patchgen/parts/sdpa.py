@@ -1,0 +1,156 @@
+"""Attention as one call of torch's `scaled_dot_product_attention`, where transformers' attention interface is called.
+
+A mask has four dimensions (batch, one or heads, queries, keys) and is one of these, by `attn_implementation`:
+
+    sdpa   None: all keys; of several queries in a causal module each sees the keys up to its own
+           bool: True is seen; float: added to the scores
+    eager  None: all keys; bool and float as above
+
+Other implementations come with other masks (two-dimensional for flash attention), which a call of SDPA would misread
+without a word.  `SdpaOrEager` refuses them when a model is built, `sdpa_attention` when it runs.
+
+Axes: B batch, H query heads, G key and value heads, L queries, S keys, D head size.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+# What other attention functions take and one call of SDPA does not compute.
+NOT_IN_SDPA = ("block_indices", "cache", "indices", "position_bias", "s_aux", "sinks", "softcap")
+
+
+def refuse_other_attention(owner: str, implementation: str | None) -> None:
+    """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
+    if implementation not in ("sdpa", "eager", None):
+        raise ValueError(
+            f'{owner} calls scaled_dot_product_attention itself and takes attn_implementation="sdpa" or "eager", '
+            f'not "{implementation}", whose masks it would misread. The class of this name in transformers takes it.'
+        )
+
+
+class SdpaOrEager:
+    """For the `PreTrainedModel` of a family whose attention is `sdpa_attention`: what it refuses, and when.
+
+    Every `attn_implementation` but "sdpa" and "eager" is a ValueError when the model is built and when
+    `set_attn_implementation` is called.
+    """
+
+    _supports_sdpa = True
+    _supports_flash_attn = False
+    _supports_flex_attn = False
+    _supports_attention_backend = False
+
+    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
+        refuse_other_attention(type(self).__name__, attn_implementation)
+        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)  # type: ignore[misc]
+
+    def get_correct_attn_implementation(self, requested_attention: str | None, *args: Any, **kwargs: Any) -> str:
+        # The only check that a model inside another one gets from `set_attn_implementation`.
+        refuse_other_attention(type(self).__name__, requested_attention)
+        return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)  # type: ignore[misc]
+
+    @classmethod
+    def _can_set_attn_implementation(cls) -> bool:
+        # transformers looks for its own dispatch in the source, finds none, and would ignore the request.
+        return True
+
+
+def sdpa_attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    eager: Callable[..., tuple[torch.Tensor, torch.Tensor]],
+    *,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The attention output (B, L, H, D), and the weights (B, H, L, S) where they are asked for.
+
+    `module` says in `is_causal` what a missing mask means, and in `config` the implementation.  `eager` is the
+    parent's attention function; it computes whatever has weights to return: `attn_implementation="eager"`, and
+    `output_attentions` under "sdpa".  A sliding window is in the mask already: transformers leaves a mask out only
+    where the window holds every key.
+    """
+    implementation = module.config._attn_implementation
+    refuse_other_attention(type(module).__name__, implementation)
+    if attention_mask is not None and attention_mask.dim() != 4:
+        raise ValueError(
+            f"{type(module).__name__} takes a mask of four dimensions, not one of shape {tuple(attention_mask.shape)}"
+        )
+    causal = kwargs.get("is_causal")
+    causal = module.is_causal if causal is None else causal
+
+    if implementation == "eager" or kwargs.get("output_attentions") or module.config.output_attentions:
+        mask = additive_mask(attention_mask, query, key, causal=causal and implementation != "eager")
+        return eager(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)
+
+    for name in NOT_IN_SDPA:
+        if kwargs.get(name) is not None:
+            raise NotImplementedError(f"{type(module).__name__} was given `{name}`, which SDPA does not compute")
+    output = sdpa(query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout)
+    return output.transpose(1, 2), None
+
+
+def sdpa(
+    query_BHLD: torch.Tensor,
+    key_BGSD: torch.Tensor,
+    value_BGSD: torch.Tensor,
+    mask: torch.Tensor | None,
+    *,
+    causal: bool,
+    scaling: float | None,
+    dropout: float,
+) -> torch.Tensor:
+    """softmax(query @ key^T * scaling, masked) @ value of shape (B, H, L, D), by one call of SDPA.
+
+    `causal` counts where there is no mask and more than one query; the first query then sees the first key alone.
+    """
+    queries, groups = query_BHLD.shape[2], query_BHLD.shape[1] // key_BGSD.shape[1]
+    # The order matters to torch.compile: a symbolic length first, or the result is no bool.
+    causal = queries > 1 and mask is None and causal
+    if causal and key_BGSD.shape[2] > queries:
+        # A static cache being filled from empty.  Only with as many keys as queries are there fast causal kernels.
+        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
+
+    native = False
+    if groups > 1:
+        # With a mask or a large head, CUDA has native grouped heads in its slow path only.
+        native = mask is None and key_BGSD.shape[-1] == value_BGSD.shape[-1] <= 256
+        if not native and queries == 1:
+            # The query heads that share a key head stand as so many queries of it: no key is copied.
+            query_BHLD = query_BHLD.unflatten(1, (-1, groups)).squeeze(3)
+            mask = mask if mask is None or mask.shape[1] == 1 else mask.unflatten(1, (-1, groups)).squeeze(3)
+        elif not native:
+            key_BGSD = key_BGSD.repeat_interleave(groups, dim=1)
+            value_BGSD = value_BGSD.repeat_interleave(groups, dim=1)
+
+    output = nn.functional.scaled_dot_product_attention(
+        query_BHLD,
+        key_BGSD,
+        value_BGSD,
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=causal,
+        scale=scaling,
+        enable_gqa=native,
+    )
+    return output.reshape(output.shape[0], -1, queries, value_BGSD.shape[-1])
+
+
+def additive_mask(
+    mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
+) -> torch.Tensor | None:
+    """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
+    queries, keys = query_BHLD.shape[2], key_BGSD.shape[2]
+    if mask is None and causal and queries > 1:
+        mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=query_BHLD.device).tril()
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+    return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)

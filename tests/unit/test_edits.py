@@ -1,0 +1,44 @@
+"""The words of an edit mark, and do nothing else."""
+
+import subprocess
+import sys
+
+import pytest
+
+from patchgen.edits import Edit, Hole, edit, new, old
+
+
+class Declared:
+    @edit("forward", count=2)
+    def double(self, x, scale: Hole):
+        with old:
+            x * scale
+        with new:
+            x * scale * 2
+
+
+def test_a_decorated_function_becomes_a_mark():
+    assert isinstance(Declared.double, Edit)
+    assert (Declared.double.method, Declared.double.count) == ("forward", 2)
+    assert Declared.double.declaration.__name__ == "double"
+
+
+def test_a_mark_cannot_be_called():
+    with pytest.raises(TypeError, match="Declared.double edits 'forward'"):
+        Declared().double(1, 2)
+
+
+@pytest.mark.parametrize("part", [old, new])
+def test_a_part_cannot_be_entered(part):
+    with pytest.raises(TypeError, match="never run"), part:
+        pass
+
+
+def test_an_edit_matches_at_least_once():
+    with pytest.raises(ValueError, match="not 0 times"):
+        edit("forward", count=0)
+
+
+def test_nothing_but_the_standard_library_is_imported():
+    code = "import sys; import patchgen.edits; print([m for m in ('torch', 'transformers', 'libcst') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
