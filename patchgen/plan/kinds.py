@@ -1,0 +1,46 @@
+"""Which output file a class belongs to: modeling, configuration, processing and so on."""
+
+from __future__ import annotations
+
+MODELING = "modeling"
+# The longest first: `image_processing_pil_x` is not an `image_processing` file of a model `pil_x`.
+KINDS = (
+    "image_processing_pil",
+    "image_processing",
+    "video_processing",
+    "feature_extraction",
+    "configuration",
+    "tokenization",
+    "processing",
+    MODELING,
+)
+# A class without a parent is told by the end of its name; the longest ending counts.
+_ENDINGS = {
+    "Config": "configuration",
+    "Tokenizer": "tokenization",
+    "Processor": "processing",
+    "ProcessorKwargs": "processing",
+    "ImageProcessor": "image_processing",
+    "ImageProcessorKwargs": "image_processing",
+    "ImageProcessorPil": "image_processing_pil",
+    "VideoProcessor": "video_processing",
+    "VideoProcessorKwargs": "video_processing",
+    "FeatureExtractor": "feature_extraction",
+}
+
+
+def kind_of_module(module: str) -> str | None:
+    """The kind of the file `module`, or None when its name does not say."""
+    name = module.rpartition(".")[2]
+    return next((kind for kind in KINDS if name.startswith(f"{kind}_")), None)
+
+
+def kind_of_class(name: str) -> str:
+    """The kind of a class that has no parent to tell it by."""
+    found = [ending for ending in _ENDINGS if name.endswith(ending)]
+    return _ENDINGS[max(found, key=len)] if found else MODELING
+
+
+def output_name(modular_file: str, kind: str) -> str:
+    """`modular_llama_sdpa.py` gives `modeling_llama_sdpa.py`."""
+    return modular_file.replace("modular_", f"{kind}_", 1)

@@ -1,0 +1,95 @@
+"""What a symbol is called in the flat files, and where it comes from there.
+
+In: a canonical symbol and the module whose code mentions it.  Out: a `Place`: defined in the output of some kind, or
+imported.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+from patchgen.errors import Location
+from patchgen.plan.bindings import Bindings
+from patchgen.plan.declare import ModulePlan
+from patchgen.plan.kinds import kind_of_module
+from patchgen.plan.model import Symbol
+from patchgen.plan.territory import MODELS
+
+_NOWHERE = Location("")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`key` is the definition that the flat file carries as `name`; `kind` is its file, or None where it is needed.
+
+    A place without a key is imported from where the symbol says.
+    """
+
+    key: Symbol | None
+    name: str
+    kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Naming:
+    """The names of one plan's flat files."""
+
+    plan: ModulePlan
+    bindings: Bindings
+    _known: dict[tuple[Symbol, bool], Place] = field(default_factory=dict, repr=False, compare=False)
+
+    def place(self, symbol: Symbol, home: str) -> Place:
+        """Where code that stands in module `home` finds `symbol` in the flat files."""
+        from_layer = home in self._layer_modules
+        if (symbol, from_layer) not in self._known:
+            self._known[symbol, from_layer] = self._find(symbol, from_layer)
+        return self._known[symbol, from_layer]
+
+    @functools.cached_property
+    def _layer_modules(self) -> frozenset[str]:
+        return frozenset(layer.source.module for layer in self.plan.layers)
+
+    @functools.cached_property
+    def _base_kinds(self) -> dict[str, str]:
+        return {module: kind for kind, module in self.plan.bases.items()}
+
+    def _find(self, symbol: Symbol, from_layer: bool) -> Place:
+        module, name = symbol.module, symbol.name
+        imported = Place(None, name)
+        if not name:
+            return imported
+        if module in self._layer_modules:
+            return self._declared(name) or Place(symbol, name)
+        if module in self._base_kinds:
+            return self._declared(name) or Place(symbol, name, self._base_kinds[module])
+        if module in self.plan.prefixes:
+            return self._renamed(symbol)
+        if not self.bindings.territory.flattens(module):
+            return imported
+        # A class of another model that is used and not derived from stays where it is, and so does what parents import.
+        if module.startswith(f"{MODELS}.") and (not from_layer or self._is_class(symbol)):
+            return imported
+        return Place(symbol, name)
+
+    def _declared(self, name: str) -> Place | None:
+        """The definition of `name` in the nearest layer that has one: it takes the place of a parent's."""
+        for layer in self.plan.layers:
+            block = layer.definition(name)
+            if block is None or name == "__all__":
+                continue
+            symbol = Symbol(layer.source.module, name)
+            declaration = self.plan.declaration(symbol)
+            return Place(symbol, name, declaration.kind if declaration else None)
+        return None
+
+    def _renamed(self, symbol: Symbol) -> Place:
+        prefix = self.plan.prefixes[symbol.module]
+        if not self._is_class(symbol):
+            return self._declared(symbol.name) or Place(symbol, symbol.name)
+        name = prefix.apply(symbol.name) if prefix else symbol.name
+        return self._declared(name) or Place(symbol, name, kind_of_module(symbol.module))
+
+    def _is_class(self, symbol: Symbol) -> bool:
+        block = self.bindings.env.index(symbol.module, _NOWHERE).definition(symbol.name)
+        return block is not None and block.kind == "class"
