@@ -1,0 +1,1 @@
+"""Blocks to a module: the names of the flat file, what is reached, in which order, with which imports."""

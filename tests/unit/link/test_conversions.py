@@ -1,0 +1,176 @@
+"""The names that have a checkpoint conversion, read statically, and what registering them again does."""
+
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from patchgen.link.conversions import IMPORT, model_types, registered_names, registration, to_register
+
+MAPPING = """
+_MODEL_TO_CONVERSION_PATTERN = {"minimax": "mixtral", "AriaModel": "LlavaModel"}
+
+def _build_checkpoint_conversion_mapping():
+    mapping = {"mixtral": [WeightRenaming("a", "b")], "LlavaModel": [f({"not": "a name"})]}
+    other = {"neither": []}
+    other["nor"] = []
+    if torch_is_new:
+        mapping["esm"] = mapping["mixtral"].copy()
+    mapping["legacy"] += [WeightRenaming("c", "d")]
+    for model_type, base_pattern in _MODEL_TO_CONVERSION_PATTERN.items():
+        mapping[model_type] = mapping[base_pattern].copy()
+    return mapping
+"""
+
+
+def test_names_come_from_the_aliases_and_from_what_the_builder_stores():
+    assert registered_names(MAPPING) == {"minimax", "AriaModel", "mixtral", "LlavaModel", "esm", "legacy"}
+
+
+def test_a_text_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="keeps its conversions elsewhere"):
+        registered_names("CONVERSIONS = {}")
+
+
+def test_model_types_of_a_configuration():
+    text = """
+class TextConfig(PreTrainedConfig):
+    model_type = "mixtral_text"
+class Config(PreTrainedConfig):
+    model_type: str = "mixtral"
+    sub_configs = {"text_config": TextConfig}
+model_type = "not of a class"
+"""
+    assert model_types(text) == {"mixtral_text", "mixtral"}
+
+
+def test_only_names_with_an_entry_are_registered():
+    sources = {name: name for name in ("mixtral", "MixtralModel", "llama")}
+    assert to_register({"mixtral", "legacy"}, sources) == {"mixtral": "mixtral"}
+
+
+def test_nothing_to_register_is_no_text():
+    assert registration({}) == ""
+
+
+def test_a_name_of_its_own_takes_the_entry_of_its_source():
+    text = registration({"my_mixtral": "mixtral"})
+    assert '("my_mixtral", get_checkpoint_conversion_mapping("mixtral"), overwrite=True)' in text
+
+
+@pytest.fixture
+def conversions(monkeypatch):
+    """transformers' own module, its tables as after import, before and after the test."""
+    module = pytest.importorskip("transformers.conversion_mapping")
+    monkeypatch.setattr(module, "USER_REGISTERED_MAPPINGS", set())
+    monkeypatch.setattr(module, "_checkpoint_conversion_mapping_cache", None)
+    return module
+
+
+def test_every_name_of_the_installed_transformers_is_seen(conversions):
+    text = Path(conversions.__file__).read_text(encoding="utf-8")
+    assert registered_names(text) == conversions._build_checkpoint_conversion_mapping().keys()
+
+
+def outside_transformers(module: types.ModuleType) -> types.ModuleType:
+    """The same code in a module whose classes count as custom code."""
+    copy = types.ModuleType(f"flat_{module.__name__.rpartition('.')[2]}")
+    copy.__package__, copy.__file__ = module.__package__, module.__file__
+    sys.modules[copy.__name__] = copy
+    exec(compile(Path(module.__file__).read_text(encoding="utf-8"), module.__file__, "exec"), copy.__dict__)
+    return copy
+
+
+def mixtral():
+    from transformers import MixtralConfig
+    from transformers.models.mixtral import modeling_mixtral
+
+    config = MixtralConfig(
+        vocab_size=31,
+        hidden_size=16,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        num_local_experts=2,
+    )
+    return modeling_mixtral, "MixtralForCausalLM", config, {"mixtral": "mixtral"}
+
+
+def vit():
+    from transformers import ViTConfig
+    from transformers.models.vit import modeling_vit
+
+    config = ViTConfig(
+        image_size=8,
+        patch_size=4,
+        hidden_size=16,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+    )
+    return modeling_vit, "ViTForImageClassification", config, {"ViTModel": "ViTModel"}
+
+
+def keys_saved(model, folder):
+    from safetensors import safe_open
+
+    model.save_pretrained(folder)
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        return sorted(file.keys())
+
+
+@pytest.mark.parametrize("family", [mixtral, vit], ids=["by model type", "by class name"])
+def test_a_registered_flat_module_loads_and_saves_what_its_parent_does(family, conversions, tmp_path):
+    import torch
+
+    module, name, config, sources = family()
+    parent, flat = getattr(module, name), getattr(outside_transformers(module), name)
+    model = parent(config)
+    keys = keys_saved(model, tmp_path / "parent")
+    # Unregistered: this is the defect.
+    _, report = flat.from_pretrained(tmp_path / "parent", output_loading_info=True)
+    assert report["missing_keys"] and report["unexpected_keys"]
+    assert keys_saved(flat(config), tmp_path / "defect") != keys
+
+    for _ in range(2):  # a module may be executed again
+        exec(f"{IMPORT}\n{registration(sources)}", {})
+        loaded, report = flat.from_pretrained(tmp_path / "parent", output_loading_info=True)
+        assert not report["missing_keys"] and not report["unexpected_keys"]
+        for key, value in model.state_dict().items():
+            assert torch.equal(loaded.state_dict()[key], value), key
+        assert keys_saved(loaded, tmp_path / "loaded") == keys
+        assert keys_saved(flat(config), tmp_path / "fresh") == keys
+
+
+def described(conversions, model):
+    """What transformers would do to a checkpoint of `model`, in order."""
+    return [
+        (
+            type(c),
+            c.source_patterns,
+            c.target_patterns,
+            c.scope_prefix,
+            [type(o) for o in getattr(c, "operations", [])],
+        )
+        for c in conversions.get_model_conversion_mapping(model)
+    ]
+
+
+@pytest.mark.parametrize("family", [mixtral, vit], ids=["by model type", "by class name"])
+def test_registering_changes_nothing_for_the_parent(family, conversions, tmp_path):
+    module, name, config, sources = family()
+    parent = getattr(module, name)
+    before = described(conversions, parent(config))
+    exec(f"{IMPORT}\n{registration(sources)}", {})
+    assert described(conversions, parent(config)) == before
+    parent(config).save_pretrained(tmp_path)
+    _, report = parent.from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+
+
+def test_an_entry_that_the_user_registered_stays(conversions):
+    conversions.register_checkpoint_conversion_mapping("mixtral", [], overwrite=True)
+    exec(f"{IMPORT}\n{registration({'mixtral': 'mixtral'})}", {})
+    assert conversions.get_checkpoint_conversion_mapping("mixtral") == []
