@@ -39,6 +39,8 @@ class Bindings:
 
         Raises PatchgenError PG102 for a relative import that leaves its package.
         """
+        if item.binds_package:
+            return Symbol(item.bound)
         target = self.absolute(module, item.module, item.level, module.source.at(item.line, item.column))
         return Symbol(target, item.name)
 

@@ -113,7 +113,9 @@ def _require_class(bindings: Bindings, base: Base) -> None:
     if block.kind == "class":
         return
     if block.kind == "guard":
-        hint = "a class under if or try at module level cannot be flattened: which one it is, is known at run time only"
+        hint = (
+            "a class under if or try at module level cannot be flattened: which one it is, is known at run time only"
+        )
         raise PatchgenError("PG111", base.at, f"{base.symbol} is defined under a condition", hint)
     raise PatchgenError("PG109", base.at, f"{base.symbol} is not a class statement")
 
@@ -139,10 +141,10 @@ def _split(
             what = f"{kept} stays a base but stands before {chain[-1]} in the method resolution order"
             raise PatchgenError("PG108", at, what, f"write {kept.name} after {chain[-1].name} among the bases")
     direct = {base.symbol for member in chain for base in lineages.direct_bases(member, at) or ()} - set(chain)
-    rest = tuple(s for s in mro[end:] if s in direct)
+    rest = tuple(s for s in mro[len(chain) :] if s in direct)
     lines = {s: lineages.mro(s, at) for s in rest}
     rest = tuple(s for s in rest if not any(s in lines[other][1:] for other in rest))
-    if c3([*(lines[s] for s in rest), rest]) != mro[end:]:
+    if c3([*(lines[s] for s in rest), rest]) != mro[len(chain) :]:
         what = f"no order of the remaining bases gives {symbol.name} the method resolution order that it has in Python"
         raise PatchgenError("PG108", at, what, "simplify the bases")
     return chain, rest

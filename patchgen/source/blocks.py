@@ -17,7 +17,10 @@ from patchgen.source.text import Source, parse
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One name that an import statement binds: `from ..module import name as bound` (`name` is "" for `import m`)."""
+    """One name that an import statement binds: `from ..module import name as bound`.
+
+    `name` is "" for `import module as bound`, and for `import a.b`, which binds `a`.
+    """
 
     module: str
     level: int
@@ -25,6 +28,11 @@ class Import:
     bound: str
     line: int
     column: int
+
+    @property
+    def binds_package(self) -> bool:
+        """Whether this is `import a.b`, which binds the package `a`."""
+        return not self.name and self.bound == self.module.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +157,8 @@ def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
         match node:
             case ast.Import():
                 for alias in node.names:
-                    module = alias.name if alias.asname else alias.name.partition(".")[0]
-                    yield Import(module, 0, "", alias.asname or module, alias.lineno, alias.col_offset)
+                    bound = alias.asname or alias.name.partition(".")[0]
+                    yield Import(alias.name, 0, "", bound, alias.lineno, alias.col_offset)
             case ast.ImportFrom():
                 for alias in node.names:
                     bound = alias.asname or alias.name

@@ -93,7 +93,9 @@ class Environment:
                 break
             folders, known = deeper, f"{known}{rest.pop(0)}."
         if not known:
-            return f"searched in {', '.join(self.shown(f) for f in folders) or 'no folder'}; install it or name its root"
+            return (
+                f"searched in {', '.join(self.shown(f) for f in folders) or 'no folder'}; install it or name its root"
+            )
         near = did_you_mean(rest[0], _module_names(folders))
         return f"{known.rstrip('.')} has no {rest[0]}{'; ' + near if near else ''}"
 

@@ -75,7 +75,13 @@ def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
 def parameters(node: FunctionNode) -> tuple[str, ...]:
     """The parameter names of a function, in the order of its signature."""
     a = node.args
-    every = [*a.posonlyargs, *a.args, *([a.vararg] if a.vararg else []), *a.kwonlyargs, *([a.kwarg] if a.kwarg else [])]
+    every = [
+        *a.posonlyargs,
+        *a.args,
+        *([a.vararg] if a.vararg else []),
+        *a.kwonlyargs,
+        *([a.kwarg] if a.kwarg else []),
+    ]
     return tuple(arg.arg for arg in every)
 
 

@@ -1,0 +1,189 @@
+"""The whole way of one modular file, on one page: index, plan, rewrite, link, emit.
+
+Nothing is written and nothing is imported; `project` decides where the result goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from patchgen.emit.banner import banner
+from patchgen.emit.format import format_texts
+from patchgen.emit.linemap import line_map
+from patchgen.emit.verify import verify
+from patchgen.errors import PatchgenError, Problem, problems_of
+from patchgen.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
+from patchgen.link.flatblock import Builder, FlatBlock
+from patchgen.link.gather import kinds_of
+from patchgen.link.module import FlatModule, link
+from patchgen.plan.bindings import Bindings
+from patchgen.plan.declare import ModulePlan, make_plan
+from patchgen.plan.kinds import output_name
+from patchgen.plan.lineage import Lineages
+from patchgen.plan.model import ClassPlan, MergedClass, Symbol
+from patchgen.plan.naming import Naming
+from patchgen.plan.territory import Territory
+from patchgen.settings import Settings
+from patchgen.source.blocks import ModuleIndex, index
+from patchgen.source.locate import Environment
+from patchgen.source.text import read_source
+
+
+def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
+    """The outputs of the modular file at `path`, or its problems."""
+    try:
+        builder = _builder(path, env, settings, _merge)
+        modules = _link_all(builder)
+        return _emit(modules, builder, settings)
+    except PatchgenError as error:
+        return Flattened(problems=problems_of(error))
+
+
+def _builder(path: Path, env: Environment, settings: Settings, merge: Callable[[ClassPlan], MergedClass]) -> Builder:
+    path = path.resolve()
+    module = env.module_of(path)
+    modular = index(read_source(path, module, env.shown(path), allow_bidi=env.allow_bidi))
+    bindings = Bindings(env, Territory(module.partition(".")[0], settings.flatten))
+    plan = make_plan(modular, bindings)
+    return Builder(Naming(plan, bindings), Lineages(bindings), merge)
+
+
+def _merge(plan: ClassPlan) -> MergedClass:
+    from patchgen.rewrite.merge import merge_class  # libcst is loaded only where a class is merged
+
+    return merge_class(plan)
+
+
+def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
+    """The module of every kind that is declared, and of those that they import from in turn."""
+    requested: dict[str, tuple[Symbol, ...]] = {kind: () for kind in kinds_of(builder)}
+    while True:
+        modules = tuple(link(kind, symbols, builder) for kind, symbols in requested.items())
+        wanted = dict(requested)
+        for kind, symbol in (request for module in modules for request in module.requests):
+            if symbol not in wanted.get(kind, ()):
+                wanted[kind] = (*wanted.get(kind, ()), symbol)
+        if wanted == requested:
+            return modules
+        requested = wanted
+
+
+def _emit(modules: tuple[FlatModule, ...], builder: Builder, settings: Settings) -> Flattened:
+    modular = builder.naming.plan.modular.source
+    texts: dict[str, str] = {}
+    for module in modules:
+        name = output_name(modular.path.rpartition("/")[2], module.kind)
+        head = banner(modular.path, _parents(module, builder.naming.plan))
+        texts[name] = head + module.text
+        if module.base is not None:
+            texts[f"base_{name}"] = head + _comparable(module, builder)
+    formatted = format_texts(texts, settings)
+    names = [name for name in texts if not name.startswith("base_")]
+    files: list[FlatFile] = []
+    problems: list[Problem] = []
+    for module, name in zip(modules, names, strict=True):
+        file, found = _file(module, name, formatted[name], formatted.get(f"base_{name}"), builder)
+        files.append(file)
+        problems += found
+    return Flattened(() if problems else tuple(files), tuple(problems))
+
+
+def _file(
+    module: FlatModule, name: str, text: str, base: str | None, builder: Builder
+) -> tuple[FlatFile, tuple[Problem, ...]]:
+    lines = line_map(text, module.blocks)
+    notes = tuple(Note(b.pieces[0].at(1, 0), note) for b in module.blocks for note in b.notes)
+    shown = builder.index(module.base).source.path if module.base else ""
+    summary = _summary(module, builder)
+    file = FlatFile(
+        module.kind,
+        name,
+        text,
+        _used(module, builder),
+        lines,
+        notes,
+        summary,
+        (shown, base) if base is not None else None,
+    )
+    return file, verify(name, text, lines)
+
+
+def _comparable(module: FlatModule, builder: Builder) -> str:
+    """The followed parent through the same door with nothing declared."""
+    assert module.base is not None
+    bindings = builder.naming.bindings
+    empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
+    plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
+    plain = Builder(Naming(plan, bindings), Lineages(bindings), _merge)
+    return link(module.kind, (), plain).text
+
+
+def _parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:
+    own = {layer.source.module for layer in plan.layers}
+    every = [piece.symbol.module for block in module.blocks for piece in block.pieces]
+    first = [module.base] if module.base else []
+    return tuple(dict.fromkeys(m for m in (*first, *every) if m not in own and m in plan.parents))
+
+
+def _used(module: FlatModule, builder: Builder) -> tuple[UsedSymbol, ...]:
+    own = builder.naming.plan.modular.source.module
+    found = set()
+    for block in module.blocks:
+        for piece in block.pieces:
+            if piece.symbol.module == own:
+                continue
+            original = piece.source.slice(piece.first, piece.first + piece.text.count("\n") - 1)
+            digest = hashlib.sha256(original.encode()).hexdigest()
+            found.add(UsedSymbol(str(piece.symbol), digest, piece.source.path))
+    return tuple(sorted(found))
+
+
+def _summary(module: FlatModule, builder: Builder) -> Summary:
+    plan = builder.naming.plan
+    own = plan.modular.source
+    changed = [b.name for b in module.blocks if b.kind == "class" and b.pieces[0].source.path == own.path]
+    parent_lines = {line.strip() for b in module.blocks for p in b.pieces[1:] for line in p.source.lines}
+    lines = [line.strip() for line in own.lines]
+    equal = sum(1 for line in lines if line and line in parent_lines)
+    return Summary(tuple(changed), len(lines), equal, _parents(module, plan))
+
+
+def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:
+    """The plan of a modular file and the text of each class after each pass.
+
+    Raises PatchgenError with what `flatten` would report.
+    """
+    sections: list[Section] = []
+
+    def traced(plan: ClassPlan) -> MergedClass:
+        from patchgen.rewrite.merge import merge_class
+
+        def note(name: str, text: str) -> None:
+            sections.append(Section(f"{plan.name}: after {name}", text))
+
+        return merge_class(plan, note)
+
+    builder = _builder(path, env, settings, traced)
+    for module in _link_all(builder):
+        sections.append(Section(f"{module.kind}: the blocks in order", _outline(module.blocks)))
+    return (Section("plan", _outline_plan(builder.naming.plan)), *sections)
+
+
+def _outline_plan(plan: ModulePlan) -> str:
+    lines = [f"{kind} follows {module}" for kind, module in plan.bases.items()]
+    for module, prefix in plan.prefixes.items():
+        lines.append(f"{module}: {prefix.old} -> {prefix.new}" if prefix else f"{module}: names kept")
+    for d in plan.declarations:
+        lines.append(
+            f"class {d.symbol.name} = {' + '.join(str(s) for s in d.chain)}; bases {', '.join(map(str, d.rest))}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _outline(blocks: tuple[FlatBlock, ...]) -> str:
+    rows = [
+        f"{b.kind:7} {b.name or '-':40} {' + '.join(dict.fromkeys(p.source.path for p in b.pieces))}" for b in blocks
+    ]
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,173 @@
+"""One block of a flat file: what it says, what it needs, and where it came from.
+
+Built on demand from a *unit*, a block of some module.  A class of a modular file is merged with its chain here, by the
+function that the caller hands in.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.link.localise import localise
+from patchgen.plan.declare import Declaration
+from patchgen.plan.lineage import Lineages
+from patchgen.plan.model import ClassPlan, MergedClass, Piece, Symbol
+from patchgen.plan.naming import Naming
+from patchgen.source.blocks import Block, ModuleIndex
+from patchgen.source.scopes import references
+
+Merge = Callable[[ClassPlan], MergedClass]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Unit:
+    """A block of a module, by the line on which it begins."""
+
+    module: str
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A global name that a block reads: what it means, to the code of which module, and whether when imported."""
+
+    name: str
+    symbol: Symbol
+    home: str
+    eager: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FlatBlock:
+    """A block in flat names.  `pieces` are the texts that it was made from, the modular file's first."""
+
+    unit: Unit
+    kind: str
+    name: str
+    leading: str
+    text: str
+    needs: tuple[Need, ...]
+    defines: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Makes the flat blocks of one plan, each once."""
+
+    naming: Naming
+    lineages: Lineages
+    merge: Merge
+    _made: dict[Unit, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
+
+    def index(self, module: str) -> ModuleIndex:
+        """The blocks of `module`, a modular file or a module below the roots."""
+        for layer in self.naming.plan.layers:
+            if layer.source.module == module:
+                return layer
+        return self.naming.bindings.env.index(module, Location(module))
+
+    def units(self, symbol: Symbol) -> tuple[Unit, ...]:
+        """The blocks that bind `symbol`, in order, with those statements of its module that only change it."""
+        index = self.index(symbol.module)
+        found = [block for block in index.blocks if block.kind != "import" and _concerns(block, symbol.name)]
+        return tuple(Unit(symbol.module, block.first) for block in found)
+
+    def block(self, unit: Unit) -> FlatBlock:
+        """The flat block of `unit`.
+
+        Raises what localising and merging raise.
+        """
+        if unit not in self._made:
+            self._made[unit] = self._make(unit)
+        return self._made[unit]
+
+    def source_block(self, unit: Unit) -> Block:
+        """The block of `unit` as its file has it."""
+        return next(block for block in self.index(unit.module).blocks if block.first == unit.first)
+
+    def _make(self, unit: Unit) -> FlatBlock:
+        index, block = self.index(unit.module), self.source_block(unit)
+        key = Symbol(unit.module, block.name or f"<line {unit.first}>")
+        declaration = self.naming.plan.declaration(key)
+        if declaration is not None:
+            return self._merged(unit, declaration)
+        piece = localise(index, block, key, self.naming)
+        needs = _needs(piece.text, (piece,), block.lazy_annotations)
+        return FlatBlock(unit, block.kind, piece.name, piece.leading, piece.text, needs, piece.defines, (piece,))
+
+    def _merged(self, unit: Unit, declaration: Declaration) -> FlatBlock:
+        chain = declaration.chain
+        pieces = tuple(
+            localise(index, self._class_block(index, symbol), symbol, self.naming, chain)
+            for symbol in chain
+            for index in [self.index(symbol.module)]
+        )
+        names = tuple(symbol.name for symbol in chain)
+        plan = ClassPlan(declaration.symbol.name, pieces, self._bases(declaration, pieces), names)
+        merged = self.merge(plan)
+        leading = next((p.leading for p in pieces if p.leading.strip()), pieces[-1].leading)
+        lazy = self.source_block(unit).lazy_annotations
+        needs = _needs(merged.text, pieces, lazy)
+        return FlatBlock(unit, "class", plan.name, leading, merged.text, needs, (plan.name,), pieces, merged.notes)
+
+    def _class_block(self, index: ModuleIndex, symbol: Symbol) -> Block:
+        block = index.definition(symbol.name)
+        assert block is not None and block.kind == "class"
+        return block
+
+    def _bases(self, declaration: Declaration, pieces: tuple[Piece, ...]) -> tuple[str, ...]:
+        """The expressions of the bases that stay, as the pieces spell them."""
+        spelled: dict[Symbol, str] = {}
+        for symbol, piece in zip(declaration.chain, pieces, strict=True):
+            node = ast.parse(piece.text).body[0]
+            assert isinstance(node, ast.ClassDef)
+            written = [ast.unparse(base) for base in node.bases]
+            known = self.lineages.direct_bases(symbol, declaration.at) or ()
+            written = [base for base in written if base != "object"]
+            for base, expression in zip(known, written, strict=True):
+                spelled.setdefault(base.symbol, expression)
+        return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
+
+
+def _concerns(block: Block, name: str) -> bool:
+    imported = {item.bound for item in block.imports}
+    if name in block.defines:
+        return name not in imported
+    # `TABLE["x"] = f` binds nothing and belongs to TABLE.
+    return not block.defines and block.kind != "doc" and name in {r.name for r in block.references if r.eager}
+
+
+def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool) -> tuple[Need, ...]:
+    """What the global names of `text` mean, by the pieces that it was made from.
+
+    Raises PatchgenError PG401 when two pieces mean different things by one name.
+    """
+    meanings: dict[str, tuple[Symbol, Piece]] = {}
+    found: dict[str, Need] = {}
+    for reference in references(ast.parse(text).body, lazy_annotations):
+        for piece in pieces:
+            symbol = _meaning(piece.needs, reference.name)
+            if symbol is None:
+                continue
+            known, first = meanings.setdefault(reference.name, (symbol, piece))
+            if known != symbol:
+                raise PatchgenError(
+                    "PG401",
+                    pieces[0].at(1, 0),
+                    f"{reference.name} means {known} in {first.source.path} and {symbol} in {piece.source.path}",
+                    f"import {known.name or known.module} under another name in {pieces[0].source.path}",
+                )
+        if reference.name in meanings:
+            symbol, piece = meanings[reference.name]
+            eager = reference.eager or (reference.name in found and found[reference.name].eager)
+            found[reference.name] = Need(reference.name, symbol, piece.symbol.module, eager)
+    return tuple(found.values())
+
+
+def _meaning(needs: Mapping[str, Symbol], name: str) -> Symbol | None:
+    return needs.get(name)

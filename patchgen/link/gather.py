@@ -1,0 +1,203 @@
+"""What a flat file holds: the closure of what its names reach, after rewriting.
+
+In: a plan and a `Builder`.  Out: for one kind of output, the blocks to carry and the names to import.  Order is decided
+in `order`, import statements in `imports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from patchgen.errors import PatchgenError
+from patchgen.link.flatblock import Builder, FlatBlock, Need, Unit
+from patchgen.plan.kinds import MODELING
+from patchgen.plan.model import Symbol
+from patchgen.source.blocks import ModuleIndex
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The content of one output, unordered.
+
+    `base` is the module that the output follows, if it follows one.  `imports` are needs met by import statements,
+    `siblings` those met by the output of another kind.
+    """
+
+    kind: str
+    base: str | None
+    blocks: tuple[FlatBlock, ...]
+    imports: tuple[Need, ...]
+    siblings: tuple[tuple[str, Need], ...]
+
+
+def gather(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
+    """The content of the output of `kind`; `requested` are symbols that other outputs import from it.
+
+    Raises PatchgenError PG401 where two different things would have one name.
+    """
+    base = builder.naming.plan.bases.get(kind)
+    roots = [*_base_roots(base, builder), *_declared_roots(kind, builder)]
+    for symbol in requested:
+        roots += builder.units(symbol)
+    reached = _Closure(kind, builder)
+    reached.follow(roots)
+    blocks = _one_of_each(reached.blocks(), reached.imports)
+    return Gathered(kind, base, blocks, tuple(reached.imports.values()), tuple(reached.siblings.values()))
+
+
+def kinds_of(builder: Builder) -> tuple[str, ...]:
+    """The outputs that the modular file itself asks for."""
+    plan = builder.naming.plan
+    declared = [declaration.kind for declaration in plan.declarations]
+    if declared:
+        return tuple(dict.fromkeys(declared))
+    return (MODELING,) if any(b.kind == "def" for b in plan.modular.blocks) else ()
+
+
+class _Closure:
+    def __init__(self, kind: str, builder: Builder) -> None:
+        self._kind, self._builder = kind, builder
+        self._seen: dict[Unit, FlatBlock] = {}
+        self.imports: dict[str, Need] = {}
+        self.siblings: dict[str, tuple[str, Need]] = {}
+
+    def blocks(self) -> tuple[FlatBlock, ...]:
+        return tuple(self._seen.values())
+
+    def follow(self, roots: Iterable[Unit]) -> None:
+        queue = list(roots)
+        while queue:
+            unit = queue.pop(0)
+            if unit in self._seen:
+                continue
+            block = self._builder.block(unit)
+            self._seen[unit] = block
+            for need in block.needs:
+                queue += self._meet(need, block)
+
+    def _meet(self, need: Need, block: FlatBlock) -> tuple[Unit, ...]:
+        """The units that meet `need`; imports and other outputs are only noted."""
+        place = self._builder.naming.place(need.symbol, need.home)
+        if place.key is None:
+            return self._import(need, block)
+        if place.kind is not None and place.kind != self._kind:
+            self.siblings[need.name] = (place.kind, need)
+            return ()
+        units = self._builder.units(place.key)
+        return units
+
+    def _import(self, need: Need, block: FlatBlock) -> tuple[Unit, ...]:
+        home = self._builder.index(need.home)
+        guards = [b for b in home.blocks if b.kind != "import" and any(i.bound == need.name for i in b.imports)]
+        if not any(b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks):
+            return tuple(Unit(need.home, guard.first) for guard in guards)
+        known = self.imports.setdefault(need.name, need)
+        if known.symbol != need.symbol:
+            known_symbol, symbol = self._resolved(known), self._resolved(need)
+            if known_symbol != symbol:
+                at = block.pieces[0].at(1, 0)
+                what = f"{need.name} is {known_symbol} for {known.home} and {symbol} for {need.home}"
+                raise PatchgenError("PG401", at, what, "import one of them under another name")
+        return tuple(Unit(need.home, guard.first) for guard in guards)
+
+    def _resolved(self, need: Need) -> Symbol:
+        """The symbol with every re-export of transformers followed, to compare two ways of importing one thing."""
+        env, symbol = self._builder.naming.bindings.env, need.symbol
+        for _ in range(8):
+            if not symbol.name or env.path(symbol.module) is None or not symbol.module.startswith("transformers"):
+                break
+            index = self._builder.index(symbol.module)
+            item = None if index.definition(symbol.name) else index.imported(symbol.name)
+            if item is None:
+                break
+            symbol = self._builder.naming.bindings.imported_symbol(index, item)
+        return symbol
+
+
+def _base_roots(base: str | None, builder: Builder) -> list[Unit]:
+    """The blocks of the followed module that stay whatever the change: all but those that only old text reached."""
+    if base is None:
+        return []
+    index = builder.index(base)
+    names = _reached_names(index)
+    public = index.exports if index.exports is not None else [n for n in index.names if n[0] != "_"]
+    exported = {*public, "__all__"}
+    roots: list[Unit] = []
+    for block in index.blocks:
+        if block.kind == "import":
+            continue
+        own = [name for name in block.defines]
+        if not own or exported & set(own) or not names & set(own):
+            roots += _in_place(Unit(base, block.first), own, builder)
+    return roots
+
+
+def _in_place(unit: Unit, names: list[str], builder: Builder) -> tuple[Unit, ...]:
+    """`unit`, or the units of the modular file that take its place."""
+    replaced = [builder.naming.place(Symbol(unit.module, name), unit.module).key for name in names]
+    others = [key for key in replaced if key is not None and key.module != unit.module]
+    return tuple(u for key in others for u in builder.units(key)) if others else (unit,)
+
+
+def _reached_names(index: ModuleIndex) -> set[str]:
+    """The names of a module that its exports and its bare statements reach, in the module as it stands."""
+    exported = index.exports if index.exports is not None else [name for name in index.names if name[0] != "_"]
+    bare = [use for block in index.blocks if not block.defines for use in block.uses]
+    reached: set[str] = set()
+    queue = [*exported, "__all__", *bare]
+    while queue:
+        name = queue.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        queue += [use for block in index.blocks if name in block.defines for use in block.uses]
+    return reached
+
+
+def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
+    """What the modular files declare for this output: their classes, and their public functions and constants."""
+    plan = builder.naming.plan
+    kinds = {declaration.kind for declaration in plan.declarations} or {kind}
+    main = MODELING if MODELING in kinds else sorted(kinds)[0]
+    roots: list[Unit] = []
+    for layer in reversed(plan.layers):
+        for block in layer.blocks:
+            symbol = Symbol(layer.source.module, block.name)
+            declaration = plan.declaration(symbol)
+            if declaration is not None:
+                wanted = declaration.kind == kind and builder.naming.place(symbol, symbol.module).key == symbol
+            else:
+                # A helper goes where it is used; one that nothing uses goes where most of the file goes.
+                wanted = kind == main and block.kind in ("def", "assign") and block.name[:1] not in ("", "_")
+            if wanted:
+                roots.append(Unit(layer.source.module, block.first))
+    return roots
+
+
+def _one_of_each(blocks: tuple[FlatBlock, ...], imports: dict[str, Need]) -> tuple[FlatBlock, ...]:
+    """`blocks` without the repetitions of a text that two modules share (`logger = ...`, `rotate_half`).
+
+    Raises PatchgenError PG401 where two modules define different things under one name, or where one defines what the
+    other imports.
+    """
+    owner: dict[str, FlatBlock] = {}
+    kept: list[FlatBlock] = []
+    for block in blocks:
+        rivals = [known for name in block.defines if (known := owner.setdefault(name, block)) is not block]
+        strangers = [known for known in rivals if known.unit.module != block.unit.module]
+        if strangers and all(known.text == block.text for known in strangers):
+            continue
+        at = block.pieces[0].at(1, 0)
+        if strangers:
+            name = next(name for name in block.defines if owner[name] in strangers)
+            what = f"{name} is defined in {strangers[0].unit.module} and, differently, in {block.unit.module}"
+            hint = f"define {name} in the modular file: it then counts for both"
+            raise PatchgenError("PG401", at, what, hint)
+        clash = next((n for n in block.defines if n in imports and block.kind not in ("guard", "other")), None)
+        if clash is not None:
+            need = imports[clash]
+            what = f"{clash} is defined in {block.unit.module} and imported as {need.symbol} for {need.home}"
+            raise PatchgenError("PG401", at, what, "rename one of them")
+        kept.append(block)
+    return tuple(kept)

@@ -1,0 +1,244 @@
+"""A block rewritten from the names of its own module into those of the flat file.
+
+In: a block, its module, and a `Naming`.  Out: a `Piece`.  Text is replaced at the positions that `ast` gives; every
+line keeps its place, so that positions can be translated back.  What is not a name of the module stays byte for byte.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.plan.model import Edit, Piece, Symbol
+from patchgen.plan.naming import Naming
+from patchgen.source.blocks import Block, ModuleIndex
+from patchgen.source.scopes import Reference
+
+_BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__"}
+_RELATIVE_IMPORT = re.compile(r"from(\s+)(\.[.\s]*)([\w.]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A replacement in byte columns of a line, as `ast` counts them."""
+
+    line: int
+    start: int
+    end: int
+    new: str
+
+
+def localise(module: ModuleIndex, block: Block, key: Symbol, naming: Naming, chain: tuple[Symbol, ...] = ()) -> Piece:
+    """`block`, which defines `key`, in the names of the flat file.
+
+    `chain` are the classes that are merged with it: an explicit `Parent.method(self)` of one of them is marked
+    `__parent_<index>__.method(self)` for the rewriting of `super()`.
+    Raises PatchgenError PG103 for `module.Name` that does not exist, PG113 for a flattened module used as a value.
+    """
+    work = _Localiser(module, block, key, naming, chain)
+    return work.piece()
+
+
+class _Localiser:
+    def __init__(self, module: ModuleIndex, block: Block, key: Symbol, naming: Naming, chain: tuple[Symbol, ...]):
+        self._module, self._block, self._key = module, block, key
+        self._naming, self._chain = naming, chain
+        self._lines = tuple(block.text.split("\n"))
+        self._needs: dict[str, Symbol] = {}
+        self._renamed: dict[str, str] = {}
+        self._changes: set[_Change] = set()
+
+    def piece(self) -> Piece:
+        block = self._block
+        for reference in block.references:
+            self._refer(reference)
+        tree = ast.parse(block.text)
+        name = self._define(tree)
+        self._absolute_imports(tree)
+        if self._renamed:
+            self._rename_strings()
+        text, edits = _apply(self._lines, self._changes)
+        defines = tuple(self._renamed.get(defined, defined) for defined in block.defines)
+        leading = _rename_words(block.leading, self._renamed)
+        source = self._module.source
+        return Piece(
+            self._key, block.kind, name, leading, text, source, block.first, defines, dict(self._needs), edits
+        )
+
+    def _at(self, line: int, column: int) -> Location:
+        return self._module.source.at(self._block.first + line - 1, column)
+
+    def _refer(self, reference: Reference) -> None:
+        at = self._at(reference.line, reference.column)
+        if reference.name in self._block.defines and self._key.name == reference.name and not reference.attributes:
+            symbol: Symbol | None = self._key
+        else:
+            symbol = self._naming.bindings.meaning(self._module, reference.name)
+        if symbol is None:
+            if reference.name not in _BUILTINS and not self._has_star():
+                self._needs.setdefault(reference.name, Symbol("", reference.name))
+            return
+        used = 0
+        while not symbol.name and used < len(reference.attributes) and self._flattens(symbol.module):
+            symbol = self._member(symbol, reference.attributes[used], at)
+            used += 1
+        if not symbol.name and self._flattens(symbol.module) and self._naming.bindings.env.path(symbol.module):
+            hint = f"write {reference.name}.<name> for what is needed of it"
+            raise PatchgenError("PG113", at, f"the flattened module {symbol.module} is used as a value", hint)
+        place = self._naming.place(symbol, self._module.source.module)
+        if place.key is None:
+            self._keep_import(reference, symbol, used)
+            return
+        parent = self._parent_index(symbol)
+        explicit = len(reference.attributes) > used or self._inside_super(reference)
+        new = f"__parent_{parent}__" if parent and explicit else place.name
+        if not new.startswith("__parent_"):
+            self._needs[place.name] = place.key
+        if place.name != symbol.name:
+            self._renamed[symbol.name] = place.name
+        self._replace(reference, used, new)
+
+    def _keep_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
+        if used:
+            # `mistral.MistralMLP` of a module that is not a parent: the module alias stays imported.
+            module = self._naming.bindings.meaning(self._module, reference.name)
+            self._needs[reference.name] = module or symbol
+        else:
+            self._needs[reference.name] = symbol
+
+    def _member(self, module: Symbol, attribute: str, at: Location) -> Symbol:
+        bindings = self._naming.bindings
+        symbol = bindings.canonical(Symbol(module.module, attribute), at)
+        if symbol.name and symbol.module == module.module and bindings.env.path(module.module):
+            bindings.require(symbol, at)
+        return symbol
+
+    def _flattens(self, module: str) -> bool:
+        return self._naming.bindings.territory.flattens(module)
+
+    def _parent_index(self, symbol: Symbol) -> int:
+        """The place of `symbol` in the chain behind this block's own class; 0 when it is not there."""
+        if symbol not in self._chain or self._key not in self._chain:
+            return 0
+        index = self._chain.index(symbol)
+        return index if index > self._chain.index(self._key) else 0
+
+    def _inside_super(self, reference: Reference) -> bool:
+        before = self._lines[reference.line - 1].encode()[: reference.column].decode(errors="ignore")
+        return before.rstrip().endswith("super(")
+
+    def _has_star(self) -> bool:
+        return any(item.name == "*" for block in self._module.blocks for item in block.imports)
+
+    def _replace(self, reference: Reference, used: int, new: str) -> None:
+        old = ".".join([reference.name, *reference.attributes[:used]])
+        if new == old or reference.quoted:
+            if reference.quoted and new != old:
+                self._renamed[old] = new
+            return
+        end_line, end = reference.ends[used - 1] if used else (reference.line, reference.column + len(old.encode()))
+        line = self._lines[reference.line - 1].encode()
+        if end_line != reference.line or line[reference.column : end].decode(errors="ignore") != old:
+            # Python before 3.12 gives wrong positions inside f-strings.
+            found = [m.start() for m in re.finditer(rf"\b{re.escape(old)}\b".encode(), line)]
+            if len(found) != 1:
+                at = self._at(reference.line, reference.column)
+                raise PatchgenError("PG114", at, f"{old} cannot be renamed here", "bind it to a name on a line before")
+            self._changes.add(_Change(reference.line, found[0], found[0] + len(old.encode()), new))
+            return
+        self._changes.add(_Change(reference.line, reference.column, end, new))
+
+    def _define(self, tree: ast.Module) -> str:
+        """The flat name of the definition, its statement renamed."""
+        name = self._naming.place(self._key, self._module.source.module).name if self._key.name else ""
+        own = self._key.name
+        if name == own or not name:
+            return name
+        self._renamed[own] = name
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == own:
+                line = self._lines[node.lineno - 1]
+                start = re.compile(rf"\b{re.escape(own)}\b").search(line, node.col_offset)
+                assert start is not None
+                before = len(line[: start.start()].encode())
+                self._changes.add(_Change(node.lineno, before, before + len(own.encode()), name))
+        return name
+
+    def _absolute_imports(self, tree: ast.Module) -> None:
+        """Make the relative imports inside the block absolute: the flat file lies elsewhere."""
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            at = self._at(node.lineno, node.col_offset)
+            target = self._naming.bindings.absolute(self._module, node.module or "", node.level, at)
+            for alias in node.names:
+                self._refuse_local_import(node, Symbol(target, alias.name), at)
+            if not node.level:
+                continue
+            line = self._lines[node.lineno - 1].encode().decode("latin-1")  # one character a byte
+            found = _RELATIVE_IMPORT.match(line, node.col_offset)
+            if found is None:
+                raise PatchgenError("PG114", at, "this import cannot be made absolute", "write it on one line")
+            self._changes.add(_Change(node.lineno, found.start(2), found.end(3), target))
+
+    def _refuse_local_import(self, node: ast.ImportFrom, symbol: Symbol, at: Location) -> None:
+        """An import inside a function would bring the parent's own definition of what the flat file changes."""
+        if self._block.kind == "import":
+            return
+        symbol = self._naming.bindings.canonical(symbol, at)
+        place = self._naming.place(symbol, self._module.source.module)
+        if place.key is not None and place.key != symbol:
+            what = f"{symbol} is imported inside a block, but the flat file has its own {place.name}"
+            raise PatchgenError("PG115", at, what, "import it at the top of the file")
+
+    def _rename_strings(self) -> None:
+        """Rename whole identifiers in strings and comments: `_no_split_modules` names classes by text."""
+        taken = {(change.line, change.start) for change in self._changes}
+        for line, start, word in _words_in_text(self._block.text, self._renamed):
+            if (line, start) not in taken:
+                self._changes.add(_Change(line, start, start + len(word.encode()), self._renamed[word]))
+
+
+def _words_in_text(text: str, renamed: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+    """(line, byte column, word) of each renamed identifier inside the strings and comments of `text`."""
+    pattern = _word_pattern(renamed)
+    kinds = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in kinds:
+            continue
+        row, column = token.start
+        for offset, line in enumerate(token.string.split("\n")):
+            before = token.line.split("\n")[0][:column] if not offset else ""
+            base = len(before.encode())
+            for found in pattern.finditer(line):
+                yield row + offset, base + len(line[: found.start()].encode()), found.group()
+
+
+def _word_pattern(renamed: Mapping[str, str]) -> re.Pattern[str]:
+    words = "|".join(re.escape(word) for word in sorted(renamed, key=len, reverse=True))
+    return re.compile(rf"(?<![\w.])(?:{words})(?!\w)")
+
+
+def _rename_words(text: str, renamed: Mapping[str, str]) -> str:
+    if not renamed or not text.strip():
+        return text
+    return _word_pattern(renamed).sub(lambda found: renamed[found.group()], text)
+
+
+def _apply(lines: tuple[str, ...], changes: set[_Change]) -> tuple[str, tuple[Edit, ...]]:
+    """The text with all changes made, and the same changes in characters, for positions."""
+    done = list(lines)
+    edits = []
+    for change in sorted(changes, key=lambda c: (c.line, c.start), reverse=True):
+        raw = done[change.line - 1].encode()
+        old = raw[change.start : change.end].decode()
+        column = len(raw[: change.start].decode())
+        edits.append(Edit(change.line, column, old, change.new))
+        done[change.line - 1] = (raw[: change.start] + change.new.encode() + raw[change.end :]).decode()
+    return "\n".join(done), tuple(reversed(edits))

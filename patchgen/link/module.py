@@ -1,0 +1,95 @@
+"""A flat module as text, before formatting: header, imports, blocks.
+
+Also the parent made comparable: the followed module through the same door with nothing declared, so that the checked-in
+diff shows the variant and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchgen.link.flatblock import Builder, FlatBlock
+from patchgen.link.gather import Gathered, gather
+from patchgen.link.imports import import_statements
+from patchgen.link.order import order
+from patchgen.plan.model import Symbol
+from patchgen.source.blocks import ModuleIndex
+
+
+@dataclass(frozen=True)
+class FlatModule:
+    """One output: `text` is complete but for banner and formatting; `blocks` stand in it in this order."""
+
+    kind: str
+    base: str | None
+    text: str
+    blocks: tuple[FlatBlock, ...]
+    requests: tuple[tuple[str, Symbol], ...]
+
+
+def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModule:
+    """The flat module of `kind`.
+
+    Raises PatchgenError PG4xx where names clash or blocks cannot be ordered.
+    """
+    gathered = gather(kind, requested, builder)
+    blocks = order(gathered, builder)
+    text = assemble(
+        header(gathered, builder), import_statements(gathered, builder), blocks, _exports(gathered, builder)
+    )
+    requests = tuple((sibling, _key(builder, need.symbol, need.home)) for sibling, need in gathered.siblings)
+    return FlatModule(kind, gathered.base, text, blocks, requests)
+
+
+def assemble(head: str, imports: Sequence[str], blocks: Sequence[FlatBlock], exports: str) -> str:
+    """Header, module docstring, imports and blocks as one text."""
+    docs = [block for block in blocks if block.kind == "doc"]
+    parts = [head, *(block.text for block in docs[:1]), *imports, "\n"]
+    for block in blocks:
+        if block in docs[:1] or (block.name == "__all__" and exports):
+            continue
+        parts.append(_leading(block) + block.text)
+    return "".join([*parts, exports])
+
+
+def header(gathered: Gathered, builder: Builder) -> str:
+    """The licence comment at the top of the followed module, or of the modular file, or of the first parent."""
+    sources = [gathered.base] if gathered.base else [builder.naming.plan.modular.source.module]
+    sources += builder.naming.plan.parents
+    return next((text for module in sources if (text := _comment_at_top(builder.index(module)))), "")
+
+
+def _comment_at_top(index: ModuleIndex) -> str:
+    """The first comment block of a file with the line ends that it has; shebang and coding lines left out."""
+    lines = (index.blocks[0].leading if index.blocks else index.tail).splitlines(True)
+    kept = [line for line in lines if not line.startswith("#!") and "coding:" not in line]
+    return "".join(kept).strip("\n") + "\n" if "".join(kept).strip() else ""
+
+
+def _leading(block: FlatBlock) -> str:
+    """The comments above a block; the licence above the first one has its own place."""
+    first = block.pieces[-1].source.slice(1, block.pieces[-1].first - 1)
+    return "\n\n" if first == block.leading else block.leading or "\n"
+
+
+def _exports(gathered: Gathered, builder: Builder) -> str:
+    """`__all__` of the output: the followed module's and what the modular file adds; "" leaves the block as it is."""
+    plan = builder.naming.plan
+    declared = [name for layer in reversed(plan.layers) for name in layer.exports or ()]
+    here = {name for block in gathered.blocks for name in block.defines}
+    if gathered.base is None:
+        names = [name for name in declared if name in here]
+    else:
+        base = builder.index(gathered.base).exports
+        if base is None or all(name in base for name in declared if name in here):
+            return ""
+        names = [*base, *(name for name in declared if name in here and name not in base)]
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"\n\n__all__ = [{listed}]\n" if names else ""
+
+
+def _key(builder: Builder, symbol: Symbol, home: str) -> Symbol:
+    key = builder.naming.place(symbol, home).key
+    assert key is not None
+    return key
