@@ -1,0 +1,87 @@
+"""What a model really ran: its calls of `scaled_dot_product_attention`, and its softmaxes.
+
+Seen where Python calls torch, so that what a backend does inside one call does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+_SOFTMAXES = frozenset(
+    {F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SdpaCall:
+    """One call: the shapes of query and key, how it was masked, and how far its scores spread."""
+
+    query: tuple[int, ...]
+    key: tuple[int, ...]
+    mask: Literal["none", "causal", "bool", "float"]
+    native_gqa: bool
+    scores_std: float  # over all pairs, masked or not
+
+
+@dataclass(slots=True)
+class Trace:
+    """What ran inside `with traced() as trace:`."""
+
+    sdpa: list[SdpaCall] = field(default_factory=list)
+    softmaxes: list[tuple[int, ...]] = field(default_factory=list)  # the shape of each
+
+    def softmaxes_over(self, keys: int) -> int:
+        """Softmaxes with at least three axes of which the last has `keys` entries: attention made by hand."""
+        return sum(len(shape) >= 3 and shape[-1] == keys for shape in self.softmaxes)
+
+
+class traced(TorchFunctionMode):
+    """A context in which calls are recorded; gives the `Trace`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trace = Trace()
+
+    def __enter__(self) -> Trace:
+        super().__enter__()
+        return self.trace
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        if func is F.scaled_dot_product_attention:
+            self.trace.sdpa.append(_sdpa_call(*args, **given))
+        elif func in _SOFTMAXES:
+            self.trace.softmaxes.append(tuple((args[0] if args else given["input"]).shape))
+        return func(*args, **given)
+
+
+def _sdpa_call(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> SdpaCall:
+    mask: Literal["none", "causal", "bool", "float"] = "causal" if is_causal else "none"
+    if attn_mask is not None:
+        mask = "bool" if attn_mask.dtype == torch.bool else "float"
+    heads = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
+    scores = query @ heads.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    spread = float(scores.detach().double().std()) if scores.numel() > 1 else 0.0
+    return SdpaCall(tuple(query.shape), tuple(key.shape), mask, enable_gqa, spread)
