@@ -107,7 +107,7 @@ def _file(
         summary,
         (shown, base) if base is not None else None,
     )
-    return file, verify(name, text, lines)
+    return file, verify(name, text, lines, builder.naming.plan.modular.source.path, base)
 
 
 def _comparable(module: FlatModule, builder: Builder) -> str:

@@ -1,4 +1,4 @@
-"""Proof that a generated module stands alone: it compiles, and every global name in it is bound.
+"""Proof that a generated module stands alone: it compiles, its names are bound, its calls fit, and it changes something.
 
 What is wrong here is wrong in the modular file, or in patchgen; either way nothing is written.
 """
@@ -10,6 +10,7 @@ import builtins
 import warnings
 from collections.abc import Iterator
 
+from patchgen.emit.calls import misfits
 from patchgen.errors import Location, Problem
 from patchgen.flat import LineOrigin
 from patchgen.source.scopes import bound_names, references
@@ -17,8 +18,13 @@ from patchgen.source.scopes import bound_names, references
 _KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__"}
 
 
-def verify(name: str, text: str, lines: tuple[LineOrigin, ...]) -> tuple[Problem, ...]:
-    """What is wrong with the generated `text`, at the lines that it came from where they are known."""
+def verify(
+    name: str, text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None = None
+) -> tuple[Problem, ...]:
+    """What is wrong with the generated `text`, at the lines that it came from where they are known.
+
+    What is as wrong in `base`, the parent made comparable, is upstream's and not reported.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -26,17 +32,35 @@ def verify(name: str, text: str, lines: tuple[LineOrigin, ...]) -> tuple[Problem
     except (SyntaxError, ValueError) as error:
         at = Location(name, getattr(error, "lineno", 0) or 0, 1)
         return (Problem(at, "PG404", f"the generated module does not compile: {error}", "please report this"),)
-    return tuple(sorted(set(_unbound(name, text, lines))))
+    if base is not None and ast.dump(ast.parse(text)) == ast.dump(ast.parse(base)):
+        hint = "declare what the variant changes, or delete the modular file"
+        return (Problem(Location(modular), "PG501", "the generated code equals its parent's", hint),)
+    return tuple(sorted({*_unbound(name, text, lines, base), *_misfits(name, text, lines, base)}))
 
 
-def _unbound(name: str, text: str, lines: tuple[LineOrigin, ...]) -> Iterator[Problem]:
+def _unbound(name: str, text: str, lines: tuple[LineOrigin, ...], base: str | None) -> Iterator[Problem]:
+    known = {unbound for unbound, _, _ in _unbound_names(base)} if base is not None else set()
+    for unbound, line, column in _unbound_names(text):
+        if unbound not in known:
+            at = origin_of(line, lines) or Location(name, line, column)
+            yield Problem(at, "PG402", f"the name {unbound} is bound by nothing", "import or define it")
+
+
+def _unbound_names(text: str) -> Iterator[tuple[str, int, int]]:
     tree = ast.parse(text)
     bound = {*bound_names(tree.body), *_KNOWN}
     bound |= {n for node in ast.walk(tree) if isinstance(node, ast.Global) for n in node.names}
-    for reference in references(tree.body):
-        if reference.name not in bound and "*" not in bound:
-            at = origin_of(reference.line, lines) or Location(name, reference.line, reference.column + 1)
-            yield Problem(at, "PG402", f"the name {reference.name} is bound by nothing", "import or define it")
+    if "*" not in bound:
+        yield from ((r.name, r.line, r.column + 1) for r in references(tree.body) if r.name not in bound)
+
+
+def _misfits(name: str, text: str, lines: tuple[LineOrigin, ...], base: str | None) -> Iterator[Problem]:
+    known = {(m.call, m.why) for m in misfits(base)} if base is not None else set()
+    for misfit in misfits(text):
+        if (misfit.call, misfit.why) not in known:
+            at = origin_of(misfit.line, lines) or Location(name, misfit.line, 1)
+            what = f"the call {misfit.call} does not fit: {misfit.callee} {misfit.why}"
+            yield Problem(at, "PG406", what, "change the call, or keep the parameters that it passes")
 
 
 def origin_of(line: int, lines: tuple[LineOrigin, ...]) -> Location | None:

@@ -48,11 +48,7 @@ def gather(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gather
 
 def kinds_of(builder: Builder) -> tuple[str, ...]:
     """The outputs that the modular file itself asks for."""
-    plan = builder.naming.plan
-    declared = [declaration.kind for declaration in plan.declarations]
-    if declared:
-        return tuple(dict.fromkeys(declared))
-    return (MODELING,) if any(b.kind == "def" for b in plan.modular.blocks) else ()
+    return tuple(dict.fromkeys(declaration.kind for declaration in builder.naming.plan.declarations))
 
 
 class _Closure:

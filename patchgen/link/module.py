@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from patchgen.link.checkpoints import registrations
+from patchgen.link.conversions import IMPORT
 from patchgen.link.flatblock import Builder, FlatBlock
 from patchgen.link.gather import Gathered, gather
 from patchgen.link.imports import import_statements
 from patchgen.link.order import order
+from patchgen.plan.kinds import MODELING
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import ModuleIndex
 
@@ -35,9 +38,12 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     """
     gathered = gather(kind, requested, builder)
     blocks = order(gathered, builder)
-    text = assemble(
-        header(gathered, builder), import_statements(gathered, builder), blocks, _exports(gathered, builder)
-    )
+    imports = import_statements(gathered, builder)
+    ending = registrations(blocks, builder) if kind == MODELING and builder.naming.plan.declarations else ""
+    if ending:
+        imports = (*imports, f"{IMPORT}\n")
+    text = assemble(header(gathered, builder), imports, blocks, _exports(gathered, builder))
+    text += f"\n\n{ending}" if ending else ""
     requests = tuple((sibling, _key(builder, need.symbol, need.home)) for sibling, need in gathered.siblings)
     return FlatModule(kind, gathered.base, text, blocks, requests)
 
