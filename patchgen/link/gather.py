@@ -13,7 +13,7 @@ from patchgen.errors import PatchgenError
 from patchgen.link.flatblock import Builder, FlatBlock, Need, Unit
 from patchgen.plan.kinds import MODELING
 from patchgen.plan.model import Symbol
-from patchgen.source.blocks import ModuleIndex
+from patchgen.source.blocks import Block, ModuleIndex
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,19 @@ def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
                 wanted = declaration.kind == kind and builder.naming.place(symbol, symbol.module).key == symbol
             else:
                 # A helper goes where it is used; one that nothing uses goes where most of the file goes.
-                wanted = kind == main and block.kind in ("def", "assign") and block.name[:1] not in ("", "_")
+                wanted = kind == main and _stands_alone(block)
             if wanted:
                 roots.append(Unit(layer.source.module, block.first))
     return roots
+
+
+def _stands_alone(block: Block) -> bool:
+    """Whether a statement of a modular file is carried without being asked for: public names, and bare statements."""
+    if block.kind in ("import", "doc") or block.name == "__all__":
+        return False
+    imported = {item.bound for item in block.imports}
+    own = [name for name in block.defines if name not in imported]
+    return any(name[0] != "_" for name in own) if block.defines else True
 
 
 def _one_of_each(blocks: tuple[FlatBlock, ...], imports: dict[str, Need]) -> tuple[FlatBlock, ...]:

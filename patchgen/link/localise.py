@@ -81,7 +81,8 @@ class _Localiser:
         else:
             symbol = self._naming.bindings.meaning(self._module, reference.name)
         if symbol is None:
-            if reference.name not in _BUILTINS and not self._has_star():
+            if reference.name not in _BUILTINS:
+                self._refuse_star(reference.name)
                 self._needs.setdefault(reference.name, Symbol("", reference.name))
             return
         used = 0
@@ -91,6 +92,8 @@ class _Localiser:
         if not symbol.name and self._flattens(symbol.module) and self._naming.bindings.env.path(symbol.module):
             hint = f"write {reference.name}.<name> for what is needed of it"
             raise PatchgenError("PG113", at, f"the flattened module {symbol.module} is used as a value", hint)
+        if symbol.name and self._flattens(symbol.module) and self._naming.bindings.env.path(symbol.module):
+            self._naming.bindings.require(symbol, at)
         place = self._naming.place(symbol, self._module.source.module)
         if place.key is None:
             self._keep_import(reference, symbol, used)
@@ -133,8 +136,11 @@ class _Localiser:
         before = self._lines[reference.line - 1].encode()[: reference.column].decode(errors="ignore")
         return before.rstrip().endswith("super(")
 
-    def _has_star(self) -> bool:
-        return any(item.name == "*" for block in self._module.blocks for item in block.imports)
+    def _refuse_star(self, name: str) -> None:
+        """What `from x import *` brings is known at run time only."""
+        for item in (item for block in self._module.blocks for item in block.imports if item.name == "*"):
+            at = self._module.source.at(item.line, item.column)
+            raise PatchgenError("PG116", at, f"{name} may come from this star import", f"import {name} by its name")
 
     def _replace(self, reference: Reference, used: int, new: str) -> None:
         old = ".".join([reference.name, *reference.attributes[:used]])

@@ -118,10 +118,7 @@ class Bindings:
         return block
 
     def dotted(self, module: ModuleIndex, expression: str, at: Location) -> Symbol | None:
-        """What a dotted expression (`nn.Module`, `llama.LlamaMLP`) means; None for a builtin.
-
-        Raises PatchgenError PG104 when its first name is bound by nothing and is no builtin.
-        """
+        """What a dotted expression (`nn.Module`, `llama.LlamaMLP`) means; None when its first name is not bound."""
         first, *rest = expression.split(".")
         symbol = self.meaning(module, first)
         if symbol is None:

@@ -7,7 +7,8 @@ Otherwise it is a *source*: what the new classes reach is copied from it under o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
@@ -65,6 +66,7 @@ def make_plan(modular: ModuleIndex, bindings: Bindings) -> ModulePlan:
     declared: list[Declaration] = []
     problems: list[Problem] = []
     for layer in layers:
+        problems += _conditional_classes(layer, bindings)
         for name in layer.classes:
             try:
                 declared.append(_declare(layer, name, bindings, lineages, tuple(m.source.module for m in layers)))
@@ -74,6 +76,20 @@ def make_plan(modular: ModuleIndex, bindings: Bindings) -> ModulePlan:
         raise Refusals(problems)
     bases = _bases(declared, bindings, layers)
     return ModulePlan(modular, layers, tuple(declared), bases, _prefixes(declared, bases, bindings, layers))
+
+
+def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Problem]:
+    """Classes of a modular file that derive from a parent, but under `if` or `try`."""
+    for block in layer.blocks:
+        if block.kind != "guard":
+            continue
+        for node in ast.walk(ast.parse(block.text)):
+            for base in node.bases if isinstance(node, ast.ClassDef) else []:
+                at = layer.source.at(block.first + base.lineno - 1, base.col_offset)
+                symbol = bindings.dotted(layer, ast.unparse(base), at)
+                if symbol is not None and bindings.territory.flattens(symbol.module):
+                    what = f"class {node.name} derives from {symbol} under a condition"
+                    yield Problem(at, "PG111", what, "declare it at the top level of the file")
 
 
 def _layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:

@@ -7,10 +7,11 @@ standard library) has no known ancestors but itself, which is enough: it is neve
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import ModuleIndex
@@ -28,7 +29,8 @@ class Base:
 def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, ...]:
     """The bases of class `name` of `module`, in order.
 
-    Raises PatchgenError PG105 for a base that is not a dotted name (or such a name with a subscript).
+    Raises PatchgenError PG105 for a base that is not a dotted name (or such a name with a subscript), PG104 for one that
+    nothing binds.
     """
     block = module.definition(name)
     assert block is not None
@@ -42,9 +44,16 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
         if not all(part.isidentifier() for part in dotted.split(".")):
             hint = "name the class, or assign it to a name at module level in its own file"
             raise PatchgenError("PG105", at, f"the base {ast.unparse(base)} is not a name", hint)
-        symbol = bindings.dotted(module, dotted, at) or Symbol("builtins", dotted)
+        symbol = bindings.dotted(module, dotted, at) or _builtin(module, dotted, at)
         found.append(Base(dotted, at, symbol))
     return tuple(found)
+
+
+def _builtin(module: ModuleIndex, dotted: str, at: Location) -> Symbol:
+    if not hasattr(builtins, dotted):
+        what = f"the base {dotted} is bound by nothing"
+        raise PatchgenError("PG104", at, what, did_you_mean(dotted, module.names) or "import it")
+    return Symbol("builtins", dotted)
 
 
 @dataclass(frozen=True)
