@@ -94,7 +94,9 @@ def _file(
     module: FlatModule, name: str, text: str, base: str | None, builder: Builder
 ) -> tuple[FlatFile, tuple[Problem, ...]]:
     lines = line_map(text, module.blocks)
-    notes = tuple(Note(b.pieces[0].at(1, 0), note) for b in module.blocks for note in b.notes)
+    notes = tuple(
+        Note(b.pieces[0].at(1, 0), note) for b in module.blocks for note in (*b.notes, *_replaces(b, builder))
+    )
     shown = builder.index(module.base).source.path if module.base else ""
     summary = _summary(module, builder)
     file = FlatFile(
@@ -108,6 +110,15 @@ def _file(
         (shown, base) if base is not None else None,
     )
     return file, verify(name, text, lines, builder.naming.plan.modular.source.path, base)
+
+
+def _replaces(block: FlatBlock, builder: Builder) -> tuple[str, ...]:
+    """A note where a function or constant of the modular file takes the place of a parent's of the same name."""
+    plan = builder.naming.plan
+    if block.kind == "class" or block.unit.module not in {layer.source.module for layer in plan.layers}:
+        return ()
+    replaced = [(m, old) for m in plan.parents if (old := builder.index(m).definition(block.name)) is not None]
+    return tuple(f"{block.name} takes the place of {m}.{block.name}" for m, old in replaced if old.text != block.text)
 
 
 def _comparable(module: FlatModule, builder: Builder) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.plan.model import Edit, Piece, Symbol
-from patchgen.plan.naming import Naming
+from patchgen.plan.naming import Naming, Place
 from patchgen.source.blocks import Block, ModuleIndex
 from patchgen.source.scopes import Reference
 
@@ -98,6 +98,7 @@ class _Localiser:
         if place.key is None:
             self._keep_import(reference, symbol, used)
             return
+        self._refuse_replaced(reference, symbol, place, used)
         parent = self._parent_index(symbol)
         explicit = len(reference.attributes) > used or self._inside_super(reference)
         new = f"__parent_{parent}__" if parent and explicit else place.name
@@ -106,6 +107,25 @@ class _Localiser:
         if place.name != symbol.name:
             self._renamed[symbol.name] = place.name
         self._replace(reference, used, new)
+
+    def _refuse_replaced(self, reference: Reference, symbol: Symbol, place: Place, used: int) -> None:
+        """A modular file that calls the parent's own version of what it replaces would call itself in the flat file."""
+        source = self._module.source
+        layers = {layer.source.module for layer in self._naming.plan.layers}
+        if source.module not in layers or symbol.module in layers or place.key == symbol or place.key is None:
+            return
+        block = self._naming.bindings.require(symbol, self._at(reference.line, reference.column))
+        if block.kind == "class" and not self._is_called(reference, used):
+            return  # a base, an annotation, isinstance: the flat class is what the parent's name means there
+        at = self._at(reference.line, reference.column)
+        what = f"{symbol} is used here, but in the flat file {place.name} is the one that this modular file declares"
+        raise PatchgenError("PG117", at, what, f"write {place.name} for the new one, or give the new one another name")
+
+    def _is_called(self, reference: Reference, used: int) -> bool:
+        if len(reference.attributes) > used or reference.quoted:
+            return False
+        line, end = reference.ends[used - 1] if used else (reference.line, reference.column + len(reference.name))
+        return self._lines[line - 1].encode()[end:].lstrip().startswith(b"(")
 
     def _keep_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
         if used:

@@ -84,7 +84,9 @@ def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Pro
         if block.kind != "guard":
             continue
         for node in ast.walk(ast.parse(block.text)):
-            for base in node.bases if isinstance(node, ast.ClassDef) else []:
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for base in node.bases:
                 at = layer.source.at(block.first + base.lineno - 1, base.col_offset)
                 symbol = bindings.dotted(layer, ast.unparse(base), at)
                 if symbol is not None and bindings.territory.flattens(symbol.module):
