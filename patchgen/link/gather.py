@@ -130,10 +130,20 @@ def _base_roots(base: str | None, builder: Builder) -> list[Unit]:
 
 
 def _in_place(unit: Unit, names: list[str], builder: Builder) -> tuple[Unit, ...]:
-    """`unit`, or the units of the modular file that take its place."""
+    """`unit`, or the units of the modular file that take its place.
+
+    Raises PatchgenError PG118 when only some of the names that the block binds are declared anew.
+    """
     replaced = [builder.naming.place(Symbol(unit.module, name), unit.module).key for name in names]
     others = [key for key in replaced if key is not None and key.module != unit.module]
-    return tuple(u for key in others for u in builder.units(key)) if others else (unit,)
+    if not others:
+        return (unit,)
+    if len(others) < len(names):
+        kept = ", ".join(n for n, key in zip(names, replaced, strict=True) if key not in others)
+        at = builder.index(unit.module).source.at(unit.first)
+        what = f"the statement binds {', '.join(names)}; the modular file declares {others[0].name} but not {kept}"
+        raise PatchgenError("PG118", at, what, "declare all of them, or none")
+    return tuple(u for key in others for u in builder.units(key))
 
 
 def _reached_names(index: ModuleIndex) -> set[str]:

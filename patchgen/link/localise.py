@@ -51,7 +51,9 @@ class _Localiser:
         self._naming, self._chain = naming, chain
         self._lines = tuple(block.text.split("\n"))
         self._needs: dict[str, Symbol] = {}
-        self._renamed: dict[str, str] = {}
+        # Modular files name new classes as they will be; only parents' strings follow their classes.
+        from_layer = module.source.module in {layer.source.module for layer in naming.plan.layers}
+        self._renamed: dict[str, str] = {} if from_layer else dict(naming.renamed_classes(module))
         self._changes: set[_Change] = set()
 
     def piece(self) -> Piece:

@@ -15,6 +15,7 @@ from patchgen.plan.declare import ModulePlan
 from patchgen.plan.kinds import kind_of_module
 from patchgen.plan.model import Symbol
 from patchgen.plan.territory import MODELS
+from patchgen.source.blocks import ModuleIndex
 
 _NOWHERE = Location("")
 
@@ -38,6 +39,7 @@ class Naming:
     plan: ModulePlan
     bindings: Bindings
     _known: dict[tuple[Symbol, bool], Place] = field(default_factory=dict, repr=False, compare=False)
+    _renames: dict[str, dict[str, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def place(self, symbol: Symbol, home: str) -> Place:
         """Where code that stands in module `home` finds `symbol` in the flat files."""
@@ -45,6 +47,16 @@ class Naming:
         if (symbol, from_layer) not in self._known:
             self._known[symbol, from_layer] = self._find(symbol, from_layer)
         return self._known[symbol, from_layer]
+
+    def renamed_classes(self, module: ModuleIndex) -> dict[str, str]:
+        """The class names that code of `module` may mention in strings, with what they become."""
+        home = module.source.module
+        if home not in self._renames:
+            symbols = [Symbol(home, name) for name in module.classes]
+            symbols += [self.bindings.imported_symbol(module, i) for b in module.blocks for i in b.imports if i.name]
+            placed = [(s.name, self.place(s, home).name) for s in symbols if s.module in self.plan.prefixes]
+            self._renames[home] = {old: new for old, new in placed if old != new}
+        return self._renames[home]
 
     @functools.cached_property
     def _layer_modules(self) -> frozenset[str]:
