@@ -57,6 +57,12 @@ class SdpaOrEager:
         # transformers looks for its own dispatch in the source, finds none, and would ignore the request.
         return True
 
+    @classmethod
+    def is_custom_code(cls) -> bool:
+        # Of code outside its package transformers initialises no module that has no parameters of its own: GPT-2's
+        # projections into the residual stream would start larger than they do in transformers.
+        return False
+
 
 def sdpa_attention(
     module: nn.Module,

@@ -1,0 +1,107 @@
+"""The instruments of the parity tests: what they must see, and what they must not."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from transformers import AutoModelForCausalLM  # noqa: E402
+from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel  # noqa: E402
+
+from patchgen.lab.parity import GRADIENT_FLOOR, differences, observe, worst  # noqa: E402
+from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
+from patchgen.lab.tolerance import rounding  # noqa: E402
+from patchgen.lab.trace import traced  # noqa: E402
+from patchgen.lab.weights import draw_weights  # noqa: E402
+
+
+def test_names_that_a_model_has_of_its_own_are_found():
+    assert (tiny_config("gpt2").n_embd, tiny_config("gpt2").n_layer, tiny_config("gpt2").attn_pdrop) == (32, 3, 0.0)
+
+
+def test_equal_names_get_equal_weights_and_none_is_left_at_its_start():
+    one, two = GPT2LMHeadModel(tiny_config("gpt2")), GPT2LMHeadModel(tiny_config("gpt2")).double()
+    for model in (one, two):
+        draw_weights(model)
+    for (name, a), b in zip(one.named_parameters(), two.parameters(), strict=True):
+        assert torch.equal(a, b.float()), name
+        assert a.std() > 0.05 and not (a == 0).any() and not (a == 1).any(), name
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gpt2"])
+def test_scores_spread_where_the_usual_weights_leave_them_uniform(model_type):
+    model = AutoModelForCausalLM.from_config(tiny_config(model_type)).eval()
+    spread = []
+    for weights in (lambda model: None, draw_weights):
+        weights(model)
+        with traced() as trace:
+            model(**batch().inputs())
+        spread.append([call.scores_std for call in trace.sdpa])
+    assert max(spread[0]) < 0.1 and min(spread[1]) > 1
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+def test_padding_is_where_it_should_be_and_no_label_rests_on_it(padding):
+    given = batch(padding)
+    assert torch.equal(given.real, given.attention_mask.bool())
+    assert given.real[0].all() and not given.real[1:].all(1).any()
+    assert given.real[:, 0].all() == (padding == "right")
+    labelled = given.labels != -100
+    assert labelled.any() and not (labelled & ~given.real).any()
+    assert not (labelled[:, 1:] & ~given.real[:, :-1]).any(), "a causal model predicts the next token"
+
+
+def test_a_difference_is_relative_to_its_own_tensor():
+    reference = {"logits": torch.tensor([100.0, 1.0])}
+    (found,) = differences(reference, {"logits": torch.tensor([100.0, 3.0])})
+    assert (found.largest, found.where) == (0.02, (1,))
+
+
+def test_a_gradient_that_is_rounding_is_measured_against_the_largest():
+    reference = {"gradient of w": torch.tensor([1.0]), "gradient of key bias": torch.tensor([1e-9])}
+    candidate = {"gradient of w": torch.tensor([1.0]), "gradient of key bias": torch.tensor([-1e-9])}
+    assert worst(differences(reference, candidate)) == pytest.approx(2e-9 / GRADIENT_FLOOR)
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [{}, {"logits": torch.ones(3)}, {"logits": torch.tensor([1.0, math.nan])}],
+    ids=["missing", "another shape", "nan"],
+)
+def test_what_cannot_be_compared_is_infinitely_far(candidate):
+    assert worst(differences({"logits": torch.ones(2)}, candidate)) == math.inf
+    assert worst(differences(candidate, {"logits": torch.ones(2)})) == math.inf
+
+
+def test_nothing_compared_is_no_pass():
+    assert worst(differences({}, {})) == math.inf
+
+
+def test_a_parameter_without_a_gradient_is_seen():
+    config = tiny_config("gpt2")
+    one, two = GPT2LMHeadModel(config), GPT2LMHeadModel(config)
+    for model in (one, two):
+        draw_weights(model)
+    two.transformer.h[1].ln_1.bias.requires_grad_(False)
+    found = differences(observe(one, batch()), observe(two, batch()))
+    assert [d.name for d in found if d.largest] == ["gradient of transformer.h.1.ln_1.bias"]
+
+
+def test_the_bound_is_that_of_the_coarsest_dtype():
+    assert rounding(torch.float64) < rounding(torch.float64, torch.float32) == rounding(torch.float32)
+
+
+def test_calls_are_counted_where_python_makes_them():
+    states = torch.randn(2, 4, 5, 8, dtype=torch.float64)
+    with traced() as trace:
+        F.scaled_dot_product_attention(states, states, states)  # its own softmax does not count
+        F.scaled_dot_product_attention(query=states, key=states, value=states, attn_mask=torch.zeros(5, 5))
+        nn.Softmax(dim=-1)(F.softmax(torch.softmax(states.softmax(-1), -1), dim=-1))
+        F.softmax(states[0, 0], dim=-1)
+    assert [call.mask for call in trace.sdpa] == ["none", "float"]
+    assert trace.softmaxes_over(8) == 4
+    assert len(trace.softmaxes) == 5

@@ -1,0 +1,178 @@
+"""The SDPA part alone, against attention written out."""
+
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.lab.trace import traced  # noqa: E402
+from patchgen.parts.sdpa import additive_mask, sdpa, sdpa_attention  # noqa: E402
+
+B, H, D = 2, 4, 8
+SCALING = 0.7
+
+
+def drawn(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+
+def written_out(query, key, value, mask):
+    """Attention by definition; `mask` is None, bool or float."""
+    groups = query.shape[1] // key.shape[1]
+    scores = query @ key.repeat_interleave(groups, 1).transpose(2, 3) * SCALING
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1) @ value.repeat_interleave(groups, 1)
+
+
+def kept(queries, keys, heads=1):
+    """A bool mask in which every query sees something."""
+    mask = torch.rand(B, heads, queries, keys, generator=torch.Generator().manual_seed(7)) > 0.4
+    mask[..., 0] = True
+    return mask
+
+
+def causal(queries, keys):
+    return torch.ones(queries, keys, dtype=torch.bool).tril()
+
+
+CASES = {  # queries, keys, mask given, causal, mask meant
+    "bidirectional": (5, 5, None, False, None),
+    "cross": (5, 7, None, False, None),
+    "causal": (5, 5, None, True, causal(5, 5)),
+    "bool": (5, 7, kept(5, 7), False, kept(5, 7)),
+    "bool for each head": (5, 7, kept(5, 7, H), False, kept(5, 7, H)),
+    "float": (5, 7, drawn(B, 1, 5, 7), False, drawn(B, 1, 5, 7)),
+    "a mask says all: causal does not count": (5, 5, kept(5, 5), True, kept(5, 5)),
+    "one new query sees every key": (1, 7, None, True, None),
+    "one new query, padded": (1, 7, kept(1, 7), True, kept(1, 7)),
+    "one new query, a mask for each head": (1, 7, kept(1, 7, H), True, kept(1, 7, H)),
+    "a static cache filled from empty": (5, 9, None, True, causal(5, 9)),
+}
+
+
+@pytest.mark.parametrize("heads", [4, 2, 1], ids=lambda n: f"{n} key heads")
+@pytest.mark.parametrize(("queries", "keys", "mask", "is_causal", "meant"), CASES.values(), ids=CASES)
+def test_sdpa_is_attention(heads, queries, keys, mask, is_causal, meant):
+    query, key, value = drawn(B, H, queries, D), drawn(B, heads, keys, D), drawn(B, heads, keys, D + 2)
+    with traced() as trace:
+        out = sdpa(query, key, value, mask, causal=is_causal, scaling=SCALING, dropout=0.0)
+    assert out.shape == (B, H, queries, D + 2)
+    torch.testing.assert_close(out, written_out(query, key, value, meant), rtol=0, atol=1e-14)
+    assert len(trace.sdpa) == 1
+    copied = trace.sdpa[0].key[1] > heads
+    assert not (copied and queries == 1), "no key is copied for one query"
+
+
+@pytest.mark.parametrize("heads", [4, 2])
+def test_key_heads_are_native_without_a_mask_only(heads):
+    def native(mask, size):
+        query, key = drawn(B, H, 5, size), drawn(B, heads, 5, size)
+        with traced() as trace:
+            sdpa(query, key, key, mask, causal=False, scaling=SCALING, dropout=0.0)
+        return trace.sdpa[0].native_gqa
+
+    assert native(None, 8) == (heads < H)
+    assert not native(kept(5, 5), 8)
+    assert not native(None, 264)
+
+
+def test_gradients_reach_shared_keys_from_every_query_head():
+    query, key, value = (drawn(B, h, 5, D).requires_grad_() for h in (H, 2, 2))
+    for mask in (None, kept(5, 5)):
+        ours = sdpa(query, key, value, mask, causal=False, scaling=SCALING, dropout=0.0)
+        theirs = written_out(query, key, value, mask)
+        upstream = drawn(*ours.shape)
+        for got, wanted in zip(
+            torch.autograd.grad(ours, (query, key, value), upstream),
+            torch.autograd.grad(theirs, (query, key, value), upstream),
+            strict=True,
+        ):
+            torch.testing.assert_close(got, wanted, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_an_additive_mask_is_what_transformers_makes_for_eager(dtype):
+    from transformers import LlamaConfig
+    from transformers.masking_utils import create_causal_mask
+
+    states = torch.zeros(2, 5, 8, dtype=dtype)
+    padded = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
+    query = torch.zeros(2, 4, 5, 2, dtype=dtype)
+    for attention_mask in (None, padded):
+        made = {
+            name: create_causal_mask(LlamaConfig(attn_implementation=name), states, attention_mask, None)
+            for name in ("sdpa", "eager")
+        }
+        ours = additive_mask(made["sdpa"], query, query, causal=True)
+        assert ours.dtype == dtype and torch.equal(ours.expand(2, -1, -1, -1), made["eager"])
+
+
+def module(attention="sdpa", is_causal=True, output_attentions=False):
+    config = SimpleNamespace(_attn_implementation=attention, output_attentions=output_attentions)
+    return SimpleNamespace(config=config, is_causal=is_causal)
+
+
+def eager(module, query, key, value, mask, scaling, dropout, **kwargs):
+    return "the parent's", mask
+
+
+def call(owner, mask=None, **kwargs):
+    states = drawn(B, H, 5, D)
+    return sdpa_attention(owner, states, states, states, mask, eager, dropout=0.0, scaling=SCALING, **kwargs)
+
+
+def test_the_output_is_laid_out_as_transformers_wants_it_and_no_weights_are_made():
+    out, weights = call(module())
+    assert out.shape == (B, 5, H, D) and weights is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "kwargs"),
+    [
+        (module("eager"), {}),
+        (module("sdpa"), {"output_attentions": True}),
+        (module("sdpa", output_attentions=True), {}),
+    ],
+    ids=["eager", "asked for", "asked for by the configuration"],
+)
+def test_what_has_weights_comes_from_the_parent(owner, kwargs):
+    assert call(owner, **kwargs)[0] == "the parent's"
+    assert call(owner, kept(5, 5), **kwargs)[1].dtype == torch.float64, "a bool mask would be added as zeros and ones"
+    # Under eager transformers makes a causal mask; none means that all keys are seen.
+    assert (call(owner, **kwargs)[1] is None) == (owner.config._attn_implementation == "eager")
+
+
+def test_a_caller_may_say_whether_it_is_causal():
+    bidirectional, _ = call(module(is_causal=True), is_causal=False)
+    assert torch.equal(bidirectional, call(module(is_causal=False))[0])
+    assert not torch.equal(bidirectional, call(module(is_causal=True))[0])
+
+
+def test_a_module_that_does_not_say_whether_it_is_causal_is_an_error():
+    # transformers takes it for causal, which an encoder then silently is.
+    owner = module()
+    del owner.is_causal
+    with pytest.raises(AttributeError, match="is_causal"):
+        call(owner)
+
+
+@pytest.mark.parametrize("name", ["flash_attention_2", "flex_attention", "paged|eager", "mine"])
+def test_another_implementation_is_refused(name):
+    with pytest.raises(ValueError, match="takes attn_implementation"):
+        call(module(name))
+
+
+@pytest.mark.parametrize("mask", [torch.ones(B, 5), torch.ones(B, 5, 5)], ids=["two axes", "three axes"])
+def test_a_mask_of_another_form_is_refused(mask):
+    with pytest.raises(ValueError, match="four dimensions"):
+        call(module(), mask)
+
+
+@pytest.mark.parametrize("name", ["softcap", "position_bias", "s_aux", "cache"])
+def test_what_sdpa_does_not_compute_is_refused(name):
+    with pytest.raises(NotImplementedError, match=name):
+        call(module(), **{name: 1.0})
+    call(module(), **{name: None})
