@@ -52,7 +52,10 @@ class Naming:
         """The class names that code of `module` may mention in strings, with what they become."""
         home = module.source.module
         if home not in self._renames:
-            symbols = [Symbol(home, name) for name in module.classes]
+            # A configuration's docstring shows the model that it configures.
+            package = home.rpartition(".")[0]
+            beside = [m for m in self.plan.prefixes if m.rpartition(".")[0] == package]
+            symbols = [Symbol(m, name) for m in beside for name in self.bindings.env.index(m, _NOWHERE).classes]
             symbols += [self.bindings.imported_symbol(module, i) for b in module.blocks for i in b.imports if i.name]
             placed = [(s.name, self.place(s, home).name) for s in symbols if s.module in self.plan.prefixes]
             self._renames[home] = {old: new for old, new in placed if old != new}

@@ -1,0 +1,132 @@
+"""What is known from earlier runs, believed only while everything that it was made from is the same.
+
+In: an `Outcome` that was worked out.  Out: the same without its texts, or None.  Keys are contents: digests of files,
+of settings, of patchgen's own sources; no time stamps.  What cannot be read, or was written by another version, is
+as if it were not there, and so is a folder that cannot be written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from patchgen.errors import Location, Problem
+from patchgen.flat import LineOrigin, Note, Summary, UsedSymbol
+from patchgen.outcome import Lookup, Made, Outcome, Read, digest_of_file
+from patchgen.places import cache_of, make_state
+from patchgen.project import Modular, Project
+from patchgen.source.locate import Environment
+from patchgen.versions import own_digest, versions
+from patchgen.write import replace_file
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The outcomes of earlier runs, one file each; one that is not `on` knows nothing and learns nothing."""
+
+    project: Project
+    on: bool = True
+    _env: list[Environment] = field(default_factory=list, repr=False, compare=False)
+    _digests: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def load(self, modular: Modular) -> Outcome | None:
+        """What is known of `modular`, if it still holds."""
+        if not self.on:
+            return None
+        try:
+            entry = json.loads(self._path(modular).read_bytes())
+            if entry["made_with"] != self._made_with() or not self._holds(entry):
+                return None
+            return _outcome(modular, entry)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def store(self, outcome: Outcome) -> None:
+        """Remember `outcome`, unless a file changed while it was read or patchgen itself failed."""
+        failed = any(problem.code.startswith("PG9") for problem in outcome.problems)
+        if not self.on or failed or not all(read.digest for read in outcome.reads):
+            return
+        entry = asdict(replace(outcome, texts=None))
+        del entry["modular"], entry["texts"]
+        entry["made_with"] = self._made_with()
+        data = json.dumps(entry, separators=(",", ":")).encode()
+        try:
+            path = self._path(outcome.modular)
+            make_state(path.parent.parent)
+            path.parent.mkdir(exist_ok=True)
+            replace_file(path, data, lasting=False)
+        except OSError:
+            return  # A cache that cannot be written costs time, nothing else.
+
+    @property
+    def env(self) -> Environment:
+        """The modules as this run finds them."""
+        if not self._env:
+            self._env.append(self.project.environment())
+        return self._env[0]
+
+    def _path(self, modular: Modular) -> Path:
+        # One file a modular file and view of the world: entries that are out of date are written over, never piled up.
+        view = [str(modular.path), modular.profile, *map(str, self.env.roots)]
+        name = hashlib.sha256("\0".join(view).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        return cache_of(self.project, modular) / "outcomes" / f"{name}.json"
+
+    def _made_with(self) -> Mapping[str, Any]:
+        settings = self.project.config.settings
+        return {
+            "format": FORMAT,
+            "patchgen": own_digest(),
+            "python": list(sys.version_info[:2]),
+            "versions": dict(versions(self.env, settings.formatter)),
+            "settings": json.loads(json.dumps(asdict(settings))),
+            "allow_bidi": self.project.allow_bidi,
+            "home": str(self.project.home),
+        }
+
+    def _holds(self, entry: Mapping[str, Any]) -> bool:
+        found = all(str(self.env.path(item["module"]) or "") == item["path"] for item in entry["lookups"])
+        return found and all(self._digest(item["path"]) == item["digest"] for item in entry["reads"])
+
+    def _digest(self, path: str) -> str:
+        if path not in self._digests:
+            self._digests[path] = digest_of_file(Path(path))
+        return self._digests[path]
+
+
+def _outcome(modular: Modular, entry: Mapping[str, Any]) -> Outcome:
+    return Outcome(
+        modular,
+        entry["digest"],
+        tuple(_made(item) for item in entry["made"]),
+        tuple(_problem(item) for item in entry["problems"]),
+        tuple(Read(**item) for item in entry["reads"]),
+        tuple(Lookup(**item) for item in entry["lookups"]),
+    )
+
+
+def _made(item: Mapping[str, Any]) -> Made:
+    summary = item["summary"]
+    return Made(
+        kind=item["kind"],
+        name=item["name"],
+        digest=item["digest"],
+        diff_digest=item["diff_digest"],
+        size=item["size"],
+        parents=tuple(UsedSymbol(**part) for part in item["parents"]),
+        lines=tuple(LineOrigin(**part) for part in item["lines"]),
+        notes=tuple(Note(Location(**part["at"]), part["what"]) for part in item["notes"]),
+        summary=Summary(
+            tuple(summary["classes"]), summary["modular_lines"], summary["equal_lines"], tuple(summary["parents"])
+        ),
+    )
+
+
+def _problem(item: Mapping[str, Any]) -> Problem:
+    return Problem(Location(**item["at"]), item["code"], item["what"], item["hint"], item["severity"])

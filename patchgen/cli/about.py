@@ -1,0 +1,16 @@
+"""What `patchgen --version` prints: the releases that an output depends on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import patchgen
+from patchgen.source.locate import make_environment
+from patchgen.versions import release_of, tool_versions
+
+
+def version_text() -> str:
+    """One line a release; `transformers` is the one that parents are found in."""
+    parents = release_of("transformers", make_environment(Path.cwd()))
+    lines = [f"patchgen {patchgen.__version__}", *(f"{name} {v}" for name, v in sorted(tool_versions().items()))]
+    return "\n".join([*lines, f"transformers {parents or 'not found'}"])

@@ -1,0 +1,159 @@
+"""The commands of the command line: each takes its options, runs one session, prints, and returns an exit code.
+
+What stands on stdout can be piped: code, diffs, reports.  What tells of the run itself goes to stderr.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from patchgen.cli.options import FOLDER, common, reporting
+
+if TYPE_CHECKING:
+    from patchgen.cli.printing import Style
+    from patchgen.cli.session import Session
+
+# Modules that do the work are imported inside the commands: `--help` and completion need none of them.
+
+
+def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from patchgen.cli.about import version_text
+
+        click.echo(version_text())
+        ctx.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Print versions.")
+def patchgen() -> None:
+    """Flatten thin subclasses of Hugging Face models into single modeling files, and keep those files true.
+
+    PATHS are modular files or folders of them; without any, what [tool.patchgen] in pyproject.toml names.
+    """
+
+
+@patchgen.command()
+@common
+@reporting
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; the same as `patchgen check`.")
+@click.option("--diff", "only_diff", is_flag=True, help="Write nothing; print what would change.")
+@click.option("--force", is_flag=True, help="Replace files that patchgen did not write.")
+@click.option("--stdin-filename", metavar="FILE", help="The place that the text on stdin (PATHS is -) stands for.")
+def convert(only_check: bool, only_diff: bool, force: bool, stdin_filename: str | None, **rest: Any) -> int:
+    """Write the outputs of modular files, and record in patchgen.lock what they were made from."""
+    from patchgen.cli import printing
+
+    if rest["paths"] == ("-",):
+        from patchgen.cli.stdin import convert_stdin
+
+        return convert_stdin(stdin_filename, **rest)
+    if only_check or only_diff:
+        return _check(only_diff, **rest)
+    with _session(**rest) as session:
+        written = session.convert(force=force)
+    return printing.written(session.project, written, _style(**rest))
+
+
+@patchgen.command()
+@common
+@reporting
+@click.option("--diff", "with_diff", is_flag=True, help="Print what would change.")
+@click.option("--fix", is_flag=True, help="Write what is stale or missing, remove what is orphaned.")
+def check(with_diff: bool, fix: bool, **rest: Any) -> int:
+    """Fail unless every output is what its modular file gives."""
+    from patchgen.cli import printing
+
+    if not fix:
+        return _check(with_diff, **rest)
+    with _session(**rest) as session:
+        written = session.convert(remove=True)
+    return printing.written(session.project, written, _style(**rest))
+
+
+@patchgen.command()
+@common
+@reporting
+def diff(**rest: Any) -> int:
+    """Print what `convert` would change; write nothing."""
+    return _check(True, **rest)
+
+
+def _check(with_diff: bool, **rest: Any) -> int:
+    from patchgen.cli import printing
+
+    with _session(**rest) as session:
+        report = session.check()
+    return printing.checked(session.project, report, _style(**rest), with_diff=with_diff)
+
+
+@patchgen.command(name="list")
+@common
+def list_(**rest: Any) -> int:
+    """Print a table of what is made from what."""
+    from patchgen.cli import printing
+
+    with _session(**rest) as session:
+        report = session.check()
+    return printing.listed(report)
+
+
+@patchgen.command()
+@common
+@reporting
+def lint(**rest: Any) -> int:
+    """Print what is wrong with declarations, whatever the outputs are.
+
+    So far the rules are those of flattening itself: what `convert` would refuse.
+    """
+    from patchgen.cli import printing
+
+    with _session(**rest) as session:
+        outcomes = session.outcomes()
+    return printing.linted(session.project, session.found, outcomes, _style(**rest))
+
+
+@patchgen.command()
+@click.argument("target", metavar="FILE[:LINE]")
+@click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")
+def explain(target: str, package_root: str | None) -> int:
+    """Print the plan of a modular file and what each pass did, or where a line of an output came from."""
+    from patchgen.cli.explaining import explain_what
+
+    return explain_what(target, package_root=package_root)
+
+
+@patchgen.command()
+@click.argument("codes", nargs=-1, metavar="[PGnnn]...")
+@click.option("--markdown", is_flag=True, help="Print the page docs/errors.md.")
+def errors(codes: tuple[str, ...], markdown: bool) -> int:
+    """Explain error codes; without one, list them."""
+    from patchgen import errors_page
+    from patchgen.errors import catalogue, did_you_mean
+
+    known = catalogue()
+    unknown = [code for code in codes if code.upper() not in known]
+    if unknown:
+        raise click.UsageError(f"no such code: {unknown[0]}. {did_you_mean(unknown[0].upper(), known)}")
+    if markdown:
+        click.echo(errors_page.as_markdown(), nl=False)
+    elif codes:
+        click.echo("\n".join(errors_page.as_text(known[code.upper()]) for code in codes), nl=False)
+    else:
+        click.echo(errors_page.as_list(known.values()), nl=False)
+    return 0
+
+
+def _session(**options: Any) -> AbstractContextManager[Session]:
+    from patchgen.cli.progress import session_with_progress
+
+    return session_with_progress(**options)
+
+
+def _style(quiet: bool, verbose: bool, output_format: str | None, **_rest: Any) -> Style:
+    from patchgen.cli.printing import make_style
+
+    return make_style(quiet, verbose, output_format)

@@ -1,0 +1,67 @@
+"""`patchgen explain`: how a modular file is read, or where a line of an output came from."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchgen.cli.session import Request, open_project
+from patchgen.convert import load_records
+from patchgen.lock import Record, origin_of
+from patchgen.project import MODULAR, Project
+from patchgen.source.text import read_source
+
+
+def explain_what(target: str, **options: Any) -> int:
+    """Print the plan of a modular file, or the origin of `FILE:LINE`."""
+    found = re.fullmatch(r"(.+?):(\d+)(?::\d+)?", target)
+    name, line = (found[1], int(found[2])) if found else (target, 0)
+    project = open_project(Request((name,), options.get("out"), options.get("package_root")))
+    path = Path.cwd() / name
+    if not path.is_file():
+        raise click.UsageError(f"{name} does not exist")
+    if MODULAR.fullmatch(path.name):
+        return _explain_plan(project, path)
+    return _explain_lines(project, path.resolve(), line)
+
+
+def _explain_plan(project: Project, path: Path) -> int:
+    from patchgen.flatten import explain
+
+    for section in explain(path, project.environment(), project.config.settings):
+        sys.stdout.write(f"== {section.title}\n{section.text.rstrip()}\n\n")
+    return 0
+
+
+def _explain_lines(project: Project, path: Path, line: int) -> int:
+    record = load_records(project).get(project.shown(path))
+    if record is None:
+        raise click.UsageError(f"{project.shown(path)} is neither a modular file nor an output that is recorded")
+    if not line:
+        sys.stdout.write(_about(record))
+        return 0
+    origin = origin_of(record, line)
+    if origin is None:
+        sys.stdout.write(f"{record.output}:{line}: written by patchgen itself\n")
+        return 0
+    sys.stdout.write(f"{record.output}:{line} comes from {origin}\n")
+    sys.stdout.write(_quoted(project, origin.path, origin.line))
+    return 0
+
+
+def _about(record: Record) -> str:
+    parents = "".join(f"  {used.symbol}  ({used.path})\n" for used in record.parents)
+    return f"{record.output}\nmade from {record.modular} by {record.made_by}\nusing\n{parents}"
+
+
+def _quoted(project: Project, shown: str, line: int) -> str:
+    """The line itself, where the file is found below one of the roots."""
+    for root in project.environment().roots:
+        if (root / shown).is_file():
+            lines = read_source(root / shown, allow_bidi=True).lines
+            return f"    {lines[line - 1].rstrip()}\n" if line <= len(lines) else ""
+    return ""

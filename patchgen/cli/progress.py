@@ -1,0 +1,69 @@
+"""A progress bar for runs that take longer than a second, on a terminal; elsewhere nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from patchgen.cli.session import Request, Session, open_session
+
+PATIENCE = 1.0  # seconds before a bar is shown
+
+
+@contextlib.contextmanager
+def session_with_progress(
+    paths: tuple[str, ...],
+    package_root: str | None,
+    out: str | None,
+    jobs: int,
+    no_cache: bool,
+    allow_bidi: bool,
+    quiet: bool = False,
+    **_rest: Any,
+) -> Iterator[Session]:
+    """The session that the options ask for; its bar goes away with it."""
+    session = open_session(Request(paths, out, package_root, jobs, not no_cache, allow_bidi))
+    if quiet or not sys.stderr.isatty():
+        yield session
+        return
+    bar = _Bar(len(session.found.modulars))
+    try:
+        yield replace(session, progress=bar.advance)
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """Counts files, and shows the count once a second has passed."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._started = time.monotonic()
+        self._close: contextlib.ExitStack | None = None
+
+    def advance(self, count: int) -> None:
+        """`count` more files are done."""
+        self._done += count
+        if self._close is None and time.monotonic() - self._started > PATIENCE and self._done < self._total:
+            self._open()
+        if self._close is not None:
+            self._progress.update(self._task, completed=min(self._done, self._total))
+
+    def _open(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._progress = Progress(console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task("flattening", total=self._total)
+        self._close = contextlib.ExitStack()
+        self._close.enter_context(self._progress)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._close is not None:
+            self._close.close()

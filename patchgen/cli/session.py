@@ -1,0 +1,97 @@
+"""What every command does first: find the project, find the modular files, flatten them, know what was recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen.cache import Cache
+from patchgen.check import Report, examine
+from patchgen.config import find_config
+from patchgen.convert import Written, convert, load_records
+from patchgen.outcome import Outcome
+from patchgen.project import Found, Modular, Project, discover
+from patchgen.run import Progress, run
+from patchgen.versions import versions
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asked for, as it was given."""
+
+    paths: tuple[str, ...] = ()
+    out: str | None = None
+    package_root: str | None = None
+    jobs: int = 0  # 0: as many as there are processors, where that pays
+    cached: bool = True
+    allow_bidi: bool = False
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run: the project, its modular files and what they came to."""
+
+    request: Request
+    project: Project
+    found: Found
+    progress: Progress = field(repr=False, default=lambda done: None)
+
+    @property
+    def made_by(self) -> str:
+        """The releases that outputs of this run are made by, as records name them."""
+        env = self.project.environment()
+        return ", ".join(f"{name} {v}" for name, v in versions(env, self.project.config.settings.formatter))
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What every modular file comes to."""
+        return self._run(self.found.modulars, Cache(self.project, self.request.cached))
+
+    def again(self, modulars: Sequence[Modular]) -> tuple[Outcome, ...]:
+        """The same for some of them, with texts."""
+        return self._run(modulars, Cache(self.project, False))
+
+    def check(self) -> Report:
+        """The gate's report; nothing is written but the cache."""
+        records = load_records(self.project)
+        return examine(self.project, self.found, self.outcomes(), records, self.made_by, self.again)
+
+    def convert(self, *, force: bool = False, remove: bool = False) -> Written:
+        """Write what the gate would find wrong."""
+        outcomes = self.outcomes()
+        return convert(self.project, self.found, outcomes, self.made_by, self.again, force=force, remove=remove)
+
+    def _run(self, modulars: Sequence[Modular], cache: Cache) -> tuple[Outcome, ...]:
+        return run(self.project, modulars, cache, self.request.jobs, self.progress)
+
+
+def open_session(request: Request) -> Session:
+    """The session for `request`, begun in the current folder.
+
+    Raises PatchgenError where the configuration is wrong.
+    """
+    project = open_project(request)
+    return Session(request, project, discover(project, [Path.cwd() / path for path in request.paths]))
+
+
+def open_project(request: Request) -> Project:
+    """The project that `request` is about: that of its paths, else that of the current folder."""
+    here = Path.cwd()
+    return Project(
+        config=find_config([*_common_parent([here / path for path in request.paths]), here]),
+        out=_resolved(request.out),
+        package_root=_resolved(request.package_root),
+        allow_bidi=request.allow_bidi,
+    )
+
+
+def _common_parent(paths: Sequence[Path]) -> list[Path]:
+    """The folder that holds all of `paths`, which says what project they belong to."""
+    if not paths:
+        return []
+    return [Path(os.path.commonpath([path if path.is_dir() else path.parent for path in paths])).resolve()]
+
+
+def _resolved(path: str | None) -> Path | None:
+    return None if path is None else Path(path).resolve()

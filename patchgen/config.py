@@ -1,0 +1,175 @@
+"""What a project asks for: `[tool.patchgen]` of the nearest pyproject.toml, checked key by key.
+
+In: the folder to start from.  Out: a frozen `Config`.  Every mistake is an error at the key, before any work is done.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import patchgen
+from patchgen.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
+from patchgen.settings import Settings
+
+FILE = "pyproject.toml"
+TABLE = "tool.patchgen"
+LONGEST_LINE = 320  # what ruff accepts
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`home` is the folder of the pyproject.toml: every path in it counts from there, and so do shown paths.
+
+    `outputs` pairs a folder of modular files with the folder that their outputs go to, both relative to `home`.
+    """
+
+    home: Path
+    sources: tuple[str, ...] = ()
+    outputs: tuple[tuple[str, str], ...] = ()
+    roots: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    settings: Settings = Settings()
+
+
+def find_config(starts: Sequence[Path]) -> Config:
+    """The configuration that governs `starts`, of which the first that is below one wins; else that of no project.
+
+    Raises PatchgenError PG901 or PG902 for a table that is there and is wrong.
+    """
+    for start in starts:
+        for folder in (start, *start.parents):
+            config = _read(folder)
+            if config is not None:
+                return config
+    return Config(home=_home_without_config(starts[-1]))
+
+
+def _home_without_config(folder: Path) -> Path:
+    """The nearest folder that looks like the top of a project, else `folder` itself."""
+    for candidate in (folder, *folder.parents):
+        if (candidate / FILE).is_file() or (candidate / ".git").exists():
+            return candidate
+    return folder
+
+
+def _read(folder: Path) -> Config | None:
+    path = folder / FILE
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise PatchgenError("PG901", Location(FILE), f"cannot be read: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PatchgenError("PG901", _place_of(error), f"is not valid TOML: {error}") from error
+    tool = table.get("tool")
+    section = tool.get("patchgen") if isinstance(tool, dict) else None
+    if section is None:
+        return None
+    return make_config(section, folder)
+
+
+def _place_of(error: Exception) -> Location:
+    # tomllib tells the position in its message only.
+    found = re.search(r"at line (\d+), column (\d+)", str(error))
+    return Location(FILE, int(found[1]), int(found[2])) if found else Location(FILE)
+
+
+def make_config(section: object, home: Path) -> Config:
+    """`Config` from the parsed table.
+
+    Raises Refusals with every wrong key, or PG902 when the project requires another version of patchgen.
+    """
+    if not isinstance(section, dict):
+        raise PatchgenError("PG901", Location(FILE), f"[{TABLE}] must be a table")
+    problems = [problem for key, value in section.items() for problem in _problems(key, value)]
+    if problems:
+        raise Refusals(problems)
+    _require_version(section.get("required-version"))
+    return Config(
+        home=home.resolve(),
+        sources=tuple(section.get("sources", ())),
+        outputs=tuple(sorted(section.get("outputs", {}).items())),
+        roots=tuple(section.get("roots", ())),
+        exclude=tuple(section.get("exclude", ())),
+        settings=Settings(
+            flatten=tuple(section.get("flatten", ())),
+            formatter=section.get("formatter", "ruff"),
+            line_length=section.get("line-length", 119),
+            decorators=tuple(sorted(section.get("decorators", {}).items())),
+        ),
+    )
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+
+
+def _is_text_table(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) and item for item in value.values())
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LONGEST_LINE
+
+
+_KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "sources": (_is_texts, "a list of folders or files"),
+    "outputs": (_is_text_table, 'a table from folder to folder, such as { modular = "generated" }'),
+    "roots": (_is_texts, "a list of folders"),
+    "exclude": (_is_texts, "a list of patterns"),
+    "flatten": (_is_texts, "a list of package names"),
+    "formatter": (lambda value: value in ("ruff", "black"), '"ruff" or "black"'),
+    "line-length": (_is_length, f"a whole number from 1 to {LONGEST_LINE}"),
+    "decorators": (_is_text_table, "a table from decorator to method name"),
+    "required-version": (lambda value: isinstance(value, str), 'a version such as ">=0.1,<0.2"'),
+}
+
+
+def _problems(key: str, value: object) -> list[Problem]:
+    path = f"{TABLE}.{key}"
+    if key not in _KEYS:
+        hint = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
+        return [Problem(Location(FILE), "PG901", f"{path}: no such key", hint)]
+    fits, wanted = _KEYS[key]
+    if fits(value):
+        return []
+    return [Problem(Location(FILE), "PG901", f"{path}: must be {wanted}, not {value!r}")]
+
+
+def _require_version(wanted: str | None) -> None:
+    have = _release(patchgen.__version__)
+    for part in (wanted or "").split(","):
+        found = re.fullmatch(r"\s*(==|>=|<=|>|<|!=)?\s*(\d+(?:\.\d+)*)\s*", part)
+        if wanted and not found:
+            what = f"{TABLE}.required-version: {wanted!r} is no version; write it as in '>=0.1,<0.2'"
+            raise PatchgenError("PG901", Location(FILE), what)
+        if found and not _compare(have, found[1] or "==", _release(found[2])):
+            what = f"the project requires patchgen {wanted}, this is {patchgen.__version__}"
+            raise PatchgenError("PG902", Location(FILE), what, f"pip install 'patchgen{found[1] or '=='}{found[2]}'")
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def _compare(have: tuple[int, ...], operator: str, wanted: tuple[int, ...]) -> bool:
+    size = max(len(have), len(wanted))
+    left, right = (version + (0,) * (size - len(version)) for version in (have, wanted))
+    match operator:
+        case "==":
+            return left == right
+        case "!=":
+            return left != right
+        case ">=":
+            return left >= right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case _:
+            return left < right

@@ -1,0 +1,168 @@
+"""Making the tree what the gate wants: every file that can be mended, then the records, all or nothing.
+
+In: the outcomes of a run.  Out: the gate's report as it was before, and the names of what was written.  Holds the lock
+of the place that it writes to, and first finishes what a killed run had begun there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.check import Again, Report, Status, Verdict, Wanted, examine
+from patchgen.errors import Location, PatchgenError, Problem, problems_of
+from patchgen.lock import NAME, Record, make_record, read_lock, refreshed, render_lock
+from patchgen.outcome import Outcome, digest_of_file
+from patchgen.places import make_state, root_of, state_of
+from patchgen.project import Found, Project, confine
+from patchgen.write import Change, apply, one_at_a_time, recover, sweep
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a run did: the gate's report on the tree as it was, and the files written and removed."""
+
+    report: Report
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()  # what stood in the way of writing
+
+
+def load_records(project: Project) -> dict[str, Record]:
+    """The records of every place that a run may write to, by shown output; those of the project come first."""
+    records: dict[str, Record] = {}
+    for root in reversed(project.writable):
+        records |= read_lock(_lock_path(project, root))
+    return records
+
+
+def convert(
+    project: Project,
+    found: Found,
+    outcomes: Sequence[Outcome],
+    made_by: str,
+    again: Again,
+    *,
+    force: bool = False,
+    remove: bool = False,
+) -> Written:
+    """Write what is stale, missing or unrecorded; `remove` orphans; `force` replaces files that people wrote.
+
+    Raises PatchgenError PG904 before anything is written when an output lies where writing is not allowed, and PG903
+    where the system refused a step of writing; the files are then what they were.
+    """
+    folders = [*(confine(project, outcome.modular.folder) for outcome in outcomes), *found.folders]
+    roots = sorted({root_of(project, folder) for folder in folders})
+    with contextlib.ExitStack() as held:
+        for root in roots:
+            held.enter_context(_turn(project, root, outcomes))
+        report = examine(project, found, outcomes, load_records(project), made_by, again)
+        return _write(project, report, made_by, roots, force=force, remove=remove)
+
+
+@contextlib.contextmanager
+def _turn(project: Project, root: Path, outcomes: Sequence[Outcome]) -> Iterator[None]:
+    """This run's turn to write below `root`, which is left by killed runs as if they had ended."""
+    state = make_state(state_of(project, root))
+    with one_at_a_time(state):
+        recover(state)
+        sweep(sorted({outcome.modular.folder for outcome in outcomes} | {state, root}))
+        yield
+
+
+def _write(
+    project: Project, report: Report, made_by: str, roots: Sequence[Path], *, force: bool, remove: bool
+) -> Written:
+    fresh = {outcome.modular.shown: outcome for outcome in report.outcomes}
+    problems: list[Problem] = []
+    wanted: list[Wanted] = []
+    done: list[Verdict] = []
+    for verdict in report.verdicts:
+        if not _is_to_be_written(verdict, force=force, remove=remove):
+            continue
+        try:
+            _require_unchanged(fresh.get(verdict.modular))
+            wanted += [Wanted(confine(project, want.path), want.data) for want in verdict.mend]
+            done.append(verdict)
+        except PatchgenError as error:
+            problems += problems_of(error)
+    for root in roots:
+        mine = [want for want in wanted if root_of(project, want.path) == root]
+        records = _records_after(project, report, done, made_by, root)
+        _apply(project, [*_changes(mine), *_lock_change(project, root, records)], root)
+    return Written(
+        report,
+        tuple(project.shown(want.path) for want in wanted if want.data is not None),
+        tuple(project.shown(want.path) for want in wanted if want.data is None),
+        tuple(problems),
+    )
+
+
+def _apply(project: Project, changes: Sequence[Change], root: Path) -> None:
+    try:
+        apply(changes, state_of(project, root))
+    except OSError as error:
+        at = Location(project.shown(Path(error.filename2 or error.filename or changes[0].path)))
+        what = f"cannot be written: {error.strerror or error}"
+        raise PatchgenError("PG903", at, what, "every output is what it was") from error
+
+
+def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
+    match verdict.status:
+        case Status.STALE | Status.MISSING | Status.UNRECORDED:
+            return True
+        case Status.NOT_GENERATED:
+            return force and not any(want.path.is_dir() for want in verdict.mend)
+        case Status.ORPHANED:
+            return remove
+        case _:
+            return False
+
+
+def _require_unchanged(outcome: Outcome | None) -> None:
+    for read in outcome.reads if outcome else ():
+        if read.digest != digest_of_file(Path(read.path)):
+            what = f"{Path(read.path).name} changed while it was being converted"
+            assert outcome is not None
+            raise PatchgenError("PG905", Location(outcome.modular.shown), what, "run the command again")
+
+
+def _changes(wanted: Iterable[Wanted]) -> list[Change]:
+    return [Change(want.path, want.data) for want in sorted(wanted, key=lambda want: want.path)]
+
+
+def _lock_path(project: Project, root: Path) -> Path:
+    return (root if root == project.home else state_of(project, root)) / NAME
+
+
+def _records_after(
+    project: Project, report: Report, done: Sequence[Verdict], made_by: str, root: Path
+) -> dict[str, Record]:
+    """The records below `root` once `done` has been written."""
+    path = _lock_path(project, root)
+    records = read_lock(path)
+    settings = project.config.settings
+    written = {id(verdict) for verdict in done}
+    by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
+    for verdict in report.verdicts:
+        if verdict.status is Status.ORPHANED and id(verdict) in written:
+            records.pop(verdict.shown, None)
+        outcome = by_modular.get(verdict.modular)
+        if verdict.made is None or outcome is None or (verdict.status is not Status.OK and id(verdict) not in written):
+            continue
+        output = outcome.modular.folder / verdict.made.name
+        if root_of(project, output) == root and outcome.modular.recorded == (root == project.home):
+            shown = project.shown(output)
+            new = make_record(shown, verdict.modular, outcome.digest, verdict.made, made_by, settings)
+            records[shown] = refreshed(records.get(shown), new)
+    return records
+
+
+def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) -> list[Change]:
+    """The change of the records, last of all; none where the file says the same already."""
+    path = _lock_path(project, root)
+    data = render_lock(records.values()).encode("utf-8")
+    present = path.read_bytes() if path.is_file() else b""
+    return [] if data == present or (not records and not present) else [Change(path, data)]

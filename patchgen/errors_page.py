@@ -1,0 +1,37 @@
+"""The catalogue of errors as a page of the documentation and as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from patchgen.errors import Explanation, catalogue
+
+_HEAD = """# Errors
+
+Every message is `file:line:column: PGnnn what`, with a hint. This page explains the codes; `patchgen errors PGnnn`
+prints the same. It is made from `patchgen/catalogue.toml` by `patchgen errors --markdown`.
+
+PG0xx: reading a file. PG1xx: what names stand for. PG2xx: merging classes. PG3xx: edits. PG4xx: the flat module.
+PG5xx: the gate. PG9xx: the project and the machine; these exit with 2, all others with 1.
+"""
+
+
+def as_markdown() -> str:
+    """docs/errors.md."""
+    return "\n".join([_HEAD, *(_section(entry) for entry in catalogue().values())])
+
+
+def _section(entry: Explanation) -> str:
+    example = f"\n```\n{entry.example.strip()}\n```\n" if entry.example else ""
+    return f"## {entry.code}: {entry.title}\n\n{entry.why.strip()}\n\n**What to do:** {entry.fix.strip()}\n{example}"
+
+
+def as_text(entry: Explanation) -> str:
+    """One explanation in full."""
+    example = f"\n{entry.example.strip()}\n" if entry.example else ""
+    return f"{entry.code}: {entry.title}\n\n{entry.why.strip()}\n\nWhat to do: {entry.fix.strip()}\n{example}"
+
+
+def as_list(entries: Iterable[Explanation]) -> str:
+    """One line a code."""
+    return "".join(f"{entry.code}  {entry.title}\n" for entry in entries)

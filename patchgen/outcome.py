@@ -1,0 +1,137 @@
+"""What flattening one modular file came to, in the form that is compared, recorded and cached: digests, not texts.
+
+In: `Flattened`, which holds texts.  Out: `Outcome`, whose texts are missing when it comes from the cache; a clean run
+never needs them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen.errors import Problem
+from patchgen.flat import FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
+from patchgen.project import Modular
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One output without its text; `diff_digest` is empty where no diff stands beside it."""
+
+    kind: str
+    name: str
+    digest: str
+    diff_digest: str
+    size: int  # lines
+    parents: tuple[UsedSymbol, ...]
+    lines: tuple[LineOrigin, ...]
+    notes: tuple[Note, ...]
+    summary: Summary
+
+    @property
+    def diff_name(self) -> str:
+        """The name of the checked-in diff that stands beside the output."""
+        return f"{self.name.removesuffix('.py')}.diff"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A file that an outcome depends on, and the sha256 of its bytes."""
+
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A module that was asked for, and the file that it was found in; empty when there was none."""
+
+    module: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One modular file's outputs or problems, and everything that they depend on.
+
+    `digest` is the sha256 of the modular file's text.  `texts` maps file names, those of diffs included, to contents.
+    """
+
+    modular: Modular
+    digest: str = ""
+    made: tuple[Made, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    reads: tuple[Read, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    texts: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+def make_outcome(
+    modular: Modular, digest: str, flattened: Flattened, reads: tuple[Read, ...], lookups: tuple[Lookup, ...]
+) -> Outcome:
+    """The outcome of a flattening that ended by itself, with or without problems."""
+    if flattened.problems:
+        return Outcome(modular, digest, (), tuple(sorted(flattened.problems)), reads, lookups, {})
+    texts: dict[str, str] = {}
+    made = []
+    for file in sorted(flattened.files, key=lambda file: file.name):
+        diff = None if file.diff_base is None else variant_diff(file)
+        one = _made(file, diff)
+        made.append(one)
+        texts[one.name] = file.text
+        if diff is not None:
+            texts[one.diff_name] = diff
+    return Outcome(modular, digest, tuple(made), (), reads, lookups, texts)
+
+
+def _made(file: FlatFile, diff: str | None) -> Made:
+    return Made(
+        kind=file.kind,
+        name=file.name,
+        digest=digest_of(file.text),
+        diff_digest="" if diff is None else digest_of(diff),
+        size=file.text.count("\n"),
+        parents=tuple(sorted(file.parents)),
+        lines=tuple(sorted(file.lines)),
+        notes=file.notes,
+        summary=file.summary,
+    )
+
+
+def variant_diff(file: FlatFile) -> str:
+    """The diff from the parent to the output: what a reviewer reads instead of the output."""
+    name, base = file.diff_base or ("", "")
+    return unified(base, file.text, name, file.name)
+
+
+def unified(old: str, new: str, old_name: str, new_name: str) -> str:
+    """A unified diff, empty when both are equal; nothing in it depends on time or place."""
+    if old == new:
+        return ""
+    left, right = (_lines(text) for text in (old, new))
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(left, right, old_name, new_name)
+    )
+
+
+def _lines(text: str) -> list[str]:
+    # str.splitlines also breaks at \x0c and others, which no editor and no patch tool does.
+    pieces = text.split("\n")
+    return [f"{piece}\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
+
+
+def digest_of(text: str) -> str:
+    """The sha256 of `text` as it stands in a file."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """The sha256 of the bytes of the file at `path`, or the empty string where there is none to read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,65 @@
+"""Where patchgen keeps what is its own: caches, locks, journals, and the records of trees that are not the project's.
+
+The project's lie in `.patchgen_cache/` at its top.  Nothing is put into a foreign tree: what belongs to one lies in
+the user's cache folder, under a name made from the tree's path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from patchgen.project import Modular, Project
+
+CACHE = ".patchgen_cache"
+_TAG = """Signature: 8a477f597d28d172789f06886806bc55
+# This folder holds a cache of patchgen; it can be deleted at any time.  See https://bford.info/cachedir/
+"""
+
+
+def root_of(project: Project, path: Path) -> Path:
+    """The innermost folder named for writing that holds `path`; its own folder where there is none."""
+    holders = [root for root in project.writable if path.is_relative_to(root)]
+    return max(holders, key=lambda root: len(root.parts), default=path.parent)
+
+
+def state_of(project: Project, root: Path) -> Path:
+    """The folder for the lock and the journal of runs that write below `root`; it need not exist."""
+    if root == project.home or root.is_relative_to(project.home) and root == project.out:
+        return project.home / CACHE
+    name = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return _user_folder() / f"{root.name}-{name}"
+
+
+def cache_of(project: Project, modular: Modular) -> Path:
+    """The folder for what is known of `modular`; it need not exist."""
+    return state_of(project, root_of(project, modular.path))
+
+
+def make_state(folder: Path) -> Path:
+    """`folder`, made and marked as a cache, with what keeps it out of backups and of git.
+
+    Raises OSError where it cannot be made.
+    """
+    if not (folder / ".gitignore").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "CACHEDIR.TAG").write_text(_TAG, encoding="utf-8")
+        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    return folder
+
+
+def _user_folder() -> Path:
+    import platformdirs  # Not needed for a project's own files.
+
+    folder = Path(os.environ.get("PATCHGEN_CACHE_DIR") or platformdirs.user_cache_dir("patchgen"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        # No home: a folder that is this user's alone, since others may write to the place for temporary files.
+        folder = Path(tempfile.gettempdir(), f"patchgen-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
+            raise PermissionError(13, "belongs to another user", str(folder)) from None
+    return folder

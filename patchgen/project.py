@@ -1,0 +1,204 @@
+"""Which modular files a run is about, and where the outputs of each one go.
+
+In: a configuration and the paths of the command line.  Out: sorted `Modular`s, and a problem for every path that leads
+to none.  Nothing is read but folders.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.config import FILE, TABLE, Config
+from patchgen.errors import Location, PatchgenError, Problem, did_you_mean
+from patchgen.source.locate import Environment, make_environment
+
+MODULAR = re.compile(r"modular_(\w+)\.py")
+_LOOKS_MODULAR = re.compile(r"modular_.*\.py", re.DOTALL)
+# Folders that hold no sources of the project itself.
+_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A configuration with what the command line adds to it; all paths are absolute and resolved.
+
+    `out` is the one folder for all outputs; `package_root` is where parents are looked for first.
+    """
+
+    config: Config
+    out: Path | None = None
+    package_root: Path | None = None
+    allow_bidi: bool = False
+
+    @property
+    def home(self) -> Path:
+        """The top folder of the project."""
+        return self.config.home
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """The folders below which a run may write."""
+        return tuple(root for root in (self.home, self.out, self.package_root) if root is not None)
+
+    def environment(self) -> Environment:
+        """A fresh view of the modules that modular files may name."""
+        roots = [self.home / root for root in self.config.roots]
+        env = make_environment(self.home, self.package_root, roots)
+        return dataclasses.replace(env, allow_bidi=self.allow_bidi)
+
+    def shown(self, path: Path) -> str:
+        """`path` relative to the first of the writable roots that holds it, with `/`."""
+        for root in self.writable:
+            if path.is_relative_to(root):
+                return path.relative_to(root).as_posix()
+        return path.as_posix()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Modular:
+    """One modular file: where it lies, the folder of its outputs, and by whose rules it is flattened.
+
+    `recorded`: its outputs stand in the project's patchgen.lock.  Outputs of a foreign tree, and those that went to
+    another place by `--out`, are remembered in the cache alone.
+    """
+
+    shown: str
+    path: Path
+    folder: Path
+    profile: str
+    recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a run is about.  `folders` are those whose generated files must come from one of `modulars`."""
+
+    modulars: tuple[Modular, ...]
+    folders: tuple[Path, ...]
+    problems: tuple[Problem, ...]
+
+
+def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
+    """The modular files below `paths`, or below what the configuration names when there are none."""
+    problems: list[Problem] = []
+    modulars: dict[Path, Modular] = {}
+    folders: list[Path] = []
+    for path in paths or [project.home / source for source in project.config.sources]:
+        top = path.parent.resolve() / path.name
+        files = list(_modular_files(project, top))
+        if not files:
+            problems.append(_nothing_at(project, path))
+        if top.is_dir() and not MODULAR.fullmatch(top.name):
+            folders.append(output_folder(project, top.resolve()))
+        for file in files:
+            if MODULAR.fullmatch(file.name):
+                modulars[file] = make_modular(project, file)
+            else:
+                problems.append(_not_modular(project, file))
+    if not modulars and not problems:
+        what = "nothing to do: no paths were given and the configuration names no sources"
+        hint = f'set sources = ["modular"] in [{TABLE}] of {FILE}, or name files'
+        problems.append(Problem(Location(FILE), "PG505", what, hint))
+    ordered = tuple(sorted(modulars.values()))
+    return Found(ordered, tuple(dict.fromkeys(folders)), tuple(problems))
+
+
+def make_modular(project: Project, path: Path) -> Modular:
+    """The modular file at the absolute `path`."""
+    folder = output_folder(project, path.parent)
+    recorded = project.out is None and path.is_relative_to(project.home) and folder.is_relative_to(project.home)
+    if project.package_root is not None and path.is_relative_to(project.package_root):
+        recorded = False
+    return Modular(project.shown(path), path, folder, profile_of(path), recorded)
+
+
+def output_folder(project: Project, folder: Path) -> Path:
+    """Where the outputs of modular files in `folder` go: `--out`, else what the longest mapping says, else beside.
+
+    Raises PatchgenError PG904 where a mapping leads out of the project.
+    """
+    if project.out is not None:
+        return project.out
+    by_length = sorted(project.config.outputs, key=lambda pair: -len(Path(pair[0]).parts))
+    for source, output in by_length:
+        base = (project.home / source).resolve()
+        if folder.is_relative_to(base):
+            target = (project.home / output / folder.relative_to(base)).resolve()
+            if not target.is_relative_to(project.home):
+                what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
+                raise PatchgenError("PG904", Location(FILE), what, "use --out for a folder elsewhere")
+            return target
+    return folder.resolve()
+
+
+def confine(project: Project, path: Path) -> Path:
+    """`path` with symbolic links followed, when writing there is allowed.
+
+    Raises PatchgenError PG904 else: only the project and the folders that the command line names are written to.
+    """
+    real = path.resolve()
+    if any(real.is_relative_to(root) for root in project.writable):
+        return real
+    hint = "name the folder with --out, or the tree that holds it with --package-root"
+    raise PatchgenError("PG904", Location(project.shown(path)), f"lies outside {project.home.name}", hint)
+
+
+def profile_of(path: Path) -> str:
+    """By whose rules the file at `path` is flattened: those of transformers for files inside that package."""
+    package = path.parent
+    while (package.parent / "__init__.py").is_file() and package.parent != package:
+        package = package.parent
+    return "transformers" if package.name == "transformers" and (package / "__init__.py").is_file() else "strict"
+
+
+def _modular_files(project: Project, top: Path) -> Iterator[Path]:
+    """What has a modular name at or below `top`, sorted; a folder or a pipe comes too, to be refused by the reader."""
+    if _LOOKS_MODULAR.fullmatch(top.name):
+        if os.path.lexists(top):
+            yield top
+        return
+    for folder, inner, files in os.walk(top):
+        inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in _SKIPPED)
+        for name in sorted([*files, *inner]):
+            path = Path(folder, name)
+            if _LOOKS_MODULAR.fullmatch(name) and not _is_excluded(project, path):
+                yield path.parent.resolve() / name
+
+
+def _is_excluded(project: Project, path: Path) -> bool:
+    shown = project.shown(path)
+    parts = [shown, *(parent.as_posix() for parent in Path(shown).parents)]
+    return any(fnmatch.fnmatch(part, pattern) for part in parts for pattern in project.config.exclude)
+
+
+def _nothing_at(project: Project, path: Path) -> Problem:
+    at = Location(_given(project, path))
+    if path.is_file():
+        return Problem(at, "PG506", "is not a modular file", "modular files are named modular_NAME.py")
+    if path.is_dir():
+        return Problem(at, "PG505", "holds no modular file", "modular files are named modular_NAME.py")
+    return Problem(at, "PG506", "does not exist", _nearest(path))
+
+
+def _not_modular(project: Project, path: Path) -> Problem:
+    stem = path.name.removeprefix("modular_").removesuffix(".py")
+    what = f"{stem!r} cannot be part of a module's name"
+    return Problem(Location(_given(project, path)), "PG506", what, "use letters, digits and underscores")
+
+
+def _given(project: Project, path: Path) -> str:
+    # A line break in a file name would break a message, and an annotation with it.
+    return project.shown(path.parent.resolve() / path.name).encode("unicode_escape").decode("ascii")
+
+
+def _nearest(path: Path) -> str:
+    """A hint for a misspelt path: what lies beside its first part that does not exist."""
+    missing = [part for part in (path, *path.parents) if not part.exists()][-1]
+    names: Iterable[str] = (entry.name for entry in missing.parent.iterdir()) if missing.parent.is_dir() else ()
+    return did_you_mean(missing.name, names)

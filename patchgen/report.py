@@ -1,0 +1,161 @@
+"""The same findings in four forms: text for people, JSON and SARIF for programs, annotations for GitHub.
+
+In: values.  Out: a string; who prints it where is the business of the command line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import patchgen
+from patchgen.errors import Problem, catalogue
+from patchgen.flat import Note
+
+HOMEPAGE = "https://github.com/patchgen/patchgen"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One output in a report: what the gate said of it, and why; `diff` leads to what it should be."""
+
+    path: str
+    modular: str
+    status: str
+    why: tuple[str, ...] = ()
+    diff: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a report is made of.  `base` goes before every path where a path from another folder is asked for."""
+
+    rows: tuple[Row, ...] = ()
+    findings: tuple[Problem, ...] = ()
+    notes: tuple[Note, ...] = ()
+    verbose: bool = False
+    quiet: bool = False
+    base: str = ""
+
+
+def exit_code(findings: Iterable[Problem]) -> int:
+    """0 when all is well, 1 for what the user's files call for, 2 where patchgen could not do its work."""
+    codes = [problem.code for problem in findings if problem.severity == "error"]
+    return 2 if any(code.startswith("PG9") for code in codes) else 1 if codes else 0
+
+
+def as_text(page: Page) -> str:
+    """One finding a paragraph, then a line that counts outputs."""
+    lines = [str(problem) for problem in page.findings]
+    if page.verbose:
+        lines += [f"{row.path}: {row.status} (from {row.modular})" for row in page.rows if row.status == "ok"]
+        lines += [f"{note.at}: note: {note.what}" for note in page.notes]
+    if page.rows and not page.quiet:
+        counts = Counter(row.status for row in page.rows)
+        parts = [f"{count} {status}" for status, count in sorted(counts.items(), key=lambda pair: pair[0] != "ok")]
+        lines.append(f"{len(page.rows)} output{'s'[: len(page.rows) != 1]}: {', '.join(parts)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def as_json(page: Page) -> str:
+    """One object: `outputs`, `problems` and `notes`, each a list in a fixed order."""
+    outputs = [
+        {"path": row.path, "modular": row.modular, "status": row.status, "why": list(row.why), "diff": row.diff}
+        for row in page.rows
+    ]
+    problems = [
+        {**_place(p), "code": p.code, "severity": p.severity, "message": p.what, "hint": p.hint} for p in page.findings
+    ]
+    notes = [{"path": n.at.path, "line": n.at.line, "column": n.at.column, "message": n.what} for n in page.notes]
+    whole = {"patchgen": patchgen.__version__, "outputs": outputs, "problems": problems, "notes": notes}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _place(problem: Problem) -> dict[str, Any]:
+    return {"path": problem.at.path, "line": problem.at.line, "column": problem.at.column}
+
+
+def as_github(page: Page) -> str:
+    """One workflow command a finding, which GitHub shows at the line."""
+    return "".join(f"{_annotation(problem, page.base)}\n" for problem in page.findings)
+
+
+def _annotation(problem: Problem, base: str) -> str:
+    kind = "error" if problem.severity == "error" else "warning"
+    fields = {"title": f"patchgen ({problem.code})", "file": f"{base}{problem.at.path}"}
+    if problem.at.line:
+        fields |= {"line": str(problem.at.line), "col": str(problem.at.column)}
+    properties = ",".join(f"{name}={_escape(value, ',:')}" for name, value in fields.items())
+    # The place once more: a log shows only what follows the second pair of colons.
+    return f"::{kind} {properties}::{_escape(str(problem))}"
+
+
+def _escape(text: str, more: str = "") -> str:
+    return "".join(f"%{ord(char):02X}" if char in f"%\r\n{more}" else char for char in text)
+
+
+def as_sarif(page: Page) -> str:
+    """SARIF 2.1.0, with the catalogue's explanations of the codes that occur."""
+    codes = sorted({problem.code for problem in page.findings})
+    driver = {
+        "name": "patchgen",
+        "version": patchgen.__version__,
+        "informationUri": HOMEPAGE,
+        "rules": [_rule(code) for code in codes],
+    }
+    results = [_result(problem, page.base) for problem in page.findings]
+    run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rule(code: str) -> dict[str, Any]:
+    known = catalogue().get(code)
+    if known is None:
+        return {"id": code}
+    return {
+        "id": code,
+        "shortDescription": {"text": known.title},
+        "fullDescription": {"text": known.why},
+        "help": {"text": known.fix},
+    }
+
+
+def _result(problem: Problem, base: str) -> dict[str, Any]:
+    where: dict[str, Any] = {"artifactLocation": {"uri": f"{base}{problem.at.path}"}}
+    if problem.at.line:
+        where["region"] = {"startLine": problem.at.line, "startColumn": max(problem.at.column, 1)}
+    message = f"{problem.what}\n{problem.hint}" if problem.hint else problem.what
+    level = "error" if problem.severity == "error" else "warning"
+    return {
+        "ruleId": problem.code,
+        "level": level,
+        "message": {"text": message},
+        "locations": [{"physicalLocation": where}],
+    }
+
+
+FORMATS: Mapping[str, Callable[[Page], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "github": as_github,
+    "sarif": as_sarif,
+}
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns aligned by spaces; those whose cells are all numbers to the right."""
+    columns = list(zip(heads, *rows, strict=True))
+    widths = [max(len(cell) for cell in column) for column in columns]
+    numeric = [all(cell.replace(",", "").isdigit() for cell in column[1:]) for column in columns]
+    lines = []
+    for cells in [heads, *rows]:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "".join(f"{line}\n" for line in lines)

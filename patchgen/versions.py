@@ -1,0 +1,65 @@
+"""The releases of what can change the text of an output: found by looking at files, nothing is imported.
+
+`importlib.metadata` would answer the same in 25 ms, most of it spent on importing a mail parser.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import sys
+from pathlib import Path
+
+import patchgen
+from patchgen.source.locate import Environment
+
+TOOLS = ("black", "libcst", "ruff")
+
+
+@functools.cache
+def tool_versions() -> dict[str, str]:
+    """The installed release of each of `TOOLS`; one that is not installed is left out."""
+    found: dict[str, str] = {}
+    for folder in reversed(sys.path):
+        for name in _entries(folder or "."):
+            match = re.fullmatch(r"(\w+)-([^-]+)\.dist-info", name)
+            if match and match[1] in TOOLS:
+                found[match[1]] = match[2]
+    return found
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def release_of(package: str, env: Environment) -> str:
+    """The `__version__` that the top of `package` states, or the empty string."""
+    path = env.path(package)
+    if path is None:
+        return ""
+    found = re.search(r"""^__version__\s*=\s*["']([^"']+)["']""", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def versions(env: Environment, formatter: str) -> tuple[tuple[str, str], ...]:
+    """Name and release of patchgen, of the tools in use and of the parents' package, sorted."""
+    tools = tool_versions()
+    used = {"patchgen": patchgen.__version__, "transformers": release_of("transformers", env)}
+    used |= {name: tools.get(name, "") for name in ("libcst", formatter)}
+    return tuple(sorted((name, release) for name, release in used.items() if release))
+
+
+@functools.cache
+def own_digest() -> str:
+    """The sha256 over patchgen's own sources: what was cached by other code is not believed."""
+    top = Path(patchgen.__file__).parent
+    whole = hashlib.sha256()
+    for path in sorted(top.rglob("*")):
+        if path.suffix in (".py", ".toml") and "lab" not in path.relative_to(top).parts:
+            whole.update(path.relative_to(top).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return whole.hexdigest()
