@@ -15,8 +15,6 @@ import patchgen
 from patchgen.errors import Problem, catalogue
 from patchgen.flat import Note
 
-HOMEPAGE = "https://github.com/patchgen/patchgen"
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -103,7 +101,6 @@ def as_sarif(page: Page) -> str:
     driver = {
         "name": "patchgen",
         "version": patchgen.__version__,
-        "informationUri": HOMEPAGE,
         "rules": [_rule(code) for code in codes],
     }
     results = [_result(problem, page.base) for problem in page.findings]

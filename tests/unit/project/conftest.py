@@ -1,0 +1,140 @@
+"""A small project in a folder of its own, and a stand-in for the core that gives it outputs.
+
+The stand-in is not a model of flattening: a modular file `from toy import A` gives the banner, the parent's classes
+that it names, and its own text.  What is tested here is what a project does with outputs, whatever they say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.flat import BANNER, FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
+from patchgen.settings import Settings
+from patchgen.source.locate import Environment
+from patchgen.source.text import read_source
+
+PYPROJECT = """
+[tool.patchgen]
+sources = ["modular"]
+outputs = { modular = "generated" }
+roots = ["lib"]
+"""
+PARENT = """class A:
+    x = 1
+
+
+class B:
+    y = 2
+"""
+
+
+def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
+    """One modeling file, and a configuration file for a modular file that says so."""
+    shown = env.shown(path)
+    try:
+        source = read_source(path, shown=shown)
+    except PatchgenError as error:
+        return Flattened(problems=(error.problem,))
+    if "# defect" in source.text:
+        raise RuntimeError("the core\ndid not expect this")
+    stem = path.stem.removeprefix("modular_")
+    parts, used, lines = [f"# {BANNER} {shown}: edit that file.\n# {settings.formatter}\n"], [], []
+    for module, names in re.findall(r"^from (\S+) import (.*)$", source.text, re.MULTILINE):
+        try:
+            facts = env.index(module, Location(shown, 1, 1))
+        except PatchgenError as error:
+            return Flattened(problems=(error.problem,))
+        for name in names.split(", "):
+            block = facts.definition(name)
+            if block is None:
+                return Flattened(problems=(PatchgenError("PG101", Location(shown, 1, 1), f"no {name}").problem,))
+            used.append(UsedSymbol(f"{module}.{name}", hashlib.sha256(block.text.encode()).hexdigest(), facts.source.path))
+            first = "".join(parts).count("\n") + 1
+            lines.append(LineOrigin(first, first + block.text.count("\n") - 1, facts.source.path, block.first))
+            parts.append(block.text)
+    parts.append(source.text)
+    text = "".join(parts)
+    summary = Summary(("A",), source.text.count("\n"), 0, ("toy",))
+    notes = (Note(Location(shown, 1, 1), "a note"),)
+    base = ("lib/toy.py", "".join(parts[:-1]))
+    files = [FlatFile("modeling", f"modeling_{stem}.py", text, tuple(used), tuple(lines), notes, summary, base)]
+    if "# configuration" in source.text:
+        files.append(FlatFile("configuration", f"configuration_{stem}.py", parts[0], tuple(used)))
+    return Flattened(tuple(files))
+
+
+@pytest.fixture
+def core(monkeypatch):
+    """The stand-in takes the place of the core, in this process."""
+    import patchgen.flatten
+
+    monkeypatch.setattr(patchgen.flatten, "flatten", stand_in)
+
+
+class Tree:
+    """A project on disk: files are written and read by their names, commands run in its folder."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+
+    def __call__(self, name: str) -> Path:
+        return self.top / name
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def read(self, name: str) -> str:
+        return (self.top / name).read_text(encoding="utf-8")
+
+    def snapshot(self) -> dict[str, tuple[bytes, int]]:
+        """Every file but the cache's, with its bytes and its time of modification."""
+        return {
+            path.relative_to(self.top).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
+            for path in sorted(self.top.rglob("*"))
+            if path.is_file() and ".patchgen_cache" not in path.parts
+        }
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch) -> Tree:
+    """A project of two modular files and one parent, not yet converted; it is the current folder."""
+    tree = Tree(tmp_path / "proj")
+    tree.write("pyproject.toml", PYPROJECT)
+    tree.write("lib/toy.py", PARENT)
+    tree.write("modular/one/modular_one.py", "from toy import A\nx = 3\n")
+    tree.write("modular/two/modular_two.py", "from toy import A, B\ny = 4\n")
+    monkeypatch.chdir(tree.top)
+    monkeypatch.setenv("PATCHGEN_CACHE_DIR", str(tmp_path / "user-cache"))
+    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "PATCHGEN_OUTPUT_FORMAT"):
+        monkeypatch.delenv(name, raising=False)
+    return tree
+
+
+@pytest.fixture
+def patchgen(core, capsys):
+    """Runs a command line in this process: exit code, stdout, stderr."""
+    from patchgen.cli import main
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(argv)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def in_a_process(*argv: str, cwd: Path, **options) -> subprocess.CompletedProcess[str]:
+    """Runs a command line in a process of its own."""
+    command = [sys.executable, "-m", "patchgen", *argv]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, **options)
