@@ -1,0 +1,534 @@
+# Edits inside a method; the oracle reads the parent with the edit made.
+# The format is told in ../../packages.py.
+
+# === edit of a statement
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x)
+        y = y * 2
+        return y + self.n
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from . import modeling_toy as up
+from .modeling_toy import shift
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("step")
+    def triple(self, y):
+        with old:
+            y = y * 2
+        with new:
+            y = y * 3 + <1>
+# --- oracle modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x)
+        y = y * 3 + <1>
+        return y + self.n
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    pass
+# --- probe
+ToyBlock(2).step(1)
+
+# === edit of an expression
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x) + k
+        return y + self.n
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from . import modeling_toy as up
+from .modeling_toy import shift
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("step")
+    def move(self, x):
+        with old:
+            shift(x)
+        with new:
+            shift(x + <1>)
+# --- oracle modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x + <1>) + k
+        return y + self.n
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    pass
+# --- probe
+ToyBlock(2).step(1)
+ToyBlock(2).step(1, k=5)
+
+# === edit with a hole
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x * (k + 2))
+        return y + self.n
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from . import modeling_toy as up
+from .modeling_toy import shift
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("step")
+    def bound(self, v: Hole):
+        with old:
+            shift(v)
+        with new:
+            -shift(max(v, <1>))
+# --- oracle modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = -shift(max(x * (k + 2), <1>))
+        return y + self.n
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    pass
+# --- probe
+ToyBlock(2).step(1)
+
+# === edit that deletes
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x)
+        note('gone')
+        return y + self.n
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from . import modeling_toy as up
+from .modeling_toy import shift
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("step")
+    def quiet(self):
+        with old:
+            note("gone")
+        with new:
+            pass
+# --- oracle modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x)
+        return y + self.n
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    pass
+# --- probe
+ToyBlock(2).step(1)
+
+# === edit of two places
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x)
+        if y > 3:
+            y = shift(y)
+        return y
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from . import modeling_toy as up
+from .modeling_toy import shift
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("step", count=2)
+    def both(self, v: Hole):
+        with old:
+            shift(v)
+        with new:
+            shift(v) - <1>
+# --- oracle modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x) - <1>
+        if y > 3:
+            y = shift(y) - <1>
+        return y
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    pass
+# --- probe
+ToyBlock(2).step(1)
+
+# === edit of a run of statements
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x)
+        z = y + 1
+        z = z * 2
+        if k:
+            z += 1
+        return z
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from . import modeling_toy as up
+from .modeling_toy import shift
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("step")
+    def shorter(self, y, z):
+        with old:
+            z = y + 1
+            z = z * 2
+        with new:
+            z = note('new', y)
+# --- oracle modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x)
+        z = note('new', y)
+        if k:
+            z += 1
+        return z
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    pass
+# --- probe
+ToyBlock(2).step(1)
+
+# === edit beside an override
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x)
+        return y + self.n
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from . import modeling_toy as up
+from .modeling_toy import shift
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("step")
+    def scaled(self, x):
+        with old:
+            shift(x)
+        with new:
+            shift(x) * <1>
+    def other(self, x):
+        return self.step(x) + <2>
+# --- oracle modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x) * <1>
+        return y + self.n
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    def other(self, x):
+        return self.step(x) + <2>
+# --- probe
+ToyBlock(2).step(1)
+ToyBlock(2).other(1)
+
+# === edit under an operator
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        return 2 * shift(x)
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from . import modeling_toy as up
+from .modeling_toy import shift
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("step")
+    def more(self, x):
+        with old:
+            shift(x)
+        with new:
+            shift(x) + <1>
+# --- oracle modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        return 2 * (shift(x) + <1>)
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    pass
+# --- probe
+ToyBlock(2).step(1)
+
+# === two edits of one method
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x)
+        z = y - 1
+        return z + self.n
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from . import modeling_toy as up
+from .modeling_toy import shift
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("step")
+    def first(self, x):
+        with old:
+            shift(x)
+        with new:
+            shift(x + 1)
+
+
+    @edit("step")
+    def second(self, y):
+        with old:
+            y - 1
+        with new:
+            y - <1>
+# --- oracle modeling_toy.py
+FACTOR = 3
+
+
+def shift(x):
+    return note("shift", x + FACTOR)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def step(self, x, k=1):
+        y = shift(x + 1)
+        z = y - <1>
+        return z + self.n
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    pass
+# --- probe
+ToyBlock(2).step(1)
