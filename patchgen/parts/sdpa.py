@@ -1,13 +1,8 @@
 """Attention as one call of torch's `scaled_dot_product_attention`, where transformers' attention interface is called.
 
-A mask has four dimensions (batch, one or heads, queries, keys) and is one of these, by `attn_implementation`:
-
-    sdpa   None: all keys; of several queries in a causal module each sees the keys up to its own
-           bool: True is seen; float: added to the scores
-    eager  None: all keys; bool and float as above
-
-Other implementations come with other masks (two-dimensional for flash attention), which a call of SDPA would misread
-without a word.  `SdpaOrEager` refuses them when a model is built, `sdpa_attention` when it runs.
+`sdpa_attention` takes the place of the interface and says which masks it takes.  Other implementations come with other
+masks (two-dimensional for flash attention), which a call of SDPA would misread without a word: `SdpaOrEager` refuses
+them when a model is built, `sdpa_attention` when it runs.
 
 Axes: B batch, H query heads, G key and value heads, L queries, S keys, D head size.
 """
@@ -32,10 +27,9 @@ def refuse_other_attention(owner: str, implementation: str | None) -> None:
 
 
 class SdpaOrEager:
-    """For the `PreTrainedModel` of a family whose attention is `sdpa_attention`: what it refuses, and when.
+    """Takes `attn_implementation` "sdpa" and "eager".
 
-    Every `attn_implementation` but "sdpa" and "eager" is a ValueError when the model is built and when
-    `set_attn_implementation` is called.
+    Every other is a ValueError when the model is built, and when `set_attn_implementation` is called.
     """
 
     _supports_sdpa = True
@@ -59,8 +53,8 @@ class SdpaOrEager:
 
     @classmethod
     def is_custom_code(cls) -> bool:
-        # Of code outside its package transformers initialises no module that has no parameters of its own: GPT-2's
-        # projections into the residual stream would start larger than they do in transformers.
+        # Of code outside its package transformers initialises no module that has no parameters of its own, and
+        # models do so (GPT-2 scales the projections of its blocks).
         return False
 
 
@@ -76,12 +70,18 @@ def sdpa_attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The attention output (B, L, H, D), and the weights (B, H, L, S) where they are asked for.
+    """The attention output (batch, queries, heads, size), and the weights where they are asked for.
 
-    `module` says in `is_causal` what a missing mask means, and in `config` the implementation.  `eager` is the
-    parent's attention function; it computes whatever has weights to return: `attn_implementation="eager"`, and
-    `output_attentions` under "sdpa".  A sliding window is in the mask already: transformers leaves a mask out only
-    where the window holds every key.
+    A mask has four dimensions (batch, one or heads, queries, keys).  By `attn_implementation`:
+
+        sdpa   None: all keys; in a causal module each of several queries sees the keys up to its own
+               bool: True is seen; float: added to the scores
+        eager  None: all keys; bool and float as above
+
+    A sliding window is in the mask: transformers makes none only where the window holds every key.
+
+    `module` has `is_causal` and `config`.  `eager` is the parent's attention function, which computes what has weights
+    to return: everything under "eager", and what is asked for with `output_attentions` under "sdpa".
     """
     implementation = module.config._attn_implementation
     refuse_other_attention(type(module).__name__, implementation)
