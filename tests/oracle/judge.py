@@ -7,13 +7,16 @@ removed member is not there.  It shares no code with the converter.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import dataclasses
 import functools
 import inspect
 import re
 import signal
 import sys
 import types
+import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +48,10 @@ class Difference:
 def compare(case: Case, flat_texts: dict[str, str], folder: Path) -> Difference | None:
     """The first difference between inheritance and the flat files, `flat_texts` by file name."""
     expected = inherited(case, folder)
-    found = flattened(case, flat_texts)
-    for (step, left), (_, right) in zip(expected, found, strict=False):
+    found = flattened(case, flat_texts, folder)
+    for (step, left), (shown, right) in zip(expected, found, strict=False):
         if left != right:
-            return Difference(step, left, right)
+            return Difference(step if step == shown else shown, left, right)
     return None
 
 
@@ -67,9 +70,13 @@ def inherited(case: Case, folder: Path) -> list[tuple[str, object]]:
         return _probe(case, names)
 
 
-def flattened(case: Case, flat_texts: dict[str, str]) -> list[tuple[str, object]]:
-    """What the probe sees in the flat files."""
-    with _imports(None):
+def flattened(case: Case, flat_texts: dict[str, str], folder: Path) -> list[tuple[str, object]]:
+    """What the probe sees in the flat files, which may name the package inside functions only."""
+    for name, text in flat_texts.items():
+        own = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        if any("toypack" in ast.unparse(node) for node in own):
+            return [(f"imports of {name}", [ast.unparse(node) for node in own]), *[("", None)] * 99]
+    with _imports(folder):
         names: dict[str, Any] = {}
         for name, text in flat_texts.items():
             module = types.ModuleType(name.removesuffix(".py"))
@@ -191,7 +198,8 @@ def _limited() -> Iterator[None]:
 def _probe(case: Case, names: dict[str, Any]) -> list[tuple[str, object]]:
     import oracle_kept
 
-    scope = {**names, "run": oracle_kept.run, "LOG": oracle_kept.LOG}
+    # The probe's own names win over what the files happen to import.
+    scope = {**names, "run": oracle_kept.run, "dataclasses": dataclasses, "inspect": inspect, "typing": typing}
     tell = functools.partial(_describe, seen=())
     found: list[tuple[str, object]] = []
     for step in case.probe:
@@ -322,5 +330,5 @@ def _normal(case: Case, value: object) -> object:
     if isinstance(value, tuple | list):
         return tuple(_normal(case, item) for item in value)
     if isinstance(value, dict):
-        return {key: _normal(case, item) for key, item in value.items()}
+        return {_normal(case, key): _normal(case, item) for key, item in value.items()}
     return value

@@ -9,10 +9,10 @@ one step a line.  Every file but `__init__.py` gets an import of the kept librar
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.oracle import sections
 from tests.oracle.case import Case, Draw
 
 FOLDER = Path(__file__).with_name("cases") / "packages"
@@ -23,18 +23,7 @@ FUTURE = "from __future__ import annotations\n"
 Builder = Callable[[Draw, int, str], Case]
 
 
-def read(path: Path) -> dict[str, Builder]:
-    """The packages of one file by name, in order."""
-    _, *entries = re.split(r"^# === ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {entry.split("\n", 1)[0]: _builder(entry.split("\n", 1)[1]) for entry in entries}
-
-
-def _builder(entry: str) -> Builder:
-    head, *sections = re.split(r"^# --- ", entry, flags=re.MULTILINE)
-    options = {key: value.split(", ") for key, value in re.findall(r"^# (\w+): (.*)$", head, flags=re.MULTILINE)}
-    texts = {section.split("\n", 1)[0]: section.split("\n", 1)[1].strip("\n") for section in sections}
-    pairs = [pair.partition(" > ") for pair in options.get("overrides", [])]
-
+def _builder(entry: sections.Entry) -> Builder:
     def build(draw: Draw, seed: int, dimension: str) -> Case:
         numbers = {f"<{i}>": draw.number() for i in (1, 2, 3)}
 
@@ -45,7 +34,7 @@ def _builder(entry: str) -> Builder:
 
         files = {f"{PACKAGE}/__init__.py": ""}
         oracle = {}
-        for title, text in texts.items():
+        for title, text in entry.texts.items():
             place = oracle if title.startswith("oracle ") else files
             path = title.removeprefix("oracle ")
             if path != "probe":
@@ -55,11 +44,11 @@ def _builder(entry: str) -> Builder:
             dimension=dimension,
             files=files,
             modular=MODULAR,
-            probe=tuple(filled(texts["probe"]).split("\n")),
-            classes=tuple(options["classes"]),
+            probe=tuple(filled(entry.texts["probe"]).strip("\n").split("\n")),
+            classes=entry.names("classes"),
             oracle_files=oracle,
-            overrides=tuple((f"{PACKAGE}.modeling_toy", old, new or old) for old, _, new in pairs),
-            renames=tuple((old, new) for old, _, new in (p.partition(" > ") for p in options.get("renames", []))),
+            overrides=tuple((f"{PACKAGE}.modeling_toy", old, new) for old, new in entry.pairs("overrides")),
+            renames=entry.pairs("renames"),
         )
 
     return build
@@ -67,11 +56,11 @@ def _builder(entry: str) -> Builder:
 
 def _file(path: str, text: str) -> str:
     if path == "__init__.py":
-        return f"{text}\n"
+        return text
     future = FUTURE if text.startswith(FUTURE) else ""
-    return f'"""Generated."""\n\n{future}{KEPT}\n{text.removeprefix(future)}\n'
+    return f'"""Generated."""\n\n{future}{KEPT}\n{text.removeprefix(future)}'
 
 
 BUILDERS: dict[str, Builder] = {
-    name: builder for path in sorted(FOLDER.glob("*.py")) for name, builder in read(path).items()
+    entry.name: _builder(entry) for path in sorted(FOLDER.glob("*.py")) for entry in sections.read(path)
 }

@@ -8,9 +8,9 @@ method name, drawn for each package.  PARENT, CHILD and OWNER are told in `case`
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from tests.oracle import sections
 from tests.oracle.case import Draw, Feature
 from tests.oracle.features import Maker
 
@@ -18,17 +18,10 @@ FOLDER = Path(__file__).with_name("cases")
 LISTS = ("shapes", "removed")
 
 
-def read(path: Path) -> dict[str, Maker]:
-    """The features of one file by name, in order."""
-    _, *entries = re.split(r"^# === ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {entry.split("\n", 1)[0]: _maker(entry.split("\n", 1)[1]) for entry in entries}
-
-
-def _maker(entry: str) -> Maker:
-    head, *sections = re.split(r"^# --- ", entry, flags=re.MULTILINE)
-    options = dict(re.findall(r"^# (\w+): (.*)$", head, flags=re.MULTILINE))
-    texts = {section.split("\n", 1)[0]: section.split("\n", 1)[1].strip("\n") for section in sections}
-    calls = texts.pop("calls").split("\n")
+def _maker(entry: sections.Entry) -> Maker:
+    calls = entry.texts["calls"].strip("\n").split("\n")
+    lists = {key: entry.names(key) for key in LISTS if key in entry.options}
+    texts = {title: text.strip("\n") for title, text in entry.texts.items() if title != "calls"}
 
     def make(draw: Draw) -> Feature:
         tokens = {f"<{i}>": draw.number() for i in (1, 2, 3)} | {"<M>": draw.pick("forward", "step", "value_of")}
@@ -38,11 +31,12 @@ def _maker(entry: str) -> Maker:
                 text = text.replace(token, value)
             return text
 
-        lists = {key: tuple(options[key].split(", ")) for key in LISTS if key in options}
-        plain = {key: filled(value) for key, value in {**options, **texts}.items() if key not in LISTS}
+        plain = {key: filled(value) for key, value in {**entry.options, **texts}.items() if key not in LISTS}
         return Feature(calls=tuple(map(filled, calls)), **plain, **lists)  # type: ignore[arg-type]
 
     return make
 
 
-TRAPS: dict[str, Maker] = {name: maker for path in sorted(FOLDER.glob("*.py")) for name, maker in read(path).items()}
+TRAPS: dict[str, Maker] = {
+    entry.name: _maker(entry) for path in sorted(FOLDER.glob("*.py")) for entry in sections.read(path)
+}

@@ -341,7 +341,7 @@ def <M>(self, a):
     self.n += a
 # --- child
 def <M>(self, a):
-    return super().<M>(a)
+    return super().<M>(a + 1)
 # --- calls
 obj.<M>(2)
 

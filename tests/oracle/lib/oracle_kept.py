@@ -20,7 +20,7 @@ def logged(function):
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
-        note("logged", function.__name__)
+        note("logged")
         return function(*args, **kwargs)
 
     return wrapper

@@ -275,8 +275,12 @@ from __future__ import annotations
 
 
 class ToyBlock:
-    def m(self, x: NotThere) -> ToyBlock:
+    def m(self, x: ToyLater) -> ToyBlock:
         return x
+
+
+class ToyLater:
+    pass
 # --- modular_neo.py
 from . import modeling_toy as up
 
@@ -301,8 +305,12 @@ from . import modeling_toy as up
 
 
 class ToyBlock(up.ToyBlock):
-    def m(self, x: NotThere) -> ToyBlock:
+    def m(self, x: Later) -> ToyBlock:
         return super().m(x) + <1>
+
+
+class Later:
+    pass
 # --- probe
 ToyBlock().m(1)
 

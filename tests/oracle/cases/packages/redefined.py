@@ -1,45 +1,6 @@
 # Functions, constants and classes of the modular file that take the place of the parent's.
 # The format is told in ../../packages.py.
 
-# === function redefined and nothing else
-# classes: ToyBlock
-# --- modeling_toy.py
-FACTOR = 3
-
-
-def shift(x):
-    return note("shift", x + FACTOR)
-
-
-class ToyBlock:
-    def __init__(self, n=3):
-        self.n = n
-
-    def step(self, x):
-        return shift(x) + self.n
-# --- modular_neo.py
-from . import modeling_toy
-
-
-def shift(x):
-    return note("new shift", x * <1>)
-# --- oracle modeling_toy.py
-FACTOR = 3
-
-
-def shift(x):
-    return note("new shift", x * <1>)
-
-
-class ToyBlock:
-    def __init__(self, n=3):
-        self.n = n
-
-    def step(self, x):
-        return shift(x) + self.n
-# --- probe
-ToyBlock(2).step(3)
-
 # === function redefined beside a class
 # classes: ToyBlock
 # overrides: ToyBlock
@@ -258,39 +219,3 @@ class ToyBlock:
         return shift(x) + self.n
 # --- probe
 ToyBlock(2).step(3)
-
-# === class replaced by one that does not inherit
-# classes: ToyBlock, ToyModel
-# overrides: ToyBlock
-# --- modeling_toy.py
-FACTOR = 3
-
-
-def shift(x):
-    return note("shift", x + FACTOR)
-
-
-class ToyBlock:
-    def __init__(self, n=3):
-        self.n = n
-
-    def step(self, x):
-        return shift(x) + self.n
-
-
-class ToyModel:
-    def make(self):
-        return ToyBlock(2).step(1)
-# --- modular_neo.py
-from . import modeling_toy
-
-
-class ToyBlock:
-    def __init__(self, n=9):
-        self.n = n
-
-    def step(self, x):
-        return x * <1>
-# --- probe
-ToyModel().make()
-ToyBlock().n
