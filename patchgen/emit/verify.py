@@ -35,7 +35,19 @@ def verify(
     if base is not None and ast.dump(ast.parse(text)) == ast.dump(ast.parse(base)):
         hint = "declare what the variant changes, or delete the modular file"
         return (Problem(Location(modular), "PG501", "the generated code equals its parent's", hint),)
-    return tuple(sorted({*_unbound(name, text, lines, base), *_misfits(name, text, lines, base)}))
+    found = {*_unbound(name, text, lines, base), *_misfits(name, text, lines, base), *_tool_imports(text, modular)}
+    return tuple(sorted(found))
+
+
+def _tool_imports(text: str, modular: str) -> Iterator[Problem]:
+    """A generated file is read and copied without patchgen, so it may not import it."""
+    for node in ast.walk(ast.parse(text)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        for name in names:
+            if name.partition(".")[0] == "patchgen":
+                hint = "name what is needed of it: classes and functions of patchgen.parts are carried into the file"
+                yield Problem(Location(modular), "PG407", f"the generated module would import {name}", hint)
 
 
 def _unbound(name: str, text: str, lines: tuple[LineOrigin, ...], base: str | None) -> Iterator[Problem]:
