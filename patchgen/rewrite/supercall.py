@@ -1,0 +1,157 @@
+"""Where a method asks for what its class inherits: `super().m`, `super(T, self).m`, `Parent.m`.
+
+In: a method of a class of the chain.  Out: its `SuperUse`s, each with the place in the chain where the search begins,
+and what cannot be followed as problems.  Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from patchgen.plan.model import ClassPlan
+from patchgen.source.scopes import ComprehensionNode, FunctionNode
+
+_MARKER = re.compile(r"__parent_(\d+)__")
+
+
+@dataclass(frozen=True, slots=True)
+class SuperUse:
+    """`node` is the attribute `super().name`; `call` is the call of it, if it is called.
+
+    The search begins at `start` in the chain.  `receiver` is the name of the object that it is bound to; it is None
+    for `Parent.name`, which is bound to nothing.  `nested`: inside a function or comprehension of the method.
+    """
+
+    node: ast.Attribute
+    call: ast.Call | None
+    name: str
+    start: int
+    receiver: str | None
+    nested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """A use of `super` or of a parent that cannot be followed."""
+
+    node: ast.expr
+    what: str
+    hint: str
+
+
+def methods_of(statement: ast.stmt) -> Iterator[FunctionNode]:
+    """The functions and lambdas that stand in a class body, those under `if` and the like included."""
+    stack: list[ast.AST] = [statement]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, FunctionNode):
+            yield node
+        elif not isinstance(node, ast.ClassDef):
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def first_parameter(method: FunctionNode) -> str | None:
+    """The name by which `method` knows its object; None when it takes no positional parameter."""
+    positional = [*method.args.posonlyargs, *method.args.args]
+    return positional[0].arg if positional else None
+
+
+def marker_index(node: ast.AST) -> int | None:
+    """The place in the chain that an explicit parent stands for."""
+    found = _MARKER.fullmatch(node.id) if isinstance(node, ast.Name) else None
+    return int(found.group(1)) if found else None
+
+
+def super_uses(method: FunctionNode, origin: int, plan: ClassPlan) -> Iterator[SuperUse | Misuse]:
+    """Every use of `super` and of a parent class by name in the body of `method`, which is of `plan.chain[origin]`."""
+    body: list[ast.AST] = list(method.body) if isinstance(method.body, list) else [method.body]
+    walker = _Walker(first_parameter(method), origin, plan)
+    for node in body:
+        walker.visit(node, None, False)
+    yield from walker.found
+
+
+class _Walker:
+    def __init__(self, receiver: str | None, origin: int, plan: ClassPlan) -> None:
+        self.found: list[SuperUse | Misuse] = []
+        self._receiver, self._origin, self._plan = receiver, origin, plan
+
+    def visit(self, node: ast.AST, parent: ast.AST | None, nested: bool) -> None:
+        match node:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=arguments)):
+                self._attribute(node, parent, nested, arguments)
+                return
+            case ast.Attribute(value=ast.Name()) if (index := marker_index(node.value)) is not None:
+                call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+                self.found.append(SuperUse(node, call, node.attr, index, None, nested))
+                return
+            case ast.Name(id="super"):
+                hint = "call it and use an attribute of it: super().name"
+                self.found.append(Misuse(node, "super is used otherwise than as super().name", hint))
+            case ast.Name() if marker_index(node) is not None:
+                hint = "name one of its attributes"
+                self.found.append(Misuse(node, "a parent that is merged into the class is used as a value", hint))
+            case ast.Name(id="__class__") if self._origin:
+                hint = "write type(self), or name the class"
+                self.found.append(Misuse(node, "__class__ names a class that is merged into another", hint))
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                self._function(node, nested)
+                return
+            case ast.ClassDef():
+                # Its methods have a `super` of their own.
+                for expression in [*node.decorator_list, *node.bases]:
+                    self.visit(expression, node, nested)
+                return
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                self._comprehension(node, nested)
+                return
+            case _:
+                pass
+        for child in ast.iter_child_nodes(node):
+            self.visit(child, node, nested)
+
+    def _function(self, node: FunctionNode, nested: bool) -> None:
+        inner = set(map(id, node.body)) if isinstance(node.body, list) else {id(node.body)}
+        for child in ast.iter_child_nodes(node):
+            self.visit(child, node, nested or id(child) in inner)
+
+    def _comprehension(self, node: ComprehensionNode, nested: bool) -> None:
+        first = node.generators[0].iter  # evaluated outside
+        self.visit(first, node, nested)
+        for child in ast.iter_child_nodes(node):
+            for part in ast.iter_child_nodes(child) if child is node.generators[0] else [child]:
+                if part is not first:
+                    self.visit(part, node, True)
+
+    def _attribute(self, node: ast.Attribute, parent: ast.AST | None, nested: bool, arguments: list[ast.expr]) -> None:
+        call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        if not isinstance(node.ctx, ast.Load):
+            self.found.append(
+                Misuse(node, f"super().{node.attr} is assigned to or deleted", f"write self.{node.attr}")
+            )
+            return
+        match arguments:
+            case []:
+                self.found.append(SuperUse(node, call, node.attr, self._origin + 1, self._receiver, nested))
+            case [ast.Name() as owner, ast.Name(id=receiver)]:
+                start = self._start(owner)
+                # An explicit object is the same one wherever the call stands.
+                self.found.append(SuperUse(node, call, node.attr, start, receiver, False))
+            case _:
+                hint = "write super()"
+                self.found.append(Misuse(node, "super is called with arguments that are no plain names", hint))
+
+    def _start(self, owner: ast.Name) -> int:
+        """Where in the chain the classes behind `owner` begin."""
+        index = marker_index(owner)
+        if index is not None:
+            return index + 1
+        piece = self._plan.chain[self._origin]
+        if owner.id in (self._plan.name, piece.name):
+            return self._origin + 1
+        symbol = piece.needs.get(owner.id)
+        places = [i for i, other in enumerate(self._plan.chain) if symbol == other.symbol or owner.id == other.name]
+        return places[0] + 1 if places and places[0] >= self._origin else len(self._plan.chain)
