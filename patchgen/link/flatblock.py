@@ -92,7 +92,7 @@ class Builder:
 
     def _make(self, unit: Unit) -> FlatBlock:
         index, block = self.index(unit.module), self.source_block(unit)
-        key = Symbol(unit.module, block.name or f"<line {unit.first}>")
+        key = Symbol(unit.module, block.name or _nameless(index, block))
         declaration = self.naming.plan.declaration(key)
         if declaration is not None:
             return self._merged(unit, declaration)
@@ -132,6 +132,12 @@ class Builder:
             for base, expression in zip(known, written, strict=True):
                 spelled.setdefault(base.symbol, expression)
         return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
+
+
+def _nameless(index: ModuleIndex, block: Block) -> str:
+    """What a statement that binds nothing is called: line numbers would change with every edit above it."""
+    alike = [other for other in index.blocks if other.kind == block.kind and not other.defines]
+    return f"<{block.kind} {alike.index(block) + 1}>"
 
 
 def _concerns(block: Block, name: str) -> bool:
