@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.check import Again, Report, Status, Verdict, Wanted, examine
+from patchgen.check import Evidence, examine
 from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.lock import NAME, Record, make_record, read_lock, refreshed, render_lock
 from patchgen.outcome import Outcome, digest_of_file
 from patchgen.places import make_state, root_of, state_of
 from patchgen.project import Found, Project, confine
+from patchgen.verdict import Report, Status, Verdict, Wanted
 from patchgen.write import Change, apply, one_at_a_time, recover, sweep
 
 
@@ -42,14 +43,14 @@ def convert(
     project: Project,
     found: Found,
     outcomes: Sequence[Outcome],
-    made_by: str,
-    again: Again,
+    evidence: Evidence,
     *,
     force: bool = False,
     remove: bool = False,
 ) -> Written:
     """Write what is stale, missing or unrecorded; `remove` orphans; `force` replaces files that people wrote.
 
+    The records of `evidence` are read anew once it is this run's turn to write.
     Raises PatchgenError PG904 before anything is written when an output lies where writing is not allowed, and PG903
     where the system refused a step of writing; the files are then what they were.
     """
@@ -58,8 +59,8 @@ def convert(
     with contextlib.ExitStack() as held:
         for root in roots:
             held.enter_context(_turn(project, root, outcomes))
-        report = examine(project, found, outcomes, load_records(project), made_by, again)
-        return _write(project, report, made_by, roots, force=force, remove=remove)
+        report = examine(project, found, outcomes, replace(evidence, records=load_records(project)))
+        return _write(project, report, evidence.made_by, roots, force=force, remove=remove)
 
 
 @contextlib.contextmanager

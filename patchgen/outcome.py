@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -87,6 +87,13 @@ def make_outcome(
     return Outcome(modular, digest, tuple(made), (), reads, lookups, texts)
 
 
+def files_of(modular: Modular, made: Made) -> Iterator[tuple[Path, str]]:
+    """The files of one output, the diff included, with the digests that they should have."""
+    yield modular.folder / made.name, made.digest
+    if made.diff_digest:
+        yield modular.folder / made.diff_name, made.diff_digest
+
+
 def _made(file: FlatFile, diff: str | None) -> Made:
     return Made(
         kind=file.kind,
@@ -124,14 +131,19 @@ def _lines(text: str) -> list[str]:
     return [f"{piece}\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
 
 
+def digest_of_bytes(data: bytes) -> str:
+    """The sha256 of `data`, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def digest_of(text: str) -> str:
     """The sha256 of `text` as it stands in a file."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return digest_of_bytes(text.encode("utf-8"))
 
 
 def digest_of_file(path: Path) -> str:
     """The sha256 of the bytes of the file at `path`, or the empty string where there is none to read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return digest_of_bytes(path.read_bytes())
     except OSError:
         return ""

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.check import Report, Status, Verdict
 from patchgen.convert import Written
 from patchgen.errors import Problem
 from patchgen.outcome import Outcome
 from patchgen.project import Found, Project
 from patchgen.report import FORMATS, Page, Row, exit_code, table
+from patchgen.verdict import Report, Status, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def written(project: Project, result: Written, style: Style) -> int:
             sys.stderr.write(f"wrote {path}{_because(reasons.get(path))}\n")
         for path in result.removed:
             sys.stderr.write(f"removed {path}\n")
-    sys.stdout.write(FORMATS["text"](_page(project, Report((), (), result.report.notes, ()), findings, style)))
+    sys.stdout.write(FORMATS["text"](_page(project, Report(notes=result.report.notes), findings, style)))
     if not style.quiet:
         kept = sum(verdict.status is Status.OK for verdict in result.report.verdicts)
         sys.stderr.write(f"{len(result.written)} written, {len(result.removed)} removed, {kept} unchanged\n")
@@ -109,7 +109,7 @@ def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: S
     problems = {*found.problems, *(problem for outcome in outcomes for problem in outcome.problems)}
     notes = tuple(note for outcome in outcomes for made in outcome.made for note in made.notes)
     findings = tuple(sorted(problems))
-    sys.stdout.write(FORMATS[style.form](_page(project, Report((), (), notes, ()), findings, style)))
+    sys.stdout.write(FORMATS[style.form](_page(project, Report(notes=notes), findings, style)))
     if not style.quiet and style.form == "text":
         sys.stderr.write(f"{len(outcomes)} modular files, {len(findings)} findings\n")
     return exit_code(findings)

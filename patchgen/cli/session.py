@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.cache import Cache
-from patchgen.check import Report, examine
+from patchgen.check import Evidence, examine
 from patchgen.config import find_config
 from patchgen.convert import Written, convert, load_records
 from patchgen.outcome import Outcome
 from patchgen.project import Found, Modular, Project, discover
 from patchgen.run import Progress, run
+from patchgen.verdict import Report
 from patchgen.versions import versions
 
 
@@ -54,13 +55,15 @@ class Session:
 
     def check(self) -> Report:
         """The gate's report; nothing is written but the cache."""
-        records = load_records(self.project)
-        return examine(self.project, self.found, self.outcomes(), records, self.made_by, self.again)
+        return examine(self.project, self.found, self.outcomes(), self._evidence())
 
     def convert(self, *, force: bool = False, remove: bool = False) -> Written:
         """Write what the gate would find wrong."""
         outcomes = self.outcomes()
-        return convert(self.project, self.found, outcomes, self.made_by, self.again, force=force, remove=remove)
+        return convert(self.project, self.found, outcomes, self._evidence(), force=force, remove=remove)
+
+    def _evidence(self) -> Evidence:
+        return Evidence(load_records(self.project), self.made_by, self.again)
 
     def _run(self, modulars: Sequence[Modular], cache: Cache) -> tuple[Outcome, ...]:
         return run(self.project, modulars, cache, self.request.jobs, self.progress)

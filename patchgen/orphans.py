@@ -1,0 +1,82 @@
+"""Which generated files, and records of such, does no modular file give any more?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from patchgen.flat import is_generated
+from patchgen.lock import NAME, Record
+from patchgen.outcome import Outcome, digest_of_file, files_of
+from patchgen.project import Found, Project
+from patchgen.verdict import Status, Verdict, Wanted
+
+HEAD = 20_000  # bytes in which a banner is looked for
+
+
+def find_orphans(
+    project: Project, found: Found, outcomes: Sequence[Outcome], records: Mapping[str, Record]
+) -> tuple[Verdict, ...]:
+    """A verdict on every orphan among the records in scope and in the folders that the run is about."""
+    expected = {path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)}
+    failed = {(o.modular.folder, o.modular.path.stem.removeprefix("modular_")) for o in outcomes if o.problems}
+
+    def is_orphan(path: Path) -> bool:
+        return path not in expected and not _belongs_to(path, failed)
+
+    ours = {outcome.modular.shown for outcome in outcomes}
+    recorded = {
+        path: _recorded_orphan(project, record)
+        for path, record in _in_scope(project, found, ours, records)
+        if is_orphan(path)
+    }
+    loose = [
+        Verdict(project.shown(path), "", Status.ORPHANED)
+        for path in _generated_files(found.folders, recorded.keys() | expected)
+        if is_orphan(path)
+    ]
+    return (*recorded.values(), *loose)
+
+
+def _in_scope(
+    project: Project, found: Found, ours: set[str], records: Mapping[str, Record]
+) -> Iterator[tuple[Path, Record]]:
+    """The records of modular files in this run, or of outputs in its folders, with the places of the outputs."""
+    for record in records.values():
+        path = project.home / record.output
+        if record.modular in ours or any(path.is_relative_to(folder) for folder in found.folders):
+            yield path, record
+
+
+def _recorded_orphan(project: Project, record: Record) -> Verdict:
+    """The verdict on a recorded output; its files are offered for removal unless one of them was edited."""
+    output = project.home / record.output
+    files = [path for path in (output, output.with_suffix(".diff")) if path.exists()]
+    untouched = all(digest_of_file(path) in (record.digest, record.diff_digest) for path in files)
+    gone = "gives it no more" if (project.home / record.modular).exists() else "is gone"
+    why = [f"{record.modular} {gone}"]
+    if not untouched:
+        why.append("it was edited by hand")
+    if not files:
+        why.append(f"only {NAME} still names it")
+    mend = tuple(Wanted(path, None) for path in files or [output])
+    return Verdict(record.output, record.modular, Status.ORPHANED, tuple(why), mend=mend if untouched else ())
+
+
+def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path]:
+    """The files with a banner below `folders` that are not `known`, sorted."""
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            if path not in known and path.is_file() and has_banner(path):
+                yield path
+
+
+def has_banner(path: Path) -> bool:
+    """Whether patchgen, or transformers' converter, says at the top of the file that it wrote it."""
+    with path.open("rb") as file:
+        return is_generated(file.read(HEAD).decode("utf-8", errors="replace"))
+
+
+def _belongs_to(path: Path, failed: set[tuple[Path, str]]) -> bool:
+    """Whether `path` may be an output of a modular file that failed, and so is no orphan."""
+    return any(path.parent == folder and path.stem.endswith(f"_{name}") for folder, name in failed)

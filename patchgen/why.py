@@ -1,0 +1,55 @@
+"""Why an output is stale: what changed since it was recorded.
+
+In: the record, what the modular file gives now, and the files as they are.  Out: reasons in words, none where there is
+no record to compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from patchgen.lock import Record
+from patchgen.outcome import Made, Outcome
+
+NAMED = 3  # symbols that a reason names before it counts
+
+
+def reasons(
+    record: Record | None, outcome: Outcome, made: Made, present: Mapping[str, str], made_by: str, settings: str
+) -> tuple[str, ...]:
+    """What changed; `present` has the digests of the files that are not right, by name."""
+    if record is None:
+        return ()
+    known = {made.name: record.digest, made.diff_name: record.diff_digest}
+    found = [
+        f"{name} was edited by hand" for name, digest in sorted(present.items()) if digest not in ("", known[name])
+    ]
+    if (record.digest, record.diff_digest) == (made.digest, made.diff_digest):
+        return tuple(found)  # The result is what was recorded: nothing but the files changed.
+    if record.modular_digest != outcome.digest:
+        found.append("the modular file changed")
+    found += _parents(record, made)
+    if record.settings != settings:
+        found.append(f"the settings changed: {record.settings} -> {settings}")
+    tools = _releases(record.made_by, made_by)
+    if tools:
+        found.append(f"the tool changed: {', '.join(tools)}")
+    return tuple(found or ["patchgen itself changed"])
+
+
+def _parents(record: Record, made: Made) -> list[str]:
+    changed = sorted({used.symbol for used in {*record.parents} ^ {*made.parents}})
+    more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+    return [f"the parent changed: {', '.join(changed[:NAMED])}{more}"] if changed else []
+
+
+def _releases(old: str, new: str) -> list[str]:
+    """The tools whose release is another one, each with both."""
+    before, after = ({name: release for name, _, release in _pairs(text)} for text in (old, new))
+    names = sorted(before.keys() | after.keys())
+    differing = [name for name in names if before.get(name) != after.get(name)]
+    return [f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in differing]
+
+
+def _pairs(text: str) -> list[tuple[str, str, str]]:
+    return [part.partition(" ") for part in text.split(", ")]

@@ -1,0 +1,79 @@
+"""What an answer of the core depends on: every module it asked for and every file it read.
+
+A `Witness` stands in for the environment and remembers.  With what it remembers, an outcome of an earlier run can be
+believed for as long as each of these files is the same and each of these modules is found in the same place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.flat import Flattened
+from patchgen.outcome import Lookup, Outcome, Read, digest_of_bytes, make_outcome
+from patchgen.project import Modular, Project
+from patchgen.source.blocks import ModuleIndex
+from patchgen.source.locate import Environment
+from patchgen.source.text import decode, make_source
+
+
+@dataclass(frozen=True)
+class Witness(Environment):
+    """An environment that remembers what it is asked; `read` has the digests of texts, empty where reading failed."""
+
+    asked: dict[str, str] = field(default_factory=dict, compare=False)
+    read: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def path(self, module: str) -> Path | None:
+        """As in `Environment`."""
+        found = super().path(module)
+        self.asked[module] = str(found or "")
+        return found
+
+    def index(self, module: str, at: Location) -> ModuleIndex:
+        """As in `Environment`."""
+        path = self.path(module)
+        if path is not None:
+            self.read.setdefault(str(path), "")
+        facts = super().index(module, at)
+        self.read[str(path)] = facts.source.digest
+        return facts
+
+    def forget(self) -> None:
+        """Begin anew, with another modular file."""
+        self.asked.clear()
+        self.read.clear()
+
+
+def make_witness(project: Project) -> Witness:
+    """A witness over the project's environment."""
+    env = project.environment()
+    return Witness(env.roots, env.home, env.allow_bidi)
+
+
+def testify(modular: Modular, flattened: Flattened, witness: Witness) -> Outcome:
+    """The outcome of `modular` with all that it depends on."""
+    seen = dict(witness.read) if flattened.reads is None else dict.fromkeys(map(str, flattened.reads), "")
+    text, raw = _digests(modular.path)
+    reads = [Read(str(modular.path), raw)]
+    reads += [Read(path, _raw_if_same(path, digest)) for path, digest in sorted(seen.items())]
+    lookups = [Lookup(module, path) for module, path in sorted(witness.asked.items())]
+    return make_outcome(modular, text, flattened, tuple(reads), tuple(lookups))
+
+
+def _raw_if_same(path: str, seen: str) -> str:
+    """The digest of the bytes at `path`, or the empty string when its text is no longer the one that was `seen`."""
+    text, raw = _digests(Path(path))
+    return raw if seen in ("", text) else ""
+
+
+def _digests(path: Path) -> tuple[str, str]:
+    """The sha256 of the text of a file and that of its bytes; empty where there is none."""
+    try:
+        data = path.read_bytes() if path.is_file() else b""
+        return make_source(decode(data, path.name, allow_bidi=True), path.name).digest, digest_of_bytes(data)
+    except PatchgenError:
+        return "", digest_of_bytes(data)
+    except OSError:
+        return "", ""
