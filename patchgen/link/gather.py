@@ -166,6 +166,8 @@ def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
     plan = builder.naming.plan
     kinds = {declaration.kind for declaration in plan.declarations} or {kind}
     main = MODELING if MODELING in kinds else sorted(kinds)[0]
+    # A mixin of the file's own lives on in the classes that it was merged into.
+    mixins = {symbol for declaration in plan.declarations for symbol in declaration.chain[1:]}
     roots: list[Unit] = []
     for layer in reversed(plan.layers):
         for block in layer.blocks:
@@ -173,6 +175,7 @@ def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
             declaration = plan.declaration(symbol)
             if declaration is not None:
                 wanted = declaration.kind == kind and builder.naming.place(symbol, symbol.module).key == symbol
+                wanted = wanted and (symbol not in mixins or block.name in (layer.exports or ()))
             else:
                 # A helper goes where it is used; one that nothing uses goes where most of the file goes.
                 wanted = kind == main and _stands_alone(block)

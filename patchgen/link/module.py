@@ -13,6 +13,7 @@ from patchgen.link.checkpoints import registrations
 from patchgen.link.conversions import IMPORT
 from patchgen.link.flatblock import Builder, FlatBlock
 from patchgen.link.gather import Gathered, gather
+from patchgen.link.identity import refuse_lost_bases
 from patchgen.link.imports import import_statements
 from patchgen.link.order import order
 from patchgen.plan.kinds import MODELING
@@ -37,6 +38,7 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     Raises PatchgenError PG4xx where names clash or blocks cannot be ordered.
     """
     gathered = gather(kind, requested, builder)
+    refuse_lost_bases(gathered.blocks, builder)
     blocks = order(gathered, builder)
     imports = import_statements(gathered, builder)
     ending = registrations(blocks, builder) if kind == MODELING and builder.naming.plan.declarations else ""
