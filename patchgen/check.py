@@ -40,7 +40,8 @@ def examine(project: Project, found: Found, outcomes: Sequence[Outcome], evidenc
     sound = [outcome for outcome in outcomes if not outcome.problems and outcome.modular not in clashes]
     fresh = _with_texts(sound, evidence.again)
     verdicts: list[Verdict] = []
-    problems = [*found.problems, *clashes.values(), *(p for outcome in (*outcomes, *fresh) for p in outcome.problems)]
+    problems = [*found.problems, *clashes.values()]
+    problems += [problem for outcome in (*outcomes, *fresh) for problem in outcome.problems]
     for outcome in fresh:
         for made in outcome.made:
             try:
@@ -49,7 +50,8 @@ def examine(project: Project, found: Found, outcomes: Sequence[Outcome], evidenc
                 problems.append(_unreadable(project, outcome.modular.folder / made.name, error))
     verdicts += find_orphans(project, found, outcomes, evidence.records)
     ordered = sorted(verdicts, key=lambda verdict: verdict.shown)
-    return Report(tuple(ordered), tuple(sorted(set(problems))), tuple(_notes(fresh)), tuple(fresh))
+    latest = {outcome.modular: outcome for outcome in (*outcomes, *fresh)}
+    return Report(tuple(ordered), tuple(sorted(set(problems))), tuple(_notes(fresh)), tuple(latest.values()))
 
 
 def _with_texts(outcomes: Sequence[Outcome], again: Again) -> list[Outcome]:

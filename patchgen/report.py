@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import patchgen
+from patchgen.drift import Drift, Fit
 from patchgen.errors import Problem, catalogue
 from patchgen.flat import Note
 
@@ -32,6 +33,7 @@ class Page:
     """What a report is made of.  `base` goes before every path where a path from another folder is asked for."""
 
     rows: tuple[Row, ...] = ()
+    drifts: tuple[Drift, ...] = ()
     findings: tuple[Problem, ...] = ()
     notes: tuple[Note, ...] = ()
     verbose: bool = False
@@ -51,6 +53,7 @@ def as_text(page: Page) -> str:
     if page.verbose:
         lines += [f"{row.path}: {row.status} (from {row.modular})" for row in page.rows if row.status == "ok"]
         lines += [f"{note.at}: note: {note.what}" for note in page.notes]
+    lines += [line for drift in page.drifts for line in _drift_lines(drift, page.verbose)]
     if page.rows and not page.quiet:
         counts = Counter(row.status for row in page.rows)
         parts = [f"{count} {status}" for status, count in sorted(counts.items(), key=lambda pair: pair[0] != "ok")]
@@ -58,8 +61,17 @@ def as_text(page: Page) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
+    """What becomes of a variant, and how upstream changed where that is in its way."""
+    names = ", ".join(f"{change.symbol}{' (gone)' if change.gone else ''}" for change in drift.changes)
+    lines = [f"{drift.modular}: {drift.fit}{f'; upstream changed {names}' if names else ''}"]
+    if verbose or drift.fit in (Fit.BROKEN, Fit.GONE):
+        lines += [change.diff.rstrip("\n") for change in drift.changes if change.diff]
+    return lines
+
+
 def as_json(page: Page) -> str:
-    """One object: `outputs`, `problems` and `notes`, each a list in a fixed order."""
+    """One object: `outputs`, `problems`, `notes` and, against another tree, `drift`; lists in a fixed order."""
     outputs = [
         {"path": row.path, "modular": row.modular, "status": row.status, "why": list(row.why), "diff": row.diff}
         for row in page.rows
@@ -69,7 +81,14 @@ def as_json(page: Page) -> str:
     ]
     notes = [{"path": n.at.path, "line": n.at.line, "column": n.at.column, "message": n.what} for n in page.notes]
     whole = {"patchgen": patchgen.__version__, "outputs": outputs, "problems": problems, "notes": notes}
+    if page.drifts:
+        whole["drift"] = [_drift(drift) for drift in page.drifts]
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _drift(drift: Drift) -> dict[str, Any]:
+    changes = [{"symbol": change.symbol, "gone": change.gone, "diff": change.diff} for change in drift.changes]
+    return {"modular": drift.modular, "fit": drift.fit.value, "upstream": changes}
 
 
 def _place(problem: Problem) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def _check(with_diff: bool, **rest: Any) -> int:
 
     with _session(**rest) as session:
         report = session.check()
-    return printing.checked(session.project, report, _style(**rest), with_diff=with_diff)
+        drifts = session.drift(report)
+    return printing.checked(session.project, report, _style(**rest), drifts, with_diff=with_diff)
 
 
 @patchgen.command(name="list")

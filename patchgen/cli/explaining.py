@@ -46,7 +46,7 @@ def _explain_lines(project: Project, path: Path, line: int) -> int:
         return 0
     origin = origin_of(record, line)
     if origin is None:
-        sys.stdout.write(f"{record.output}:{line}: written by patchgen itself\n")
+        sys.stdout.write(f"{record.output}:{line}: a blank line, or written by patchgen itself\n")
         return 0
     sys.stdout.write(f"{record.output}:{line} comes from {origin}\n")
     sys.stdout.write(_quoted(project, origin.path, origin.line))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.convert import Written
+from patchgen.drift import Drift
 from patchgen.errors import Problem
 from patchgen.outcome import Outcome
 from patchgen.project import Found, Project
@@ -31,10 +32,12 @@ def make_style(quiet: bool, verbose: bool, output_format: str | None) -> Style:
     return Style(quiet, verbose, output_format or default)
 
 
-def checked(project: Project, report: Report, style: Style, *, with_diff: bool = False) -> int:
-    """Print the gate's report."""
+def checked(
+    project: Project, report: Report, style: Style, drifts: tuple[Drift, ...] = (), *, with_diff: bool = False
+) -> int:
+    """Print the gate's report, and what becomes of variants under another release."""
     findings = report.findings
-    page = _page(project, report, findings, style)
+    page = replace(_page(project, report, findings, style), drifts=drifts)
     if with_diff and style.form == "text":
         sys.stdout.write("".join(verdict.diff for verdict in report.verdicts))
         sys.stderr.write(FORMATS["text"](page))
@@ -117,7 +120,14 @@ def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: S
 
 def _page(project: Project, report: Report, findings: tuple[Problem, ...], style: Style) -> Page:
     rows = tuple(Row(v.shown, v.modular, v.status.value, v.why, v.diff) for v in report.verdicts)
-    return Page(rows, findings, report.notes, style.verbose, style.quiet, _base(project))
+    return Page(
+        rows=rows,
+        findings=findings,
+        notes=report.notes,
+        verbose=style.verbose,
+        quiet=style.quiet,
+        base=_base(project),
+    )
 
 
 def _base(project: Project) -> str:

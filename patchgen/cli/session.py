@@ -11,6 +11,7 @@ from patchgen.cache import Cache
 from patchgen.check import Evidence, examine
 from patchgen.config import find_config
 from patchgen.convert import Written, convert, load_records
+from patchgen.drift import Drift, find_drift
 from patchgen.outcome import Outcome
 from patchgen.project import Found, Modular, Project, discover
 from patchgen.run import Progress, run
@@ -56,6 +57,10 @@ class Session:
     def check(self) -> Report:
         """The gate's report; nothing is written but the cache."""
         return examine(self.project, self.found, self.outcomes(), self._evidence())
+
+    def drift(self, report: Report) -> tuple[Drift, ...]:
+        """What becomes of the project's variants under the release at `--package-root`."""
+        return find_drift(self.project, report, load_records(self.project))
 
     def convert(self, *, force: bool = False, remove: bool = False) -> Written:
         """Write what the gate would find wrong."""
