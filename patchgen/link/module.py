@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.link.checkpoints import registrations
+from patchgen.link.ownership import registrations, same_initialisation
 from patchgen.link.conversions import IMPORT
 from patchgen.link.flatblock import Builder, FlatBlock
 from patchgen.link.gather import Gathered, gather
@@ -41,9 +41,11 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     refuse_lost_bases(gathered.blocks, builder)
     blocks = order(gathered, builder)
     imports = import_statements(gathered, builder)
-    ending = registrations(blocks, builder) if kind == MODELING and builder.naming.plan.declarations else ""
-    if ending:
+    asked = kind == MODELING and bool(builder.naming.plan.declarations)
+    converted = registrations(blocks, builder) if asked else ""
+    if converted:
         imports = (*imports, f"{IMPORT}\n")
+    ending = "".join([same_initialisation(blocks, builder), converted]) if asked else ""
     text = assemble(header(gathered, builder), imports, blocks, _exports(gathered, builder))
     text += f"\n\n{ending}" if ending else ""
     requests = tuple((sibling, _key(builder, need.symbol, need.home)) for sibling, need in gathered.siblings)

@@ -39,23 +39,17 @@ class SdpaOrEager:
 
     def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
         refuse_other_attention(type(self).__name__, attn_implementation)
-        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)  # type: ignore[misc]
+        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
 
     def get_correct_attn_implementation(self, requested_attention: str | None, *args: Any, **kwargs: Any) -> str:
         # The only check that a model inside another one gets from `set_attn_implementation`.
         refuse_other_attention(type(self).__name__, requested_attention)
-        return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)  # type: ignore[misc]
+        return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)
 
     @classmethod
     def _can_set_attn_implementation(cls) -> bool:
         # transformers looks for its own dispatch in the source, finds none, and would ignore the request.
         return True
-
-    @classmethod
-    def is_custom_code(cls) -> bool:
-        # Of code outside its package transformers initialises no module that has no parameters of its own, and
-        # models do so (GPT-2 scales the projections of its blocks).
-        return False
 
 
 def sdpa_attention(

@@ -45,7 +45,10 @@ class Environment:
         if path is None:
             raise PatchgenError("PG101", at, f"no module named {module}", self._nearest(module))
         if module not in self._indexes:
-            source = read_source(path, module, self.shown(path), allow_bidi=self.allow_bidi)
+            # Relative to its root: an environment may lie inside the project, or anywhere else.
+            depth = module.count(".") + (2 if path.name == "__init__.py" else 1)
+            shown = "/".join(path.parts[-depth:])
+            source = read_source(path, module, shown, allow_bidi=self.allow_bidi)
             self._indexes[module] = index(source)
         return self._indexes[module]
 

@@ -1,7 +1,10 @@
-"""The registrations of checkpoint conversions with which a flat modeling module ends.
+"""What a flat modeling module ends with, so that transformers treats its classes as it treats its own.
 
-In: a plan and the blocks of its modeling output.  Out: statements as text, empty when no class or model type has an
-entry.  Why and what is registered is told in `conversions`.
+In: a plan and the blocks of its modeling output.  Out: statements as text, empty when there is nothing to say.
+
+transformers takes a class outside its package for custom code.  It then converts none of its checkpoints (told in
+`conversions`), and initialises no module that has no parameters of its own: a flat GPT-2 silently lost the scaled start
+of its projections.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from patchgen.plan.kinds import kind_of_module
 from patchgen.source.blocks import Block
 
 _TABLE = "transformers.conversion_mapping"
+_MODELS = "transformers.modeling_utils"
 
 
 def registrations(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
@@ -32,6 +36,38 @@ def registrations(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
         at = Location(builder.naming.plan.modular.source.path)
         raise PatchgenError("PG405", at, str(error), "use a release of transformers that patchgen supports") from error
     return registration(to_register(registered, {**_types(builder), **_classes(blocks)}))
+
+
+def same_initialisation(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
+    """The statements that keep transformers' initialisation for the classes that derive from its `PreTrainedModel`.
+
+    A modular file that writes its own `_init_weights` keeps the treatment of custom code, which protects loaded weights
+    from initialisation in place.
+    """
+    path = builder.naming.bindings.env.path(_MODELS)
+    if path is None or "def is_custom_code" not in path.read_text(encoding="utf-8"):
+        return ""
+    layers = {layer.source.module for layer in builder.naming.plan.layers}
+    lines = [
+        f"{block.name}.is_custom_code = classmethod(lambda cls: False)\n"
+        for block in blocks
+        if block.kind == "class" and _is_top_model(block) and not _own_initialisation(block, layers)
+    ]
+    return "".join(
+        ["# These classes are transformers' own, changed: they are initialised as it does.\n", *lines] if lines else []
+    )
+
+
+def _is_top_model(block: FlatBlock) -> bool:
+    """Whether a base of the class is `PreTrainedModel` itself."""
+    node = next(n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef))
+    names = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    return any(need.symbol.name == "PreTrainedModel" and need.name in names for need in block.needs)
+
+
+def _own_initialisation(block: FlatBlock, layers: set[str]) -> bool:
+    ours = [piece.text for piece in block.pieces if piece.symbol.module in layers]
+    return "is_custom_code" in block.text or any("def _init_weights" in text for text in ours)
 
 
 def _classes(blocks: tuple[FlatBlock, ...]) -> dict[str, str]:
