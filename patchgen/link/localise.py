@@ -21,7 +21,7 @@ from patchgen.source.blocks import Block, ModuleIndex
 from patchgen.source.scopes import Reference
 
 _BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__"}
-_RELATIVE_IMPORT = re.compile(r"from(\s+)(\.[.\s]*)([\w.]*)")
+_RELATIVE_IMPORT = re.compile(r"from\s*(\.[.\s]*)(?!import\b)([\w.]*)|from\s*(\.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,9 @@ class _Localiser:
             self._keep_import(reference, symbol, used)
             return
         self._refuse_replaced(reference, symbol, place, used)
+        if place.name in reference.hidden:
+            what = f"{reference.name} is {place.name} in the flat file, but a local name here hides that"
+            raise PatchgenError("PG120", at, what, f"give the local {place.name} another name")
         parent = self._parent_index(symbol)
         explicit = len(reference.attributes) > used or self._inside_super(reference)
         new = f"__parent_{parent}__" if parent and explicit else place.name
@@ -213,7 +216,9 @@ class _Localiser:
             found = _RELATIVE_IMPORT.match(line, node.col_offset)
             if found is None:
                 raise PatchgenError("PG114", at, "this import cannot be made absolute", "write it on one line")
-            self._changes.add(_Change(node.lineno, found.start(2), found.end(3), target))
+            start = found.start(1) if found[1] else found.start(3)
+            end = found.end(2) if found[1] else found.end(3)
+            self._changes.add(_Change(node.lineno, start, end, target))
 
     def _refuse_local_import(self, node: ast.ImportFrom, symbol: Symbol, at: Location) -> None:
         """An import inside a function would bring the parent's own definition of what the flat file changes."""

@@ -49,6 +49,11 @@ def _position(unit: Unit, builder: Builder) -> tuple[int, str, int]:
     return (rank, unit.module, unit.first)
 
 
+def _stands_later(needed: Unit, unit: Unit) -> bool:
+    """Whether both are of one module, and `needed` is executed after `unit` there: `NAMES += [...]` further down."""
+    return needed.module == unit.module and needed.first > unit.first
+
+
 class _Placing:
     def __init__(self, blocks: dict[Unit, FlatBlock], spine: tuple[Unit, ...]) -> None:
         self._blocks = blocks
@@ -64,7 +69,7 @@ class _Placing:
             return
         block = self._blocks[unit]
         for needed, eager in self._needed(block):
-            if needed in self.placed or needed == unit:
+            if needed in self.placed or needed == unit or _stands_later(needed, unit):
                 continue
             if needed in below or needed in self._spine:
                 if eager:

@@ -21,7 +21,7 @@ class Reference:
     """One read of a global name, as `ast` counts lines and byte columns.
 
     `attributes` is the dotted chain that follows it (`nn.Module` reads `nn` with `("Module",)`) and `ends` where each
-    of them ends.  `eager`: evaluated when the module is imported; `quoted`: inside a string annotation, whose position
+    of them ends.  `hidden` are the names that scopes around the read bind.  `eager`: evaluated when the module is imported; `quoted`: inside a string annotation, whose position
     is that of the string.
     """
 
@@ -32,6 +32,7 @@ class Reference:
     quoted: bool = False
     attributes: tuple[str, ...] = ()
     ends: tuple[tuple[int, int], ...] = ()
+    hidden: frozenset[str] = frozenset()
 
 
 def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -265,7 +266,9 @@ class _Walker:
         eager = not self._lazy and self._quoted is None
         attributes = tuple(link.attr for link in chain)
         ends = tuple((link.end_lineno or line, link.end_col_offset or 0) for link in chain)
-        self.found.append(Reference(node.id, line, column, eager, self._quoted is not None, attributes, ends))
+        hidden = frozenset(n for i, (c, names) in enumerate(self._scopes) for n in names if not c or i == innermost)
+        quoted = self._quoted is not None
+        self.found.append(Reference(node.id, line, column, eager, quoted, attributes, ends, hidden))
 
 
 def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
