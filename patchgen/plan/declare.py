@@ -66,7 +66,7 @@ def make_plan(modular: ModuleIndex, bindings: Bindings) -> ModulePlan:
     declared: list[Declaration] = []
     problems: list[Problem] = []
     for layer in layers:
-        problems += _conditional_classes(layer, bindings)
+        problems += [*_conditional_classes(layer, bindings), *_imports_in_company(layer)]
         for name in layer.classes:
             try:
                 declared.append(_declare(layer, name, bindings, lineages, tuple(m.source.module for m in layers)))
@@ -92,6 +92,14 @@ def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Pro
                 if symbol is not None and bindings.territory.flattens(symbol.module):
                     what = f"class {node.name} derives from {symbol} under a condition"
                     yield Problem(at, "PG111", what, "declare it at the top level of the file")
+
+
+def _imports_in_company(layer: ModuleIndex) -> Iterator[Problem]:
+    """Lines that import and do something else as well: the import goes, the rest would have to stay."""
+    for block in layer.blocks:
+        if block.kind == "other" and block.imports:
+            at = layer.source.at(block.first)
+            yield Problem(at, "PG122", "an import shares its line with another statement", "write it on its own line")
 
 
 def _layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
