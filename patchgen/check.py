@@ -7,7 +7,7 @@ writes what the verdicts say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.errors import Location, Problem
@@ -24,12 +24,12 @@ Again = Callable[[Sequence[Modular]], Sequence[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What outputs are compared with: the records, and by what this run would make them.
+    """What outputs are compared with: their records, by path, and by what this run would make them.
 
     `again` flattens modular files whose texts are not at hand; it is called at most once.
     """
 
-    records: Mapping[str, Record]
+    records: Mapping[Path, Record]
     made_by: str
     again: Again
 
@@ -91,27 +91,27 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
 
 def judge(project: Project, outcome: Outcome, made: Made, evidence: Evidence) -> Verdict:
     """The verdict on one output and the diff beside it: on the first of the two that is not right."""
-    modular = outcome.modular
-    output = project.shown(modular.folder / made.name)
-    record = evidence.records.get(output)
+    modular, record = outcome.modular, evidence.records.get(outcome.modular.folder / made.name)
     present = {path: _present(path) for path, _ in files_of(modular, made)}
     wrong = [path for path, digest in files_of(modular, made) if present[path] != digest]
     if not wrong:
         recorded = record is not None and (record.digest, record.diff_digest) == (made.digest, made.diff_digest)
         status = Status.OK if recorded or not modular.recorded else Status.UNRECORDED
-        return Verdict(output, modular.shown, status, made=made)
+        return Verdict(project.shown(modular.folder / made.name), modular.shown, status, made=made)
     texts = outcome.texts or {}
-    path, mend = wrong[0], tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
-    shown = project.shown(path)
-    if not path.is_file():
-        status = Status.NOT_GENERATED if path.exists() else Status.MISSING
-        return Verdict(shown, modular.shown, status, mend=mend, made=made)
+    mend = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
+    foreign = [path for path in wrong if not _is_ours(path)]
+    path = (foreign or wrong)[0]
+    verdict = Verdict(project.shown(path), modular.shown, Status.MISSING, mend=mend, made=made)
+    if foreign:
+        return replace(verdict, status=Status.NOT_GENERATED)
+    if not path.exists():
+        return verdict
     old, new = path.read_bytes().decode("utf-8", errors="replace"), texts[path.name]
-    status = Status.STALE if all(_is_ours(path) for path in wrong) else Status.NOT_GENERATED
     digests = {path.name: present[path] for path in wrong}
     why = reasons(record, outcome, made, digests, evidence.made_by, describe(project.config.settings))
-    diff = unified(old, new, shown, f"{shown}\t(as its modular file gives it)")
-    return Verdict(shown, modular.shown, status, why, _first_difference(old, new), diff, mend, made)
+    diff = unified(old, new, verdict.shown, f"{verdict.shown}\tas its modular file gives it")
+    return replace(verdict, status=Status.STALE, why=why, line=_first_difference(old, new), diff=diff)
 
 
 def _is_ours(path: Path) -> bool:

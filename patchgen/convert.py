@@ -14,7 +14,7 @@ from pathlib import Path
 from patchgen.check import Evidence, examine
 from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.lock import NAME, Record, make_record, read_lock, refreshed, render_lock
-from patchgen.outcome import Outcome, digest_of_file
+from patchgen.outcome import Made, Outcome, digest_of_file
 from patchgen.places import make_state, root_of, state_of
 from patchgen.project import Found, Project, confine
 from patchgen.verdict import Report, Status, Verdict, Wanted
@@ -23,20 +23,28 @@ from patchgen.write import Change, apply, one_at_a_time, recover, sweep
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a run did: the gate's report on the tree as it was, and the files written and removed."""
+    """What a run did: the gate's report on the tree as it was, the verdicts that hold no more, the files changed."""
 
     report: Report
+    mended: tuple[Verdict, ...] = ()
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()  # what stood in the way of writing
 
+    @property
+    def remaining(self) -> tuple[Problem, ...]:
+        """The findings that writing has not mended."""
+        left = [v.problem for v in self.report.verdicts if v not in self.mended and v.problem is not None]
+        return tuple(sorted({*self.report.problems, *self.problems, *left}))
 
-def load_records(project: Project) -> dict[str, Record]:
-    """The records of every place that a run may write to, by shown output; those of the project come first."""
-    records: dict[str, Record] = {}
-    for root in reversed(project.writable):
-        records |= read_lock(_lock_path(project, root))
-    return records
+
+def load_records(project: Project) -> dict[Path, Record]:
+    """The records of every place that a run may write to, by the paths of outputs."""
+    return {
+        root / name: record
+        for root in project.writable
+        for name, record in read_lock(_lock_path(project, root)).items()
+    }
 
 
 def convert(
@@ -85,7 +93,9 @@ def _write(
             continue
         try:
             _require_unchanged(fresh.get(verdict.modular))
-            wanted += [Wanted(confine(project, want.path), want.data) for want in verdict.mend]
+            # An orphan may be nothing but a record.
+            mend = [want for want in verdict.mend if want.data is not None or want.path.exists()]
+            wanted += [Wanted(confine(project, want.path), want.data) for want in mend]
             done.append(verdict)
         except PatchgenError as error:
             problems += problems_of(error)
@@ -95,6 +105,7 @@ def _write(
         _apply(project, [*_changes(mine), *_lock_change(project, root, records)], root)
     return Written(
         report,
+        tuple(done),
         tuple(project.shown(want.path) for want in wanted if want.data is not None),
         tuple(project.shown(want.path) for want in wanted if want.data is None),
         tuple(problems),
@@ -117,7 +128,7 @@ def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
         case Status.NOT_GENERATED:
             return force and not any(want.path.is_dir() for want in verdict.mend)
         case Status.ORPHANED:
-            return remove
+            return remove and bool(verdict.mend)
         case _:
             return False
 
@@ -142,23 +153,22 @@ def _records_after(
     project: Project, report: Report, done: Sequence[Verdict], made_by: str, root: Path
 ) -> dict[str, Record]:
     """The records below `root` once `done` has been written."""
-    path = _lock_path(project, root)
-    records = read_lock(path)
-    settings = project.config.settings
-    written = {id(verdict) for verdict in done}
+    records = read_lock(_lock_path(project, root))
     by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
-        if verdict.status is Status.ORPHANED and id(verdict) in written:
-            records.pop(verdict.shown, None)
         outcome = by_modular.get(verdict.modular)
-        if verdict.made is None or outcome is None or (verdict.status is not Status.OK and id(verdict) not in written):
-            continue
-        output = outcome.modular.folder / verdict.made.name
-        if root_of(project, output) == root and outcome.modular.recorded == (root == project.home):
-            shown = project.shown(output)
-            new = make_record(shown, verdict.modular, outcome.digest, verdict.made, made_by, settings)
-            records[shown] = refreshed(records.get(shown), new)
+        if verdict.status is Status.ORPHANED and verdict in done and root == project.home:
+            records.pop(verdict.shown, None)
+        elif verdict.made and outcome and (verdict.status is Status.OK or verdict in done):
+            output = outcome.modular.folder / verdict.made.name
+            if root_of(project, output) == root and outcome.modular.recorded == (root == project.home):
+                name = output.relative_to(root).as_posix()
+                records[name] = refreshed(records.get(name), _record(name, outcome, verdict.made, made_by, project))
     return records
+
+
+def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Project) -> Record:
+    return make_record(name, outcome.modular.shown, outcome.digest, made, made_by, project.config.settings)
 
 
 def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) -> list[Change]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.flat import UsedSymbol
@@ -50,7 +51,7 @@ class Drift:
     problems: tuple[Problem, ...]
 
 
-def find_drift(project: Project, report: Report, records: Mapping[str, Record]) -> tuple[Drift, ...]:
+def find_drift(project: Project, report: Report, records: Mapping[Path, Record]) -> tuple[Drift, ...]:
     """The drift of every modular file of the project; none unless parents come from another tree."""
     if project.package_root is None:
         return ()
@@ -63,7 +64,7 @@ def find_drift(project: Project, report: Report, records: Mapping[str, Record]) 
     )
 
 
-def _used_by(modular: Modular, records: Mapping[str, Record]) -> list[UsedSymbol]:
+def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbol]:
     used = {used for record in records.values() if record.modular == modular.shown for used in record.parents}
     # A statement without a name is recorded under its place, which says nothing in another release.
     return sorted(symbol for symbol in used if symbol.symbol.rpartition(".")[2].isidentifier())

@@ -15,7 +15,7 @@ HEAD = 20_000  # bytes in which a banner is looked for
 
 
 def find_orphans(
-    project: Project, found: Found, outcomes: Sequence[Outcome], records: Mapping[str, Record]
+    project: Project, found: Found, outcomes: Sequence[Outcome], records: Mapping[Path, Record]
 ) -> tuple[Verdict, ...]:
     """A verdict on every orphan among the records in scope and in the folders that the run is about."""
     expected = {path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)}
@@ -24,11 +24,10 @@ def find_orphans(
     def is_orphan(path: Path) -> bool:
         return path not in expected and not _belongs_to(path, failed)
 
-    ours = {outcome.modular.shown for outcome in outcomes}
     recorded = {
-        path: _recorded_orphan(project, record)
-        for path, record in _in_scope(project, found, ours, records)
-        if is_orphan(path)
+        path: _recorded_orphan(project, path, record)
+        for path, record in records.items()
+        if is_orphan(path) and _is_in_scope(path, record, found)
     }
     loose = [
         Verdict(project.shown(path), "", Status.ORPHANED)
@@ -38,19 +37,16 @@ def find_orphans(
     return (*recorded.values(), *loose)
 
 
-def _in_scope(
-    project: Project, found: Found, ours: set[str], records: Mapping[str, Record]
-) -> Iterator[tuple[Path, Record]]:
-    """The records of modular files in this run, or of outputs in its folders, with the places of the outputs."""
-    for record in records.values():
-        path = project.home / record.output
-        if record.modular in ours or any(path.is_relative_to(folder) for folder in found.folders):
-            yield path, record
+def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
+    """Whether the run is about the output at `path`: by its folder, or by the modular file that gave it."""
+    if any(path.is_relative_to(folder) for folder in found.folders):
+        return True
+    givers = [modular for modular in found.modulars if modular.shown == record.modular]
+    return any(modular.recorded or modular.folder == path.parent for modular in givers)
 
 
-def _recorded_orphan(project: Project, record: Record) -> Verdict:
+def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
     """The verdict on a recorded output; its files are offered for removal unless one of them was edited."""
-    output = project.home / record.output
     files = [path for path in (output, output.with_suffix(".diff")) if path.exists()]
     untouched = all(digest_of_file(path) in (record.digest, record.diff_digest) for path in files)
     gone = "gives it no more" if (project.home / record.modular).exists() else "is gone"
@@ -60,7 +56,7 @@ def _recorded_orphan(project: Project, record: Record) -> Verdict:
     if not files:
         why.append(f"only {NAME} still names it")
     mend = tuple(Wanted(path, None) for path in files or [output])
-    return Verdict(record.output, record.modular, Status.ORPHANED, tuple(why), mend=mend if untouched else ())
+    return Verdict(project.shown(output), record.modular, Status.ORPHANED, tuple(why), mend=mend if untouched else ())
 
 
 def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path]:

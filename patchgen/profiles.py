@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.errors import Location, Problem
 from patchgen.flat import Flattened
 from patchgen.project import Modular
 from patchgen.settings import Settings
@@ -44,6 +45,14 @@ def _flatten_strictly(paths: Sequence[Path], env: Environment, settings: Setting
         yield flatten(path, env, settings)
 
 
+def _refuse(paths: Sequence[Path], env: Environment, settings: Settings) -> Iterator[Flattened]:
+    # By the strict rules these files would get other outputs than those that transformers ships.
+    for path in paths:
+        what = "lies inside transformers, whose own files this patchgen does not convert"
+        yield Flattened(problems=(Problem(Location(env.shown(path)), "PG910", what),))
+
+
 PROFILES: Mapping[str, Profile] = {
     "strict": Profile("strict", _flatten_strictly, evenly),
+    "transformers": Profile("transformers", _refuse, evenly),
 }

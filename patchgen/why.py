@@ -38,7 +38,9 @@ def reasons(
 
 
 def _parents(record: Record, made: Made) -> list[str]:
-    changed = sorted({used.symbol for used in {*record.parents} ^ {*made.parents}})
+    every = sorted({used.symbol for used in {*record.parents} ^ {*made.parents}})
+    # A statement without a name ("<import 2>") tells a reader little; where named ones changed too, it is left out.
+    changed = [symbol for symbol in every if not symbol.endswith(">")] or every
     more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
     return [f"the parent changed: {', '.join(changed[:NAMED])}{more}"] if changed else []
 

@@ -99,15 +99,21 @@ def recover(state: Path) -> tuple[str, ...]:
         return ()
     except (ValueError, TypeError):
         moves = []  # Not written by this version: what it staged is swept, so nothing has changed.
-    finished = []
-    for move in moves:
-        temp = Path(move.temp)
-        if move.temp and _digest(temp) == move.new and _digest(Path(move.target)) in (move.old, move.new):
-            os.replace(temp, move.target)
-            finished.append(move.target)
+    finished = [move.target for move in moves if _finish(move)]
     (state / JOURNAL).unlink(missing_ok=True)
     _discard(moves)
     return tuple(finished)
+
+
+def _finish(move: Move) -> bool:
+    present = _digest(Path(move.target))
+    if move.temp and _digest(Path(move.temp)) == move.new and present in (move.old, move.new):
+        os.replace(move.temp, move.target)
+        return True
+    if not move.temp and present and present == move.old:
+        os.unlink(move.target)
+        return True
+    return False
 
 
 def sweep(folders: Iterable[Path]) -> None:

@@ -38,7 +38,7 @@ def _explain_plan(project: Project, path: Path) -> int:
 
 
 def _explain_lines(project: Project, path: Path, line: int) -> int:
-    record = load_records(project).get(project.shown(path))
+    record = load_records(project).get(path)
     if record is None:
         raise click.UsageError(f"{project.shown(path)} is neither a modular file nor an output that is recorded")
     if not line:

@@ -48,7 +48,7 @@ def checked(
 
 def written(project: Project, result: Written, style: Style) -> int:
     """Print what was written, and what stood in the way."""
-    findings = remaining(result)
+    findings = result.remaining
     if style.form != "text":
         sys.stdout.write(FORMATS[style.form](_page(project, result.report, findings, style)))
         return exit_code(findings)
@@ -67,23 +67,6 @@ def written(project: Project, result: Written, style: Style) -> int:
 
 def _because(verdict: Verdict | None) -> str:
     return f" ({'; '.join(verdict.why)})" if verdict is not None and verdict.why else ""
-
-
-def remaining(result: Written) -> tuple[Problem, ...]:
-    """The findings of a report that writing has not mended."""
-    done = {*result.written, *result.removed}
-    left = [
-        problem
-        for verdict in result.report.verdicts
-        if (problem := verdict.problem) is not None and not _is_mended(verdict, done)
-    ]
-    return tuple(sorted({*result.report.problems, *result.problems, *left}))
-
-
-def _is_mended(verdict: Verdict, done: set[str]) -> bool:
-    if verdict.status is Status.UNRECORDED:
-        return True
-    return verdict.shown in done
 
 
 def listed(report: Report) -> int:

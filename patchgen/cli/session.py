@@ -13,7 +13,7 @@ from patchgen.config import find_config
 from patchgen.convert import Written, convert, load_records
 from patchgen.drift import Drift, find_drift
 from patchgen.outcome import Outcome
-from patchgen.project import Found, Modular, Project, discover
+from patchgen.project import Found, Modular, Project, confine, discover
 from patchgen.run import Progress, run
 from patchgen.verdict import Report
 from patchgen.versions import versions
@@ -63,7 +63,12 @@ class Session:
         return find_drift(self.project, report, load_records(self.project))
 
     def convert(self, *, force: bool = False, remove: bool = False) -> Written:
-        """Write what the gate would find wrong."""
+        """Write what the gate would find wrong.
+
+        Raises PatchgenError PG904 before any work is done where an output would lie outside the writable folders.
+        """
+        for modular in self.found.modulars:
+            confine(self.project, modular.folder)
         outcomes = self.outcomes()
         return convert(self.project, self.found, outcomes, self._evidence(), force=force, remove=remove)
 

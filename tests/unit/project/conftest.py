@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ from patchgen.flat import BANNER, FlatFile, Flattened, LineOrigin, Note, Summary
 from patchgen.settings import Settings
 from patchgen.source.locate import Environment
 from patchgen.source.text import read_source
+from tests.toytree import Tree
 
 PYPROJECT = """
 [tool.patchgen]
@@ -44,6 +43,8 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
         return Flattened(problems=(error.problem,))
     if "# defect" in source.text:
         raise RuntimeError("the core\ndid not expect this")
+    if "import" not in source.text:
+        return Flattened()
     stem = path.stem.removeprefix("modular_")
     parts, used, lines = [f"# {BANNER} {shown}: edit that file.\n# {settings.formatter}\n"], [], []
     for module, names in re.findall(r"^from (\S+) import (.*)$", source.text, re.MULTILINE):
@@ -55,7 +56,8 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
             block = facts.definition(name)
             if block is None:
                 return Flattened(problems=(PatchgenError("PG101", Location(shown, 1, 1), f"no {name}").problem,))
-            used.append(UsedSymbol(f"{module}.{name}", hashlib.sha256(block.text.encode()).hexdigest(), facts.source.path))
+            digest = hashlib.sha256(block.text.encode()).hexdigest()
+            used.append(UsedSymbol(f"{module}.{name}", digest, facts.source.path))
             first = "".join(parts).count("\n") + 1
             lines.append(LineOrigin(first, first + block.text.count("\n") - 1, facts.source.path, block.first))
             parts.append(block.text)
@@ -78,33 +80,6 @@ def core(monkeypatch):
 
     monkeypatch.setattr(patchgen.flatten, "flatten", stand_in)
     monkeypatch.setattr(patchgen.run, "FILES_THAT_PAY", 1_000_000)  # a worker would load the core itself
-
-
-class Tree:
-    """A project on disk: files are written and read by their names, commands run in its folder."""
-
-    def __init__(self, top: Path) -> None:
-        self.top = top
-
-    def __call__(self, name: str) -> Path:
-        return self.top / name
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.top / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    def read(self, name: str) -> str:
-        return (self.top / name).read_text(encoding="utf-8")
-
-    def snapshot(self) -> dict[str, tuple[bytes, int]]:
-        """Every file but the cache's, with its bytes and its time of modification."""
-        return {
-            path.relative_to(self.top).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
-            for path in sorted(self.top.rglob("*"))
-            if path.is_file() and ".patchgen_cache" not in path.parts
-        }
 
 
 @pytest.fixture
@@ -134,9 +109,3 @@ def patchgen(core, capsys):
         return code, out, err
 
     return run
-
-
-def in_a_process(*argv: str, cwd: Path, **options) -> subprocess.CompletedProcess[str]:
-    """Runs a command line in a process of its own."""
-    command = [sys.executable, "-m", "patchgen", *argv]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, **options)

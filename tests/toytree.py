@@ -1,0 +1,129 @@
+"""A small project on disk, for tests of what is done with outputs: compared, recorded, written, reported."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+PYPROJECT = """
+[tool.patchgen]
+sources = ["modular"]
+outputs = { modular = "generated" }
+roots = ["lib"]
+flatten = ["toy"]
+"""
+PARENT = '''"""Parents without torch."""
+
+import math
+
+
+def helper(x):
+    return math.sqrt(x)
+
+
+class A:
+    def f(self):
+        return helper(1)
+
+
+class B:
+    def g(self):
+        return A().f()
+
+
+__all__ = ["A", "B"]
+'''
+
+
+def variant(name: str = "A", value: object = 2) -> str:
+    """A modular file that overrides one method of one class of the toy package."""
+    method = {"A": "f", "B": "g"}.get(name, "h")
+    return f"""from toy import modeling_toy as toy
+
+
+class {name}(toy.{name}):
+    def {method}(self):
+        return {value!r}
+"""
+
+
+class Tree:
+    """A folder of text files, named by paths relative to it."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+
+    def __call__(self, name: str) -> Path:
+        return self.top / name
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def read(self, name: str) -> str:
+        return (self.top / name).read_text(encoding="utf-8")
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = self.read(name)
+        assert old in text, f"{old!r} is not in {name}"
+        self.write(name, text.replace(old, new))
+
+    def files(self, folder: str = ".") -> list[str]:
+        """Every file but the cache's, sorted."""
+        return sorted(
+            path.relative_to(self.top).as_posix()
+            for path in (self.top / folder).rglob("*")
+            if not path.is_dir() and ".patchgen_cache" not in path.parts and "__pycache__" not in path.parts
+        )
+
+    def snapshot(self) -> dict[str, tuple[str, int]]:
+        """Every file but the cache's, with the digest of its bytes and its time of modification."""
+        return {
+            name: (hashlib.sha256(self(name).read_bytes()).hexdigest(), self(name).stat().st_mtime_ns)
+            for name in self.files()
+        }
+
+    def contents(self) -> dict[str, bytes]:
+        """Every file but the cache's, with its bytes."""
+        return {name: self(name).read_bytes() for name in self.files()}
+
+
+def toy_project(top: Path, variants: int = 2) -> Tree:
+    """A project with one parent and some variants of it, not yet converted."""
+    tree = Tree(top)
+    tree.write("pyproject.toml", PYPROJECT)
+    tree.write("lib/toy/__init__.py", "")
+    tree.write("lib/toy/modeling_toy.py", PARENT)
+    for number in range(1, variants + 1):
+        tree.write(f"modular/v{number}/modular_v{number}.py", variant("AB"[number % 2], number))
+    return tree
+
+
+def command(*argv: str) -> list[str]:
+    """The command line as a process of its own runs it."""
+    return [sys.executable, "-m", "patchgen", *argv]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of such a process: this checkout first, and nothing of a CI system."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "PATCHGEN_", "FORCE_COLOR"))}
+    return {
+        **kept,
+        "PYTHONPATH": str(REPOSITORY),
+        "PATCHGEN_CACHE_DIR": os.environ.get("PATCHGEN_CACHE_DIR", ""),
+        **more,
+    }
+
+
+def run(tree: Tree, *argv: str, **options) -> subprocess.CompletedProcess[str]:
+    """Runs a command line in a process of its own, in the project."""
+    env = environment(**options.pop("env", {}))
+    options = {"cwd": tree.top, "capture_output": True, "text": True, "timeout": 120, **options}
+    return subprocess.run(command(*argv), env=env, check=False, **options)

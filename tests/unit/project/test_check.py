@@ -1,0 +1,293 @@
+"""The gate: every status, each with its reason, and nothing written."""
+
+import json
+
+import pytest
+
+ONE, TWO = "generated/one/modeling_one.py", "generated/two/modeling_two.py"
+
+
+@pytest.fixture
+def made(tree, patchgen):
+    """The project, converted."""
+    assert patchgen("convert")[0] == 0
+    return tree
+
+
+def lines(patchgen, *argv):
+    """The findings of a check that must fail, without hints; the tree must stay as it is."""
+    code, out, _ = patchgen("check", *argv)
+    assert code == 1
+    return [line for line in out.splitlines() if not line.startswith("    ")]
+
+
+def test_noop_clean(made, patchgen):
+    before = made.snapshot()
+    assert patchgen("check") == (0, "2 outputs: 2 ok\n", "")
+    assert made.snapshot() == before
+
+
+def test_noop_clean_without_cache(made, patchgen):
+    assert patchgen("check", "--no-cache")[0] == 0
+
+
+def test_missing(tree, patchgen):
+    before = tree.snapshot()
+    assert lines(patchgen) == [
+        f"{ONE}: PG502 is missing; modular/one/modular_one.py gives it",
+        f"{TWO}: PG502 is missing; modular/two/modular_two.py gives it",
+        "2 outputs: 2 missing",
+    ]
+    assert tree.snapshot() == before
+
+
+def test_stale_because_the_modular_file_changed(made, patchgen):
+    made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
+    before = made.snapshot()
+    assert lines(patchgen) == [f"{ONE}:6:1: PG501 is stale: the modular file changed", "2 outputs: 1 ok, 1 stale"]
+    assert made.snapshot() == before
+
+
+def test_stale_because_a_parent_changed_names_the_symbol(made, patchgen):
+    made.edit("lib/toy.py", "y = 2", "y = 5")
+    assert lines(patchgen)[0] == f"{TWO}:6:1: PG501 is stale: the parent changed: toy.B"
+
+
+def test_stale_because_parents_changed_names_three_and_counts_the_rest(made, patchgen):
+    names = "CDEFG"
+    made.write("lib/toy.py", made.read("lib/toy.py") + "".join(f"class {n}:\n    z = 0\n" for n in names))
+    made.write("modular/two/modular_two.py", f"from toy import {', '.join(names)}\n")
+    patchgen("convert")
+    made.edit("lib/toy.py", "z = 0", "z = 1")
+    assert "the parent changed: toy.C, toy.D, toy.E and 2 more" in lines(patchgen)[0]
+
+
+def test_stale_because_it_was_edited_by_hand(made, patchgen):
+    made.edit(TWO, "y = 2", "y = 7")
+    assert lines(patchgen)[0] == f"{TWO}:6:1: PG501 is stale: modeling_two.py was edited by hand"
+
+
+def test_stale_because_its_diff_was_edited_by_hand(made, patchgen):
+    made.edit("generated/two/modeling_two.diff", "+y = 4", "+y = 9")
+    (finding, _) = lines(patchgen)
+    assert finding.startswith("generated/two/modeling_two.diff:")
+    assert finding.endswith("is stale: modeling_two.diff was edited by hand")
+
+
+def test_missing_diff(made, patchgen):
+    made("generated/two/modeling_two.diff").unlink()
+    assert lines(patchgen)[0].startswith("generated/two/modeling_two.diff: PG502 is missing")
+
+
+def test_stale_because_the_settings_changed(made, patchgen):
+    made.write("pyproject.toml", made.read("pyproject.toml") + 'formatter = "black"\n')
+    change = "the settings changed: ruff at line length 119 -> black at line length 119"
+    assert change in lines(patchgen)[0]
+
+
+def test_stale_because_a_tool_changed(made, patchgen, monkeypatch):
+    lock = made.read("patchgen.lock")
+    made.write(
+        "patchgen.lock", lock.replace("ruff 0.14.10", "ruff 0.1.2").replace('output_sha256": "', 'output_sha256": "0')
+    )
+    made.edit(ONE, "x = 3", "x = 33")
+    (first, *_) = lines(patchgen)
+    assert "the tool changed: ruff 0.1.2 -> 0.14.10" in first
+
+
+def test_stale_because_patchgen_itself_changed(made, patchgen):
+    """Same inputs, same releases, another result: only patchgen's own code can be the reason."""
+    old = made.read(ONE)
+    made.write(ONE, old + "# of the former code\n")
+    import hashlib
+
+    was = hashlib.sha256(old.encode()).hexdigest()
+    now = hashlib.sha256(made.read(ONE).encode()).hexdigest()
+    made.edit("patchgen.lock", was, now)
+    assert lines(patchgen)[0].endswith("is stale: patchgen itself changed")
+
+
+def test_several_reasons_are_all_given(made, patchgen):
+    made.edit(TWO, "y = 2", "y = 7")
+    made.edit("modular/two/modular_two.py", "y = 4", "y = 8")
+    made.edit("lib/toy.py", "y = 2", "y = 5")
+    reasons = "modeling_two.py was edited by hand; the modular file changed; the parent changed: toy.B"
+    assert lines(patchgen)[0].endswith(f"is stale: {reasons}")
+
+
+def test_noop_another_release_that_gives_the_same(made, patchgen):
+    made.write("patchgen.lock", made.read("patchgen.lock").replace("ruff 0.14.10", "ruff 0.1.2"))
+    before = made.snapshot()
+    assert patchgen("check")[0] == 0
+    assert patchgen("convert")[0] == 0
+    assert made.snapshot() == before
+
+
+def test_noop_a_parent_that_no_output_uses_changed(made, patchgen):
+    made.write("lib/toy.py", made.read("lib/toy.py") + "\n\nclass Unused:\n    pass\n")
+    assert patchgen("check")[0] == 0
+
+
+def test_unrecorded(made, patchgen):
+    made("patchgen.lock").unlink()
+    assert lines(patchgen)[0] == f"{ONE}: PG504 is not what patchgen.lock records"
+    assert patchgen("convert")[0] == 0
+    assert patchgen("check")[0] == 0
+
+
+def test_orphan_of_the_lock(made, patchgen):
+    made("modular/two/modular_two.py").unlink()
+    assert lines(patchgen) == [
+        f"{TWO}: PG503 is orphaned: modular/two/modular_two.py is gone",
+        "2 outputs: 1 ok, 1 orphaned",
+    ]
+
+
+def test_orphan_by_its_banner(made, patchgen):
+    made.write("generated/three/modeling_three.py", made.read(ONE))
+    assert lines(patchgen)[0] == "generated/three/modeling_three.py: PG503 is orphaned: no modular file gives it"
+
+
+def test_orphan_of_a_kind_that_is_given_no_more(made, patchgen):
+    made.edit("modular/one/modular_one.py", "x = 3", "x = 3  # configuration")
+    patchgen("convert")
+    assert patchgen("check")[0] == 0
+    made.edit("modular/one/modular_one.py", "  # configuration", "")
+    path = "modular/one/modular_one.py"
+    assert f"generated/one/configuration_one.py: PG503 is orphaned: {path} gives it no more" in lines(patchgen, path)
+
+
+def test_orphan_that_only_the_lock_names(made, patchgen):
+    for name in ("modular/two/modular_two.py", TWO, "generated/two/modeling_two.diff"):
+        made(name).unlink()
+    assert lines(patchgen)[0].endswith("is gone; only patchgen.lock still names it")
+    assert patchgen("check", "--fix")[0] == 0
+    assert patchgen("check")[0] == 0
+
+
+def test_noop_files_without_a_banner_are_no_orphans(made, patchgen):
+    made.write("generated/one/notes.py", "# mine\n")
+    assert patchgen("check")[0] == 0
+
+
+def test_noop_outputs_of_a_file_that_fails_are_no_orphans(made, patchgen):
+    made.write("modular/two/modular_two.py", "from toy import A\nthis is not Python\n")
+    made.edit("modular/two/modular_two.py", "toy", "nowhere")
+    (finding, _) = lines(patchgen)
+    assert "PG101 no module named nowhere" in finding
+
+
+def test_file_in_the_way(tree, patchgen):
+    tree.write(ONE, "# written by a person\n")
+    assert lines(patchgen, "modular/one")[0] == (
+        f"{ONE}: PG509 was not written by patchgen, and modular/one/modular_one.py gives a file of this name"
+    )
+
+
+def test_folder_in_the_way(tree, patchgen):
+    tree(ONE).mkdir(parents=True)
+    assert "PG509" in lines(patchgen, "modular/one")[0]
+
+
+def test_two_files_with_one_output_name_each_other(tree, patchgen):
+    tree.write("modular/one/sub/modular_two.py", "from toy import A\n")
+    found = lines(patchgen, "--out", "flat")
+    one, other = "modular/one/sub/modular_two.py", "modular/two/modular_two.py"
+    assert found == [
+        "flat/modeling_one.py: PG502 is missing; modular/one/modular_one.py gives it",
+        f"{one}: PG508 gives the output modeling_two.py, and so does {other}",
+        f"{other}: PG508 gives the output modeling_two.py, and so does {one}",
+        "1 output: 1 missing",
+    ]
+
+
+def test_two_files_with_one_output_but_for_case(tree, patchgen):
+    tree.write("modular/one/modular_ONE.py", "from toy import A\n")
+    assert sum("PG508" in line for line in lines(patchgen)) == 2
+
+
+def test_nothing_found_at_all(tree, patchgen):
+    for name in ("one", "two"):
+        tree(f"modular/{name}/modular_{name}.py").unlink()
+    assert lines(patchgen) == ["modular: PG505 holds no modular file"]
+
+
+def test_misspelt_folder_in_the_configuration(made, patchgen):
+    made.edit("pyproject.toml", 'sources = ["modular"]', 'sources = ["modlar"]')
+    assert patchgen("check")[1] == "modlar: PG506 does not exist\n    hint: did you mean modular?\n"
+
+
+def test_misspelt_parent_folder(made, patchgen):
+    made.edit("modular/one/modular_one.py", "from toy", "from toi")
+    assert lines(patchgen)[0].startswith("modular/one/modular_one.py:1:1: PG101 no module named toi")
+
+
+def test_two_errors_in_two_files_are_one_run(made, patchgen):
+    made.edit("modular/one/modular_one.py", "from toy", "from toi")
+    made.edit("modular/two/modular_two.py", "import A, B", "import A, Bee")
+    before = made.snapshot()
+    found = lines(patchgen)
+    assert [line.split(":")[0] for line in found] == ["modular/one/modular_one.py", "modular/two/modular_two.py"]
+    assert made.snapshot() == before
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"x = '\0'\n"], ids=["utf-16", "nul"])
+def test_file_that_is_no_text(data, made, patchgen):
+    made("modular/one/modular_one.py").write_bytes(data)
+    assert lines(patchgen)[0].startswith("modular/one/modular_one.py")
+
+
+def test_output_that_is_no_text(made, patchgen):
+    made(ONE).write_bytes(b"# Generated by patchgen from x\n\xff\xfe\n")
+    assert "was edited by hand" in lines(patchgen)[0]
+
+
+def test_lock_with_a_merge_conflict(made, patchgen):
+    made.write("patchgen.lock", "<<<<<<< HEAD\n" + made.read("patchgen.lock"))
+    code, _, err = patchgen("check")
+    assert code == 1
+    assert err.startswith("patchgen.lock:1:1: PG507 cannot be read")
+
+
+def test_modular_file_with_nothing_to_generate(tree, patchgen):
+    tree.write("modular/one/modular_one.py", "# nothing\n")
+    tree("modular/two/modular_two.py").unlink()
+    note = "modular/one/modular_one.py: note: nothing to generate: no class derives from a parent\n"
+    assert patchgen("check", "-v") == (0, note, "")
+
+
+def test_defect_of_the_core_is_one_line_and_does_not_stop_the_others(made, patchgen):
+    made.edit("modular/one/modular_one.py", "x = 3", "# defect")
+    made.edit("modular/two/modular_two.py", "y = 4", "y = 5")
+    code, out, err = patchgen("check")
+    assert code == 2
+    assert "modular/one/modular_one.py: PG908 internal error at conftest.py:" in out
+    assert "RuntimeError: the core did not expect this" in out
+    assert f"{TWO}:8:1: PG501 is stale: the modular file changed" in out
+    assert "Traceback" not in out + err
+
+
+def test_one_path_checks_only_that(made, patchgen):
+    made.edit(TWO, "y = 2", "y = 7")
+    assert patchgen("check", "modular/one")[0] == 0
+    assert patchgen("check", "modular/one/modular_one.py")[0] == 0
+    assert patchgen("check", "modular/two/modular_two.py")[0] == 1
+
+
+def test_diff_shows_what_would_change(made, patchgen):
+    made.edit(TWO, "y = 2", "y = 7")
+    for argv in (["diff"], ["check", "--diff"], ["convert", "--diff"]):
+        code, out, err = patchgen(*argv)
+        assert code == 1
+        assert out.startswith(f"--- {TWO}\n+++ {TWO}\tas its modular file gives it\n")
+        assert "-    y = 7\n+    y = 2\n" in out
+        assert "PG501" in err
+
+
+def test_json_has_everything(made, patchgen):
+    made.edit(TWO, "y = 2", "y = 7")
+    code, out, _ = patchgen("check", "--output-format", "json")
+    report = json.loads(out)
+    assert code == 1
+    assert [(row["path"], row["status"]) for row in report["outputs"]] == [(ONE, "ok"), (TWO, "stale")]
+    assert [(p["path"], p["line"], p["code"]) for p in report["problems"]] == [(TWO, 6, "PG501")]

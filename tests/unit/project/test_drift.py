@@ -1,0 +1,94 @@
+"""`check --package-root`: what becomes of variants under another release of their parents."""
+
+import json
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def made(tree, patchgen):
+    """The project, converted, and a copy of its parents beside it."""
+    assert patchgen("convert")[0] == 0
+    shutil.copytree(tree("lib"), tree.top.parent / "next")
+    return tree
+
+
+@pytest.fixture
+def drift(made, patchgen):
+    """Edits the new parents, then gives what becomes of each modular file and the whole report."""
+
+    def run(old: str = "", new: str = "") -> tuple[int, dict[str, str], str]:
+        path = made.top.parent / "next/toy.py"
+        path.write_text(path.read_text().replace(old, new))
+        root = str(made.top.parent / "next")
+        before = made.snapshot()
+        code, out, _ = patchgen("check", "--package-root", root)
+        report = json.loads(patchgen("check", "--package-root", root, "--output-format", "json")[1])
+        assert made.snapshot() == before
+        return code, {row["modular"].split("/")[1]: row["fit"] for row in report["drift"]}, out
+
+    return run
+
+
+def test_unaffected(drift):
+    code, fits, out = drift()
+    assert (code, fits) == (0, {"one": "unaffected", "two": "unaffected"})
+    assert "modular/one/modular_one.py: unaffected\n" in out
+
+
+def test_a_change_of_what_nothing_uses_affects_nothing(drift):
+    assert drift("class B:", "class Unused:\n    pass\n\n\nclass B:")[1] == {"one": "unaffected", "two": "unaffected"}
+
+
+def test_regenerates_clean(drift):
+    code, fits, out = drift("y = 2", "y = 5")
+    assert (code, fits) == (1, {"one": "unaffected", "two": "regenerates clean"})
+    assert "modular/two/modular_two.py: regenerates clean; upstream changed toy.B\n" in out
+    assert "-    y = 2" not in out
+
+
+def test_verbose_shows_the_upstream_diff_of_what_regenerates(drift, patchgen, made):
+    drift("y = 2", "y = 5")
+    out = patchgen("check", "-v", "--package-root", str(made.top.parent / "next"))[1]
+    assert "--- toy.B (recorded)\n+++ toy.B (new)\n" in out
+    assert "-    y = 2\n+    y = 5" in out
+
+
+def test_gone(drift):
+    code, fits, out = drift("class B:", "class Bee:")
+    assert (code, fits) == (1, {"one": "unaffected", "two": "gone"})
+    assert "modular/two/modular_two.py: gone; upstream changed toy.B (gone)\n" in out
+    assert "modular/two/modular_two.py:1:1: PG101 no B" in out
+
+
+def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
+    import patchgen.flatten
+    from patchgen.errors import Location, Problem
+    from patchgen.flat import Flattened
+    from tests.unit.project.conftest import stand_in
+
+    def picky(path, env, settings):
+        text = env.index("toy", Location("")).source.text
+        if "y = 5" in text and "two" in path.name:
+            return Flattened(problems=(Problem(Location(env.shown(path), 3, 1), "PG301", "matches nothing"),))
+        return stand_in(path, env, settings)
+
+    monkeypatch.setattr(patchgen.flatten, "flatten", picky)
+    code, fits, out = drift("y = 2", "y = 5")
+    assert (code, fits) == (1, {"one": "unaffected", "two": "no longer fits"})
+    assert "modular/two/modular_two.py: no longer fits; upstream changed toy.B\n--- toy.B (recorded)" in out
+    assert "-    y = 2\n+    y = 5" in out
+
+
+def test_noop_without_another_tree_there_is_no_drift(made, patchgen):
+    assert "drift" not in json.loads(patchgen("check", "--output-format", "json")[1])
+
+
+def test_convert_takes_the_variants_to_the_new_release(made, drift, patchgen):
+    drift("y = 2", "y = 5")
+    root = str(made.top.parent / "next")
+    assert patchgen("convert", "--package-root", root)[0] == 0
+    assert "y = 5" in made.read("generated/two/modeling_two.py")
+    assert patchgen("check", "--package-root", root)[0] == 0
+    assert patchgen("check")[0] == 1

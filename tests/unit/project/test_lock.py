@@ -1,0 +1,94 @@
+"""patchgen.lock: readable, sorted, and changed only by what it records."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.flat import LineOrigin, UsedSymbol
+from patchgen.lock import Record, describe, origin_of, read_lock, refreshed, render_lock
+from patchgen.settings import Settings
+
+RECORD = Record(
+    output="g/modeling_x.py",
+    modular="m/modular_x.py",
+    modular_digest="1",
+    digest="2",
+    diff_digest="",
+    made_by="patchgen 0.1.0, ruff 0.14.10",
+    settings=describe(Settings()),
+    parents=(UsedSymbol("t.A", "a", "t.py"), UsedSymbol("t.B", "b", "t.py"), UsedSymbol("u.C", "c", "u.py")),
+    lines=(LineOrigin(3, 9, "t.py", 40), LineOrigin(12, 12, "m/modular_x.py", 5), LineOrigin(14, 20, "t.py", 60)),
+)
+
+
+def test_round_trip(tmp_path):
+    other = replace(RECORD, output="g/modeling_a.py")
+    path = tmp_path / "patchgen.lock"
+    path.write_text(render_lock([RECORD, other]))
+    assert read_lock(path) == {"g/modeling_x.py": RECORD, "g/modeling_a.py": other}
+    assert list(json.loads(path.read_text())["outputs"]) == ["g/modeling_a.py", "g/modeling_x.py"]
+
+
+def test_order_of_records_does_not_matter():
+    other = replace(RECORD, output="g/modeling_a.py")
+    assert render_lock([RECORD, other]) == render_lock([other, RECORD])
+
+
+def test_noop_no_file(tmp_path):
+    assert read_lock(tmp_path / "patchgen.lock") == {}
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("<<<<<<< HEAD\n{}", 1),
+        ('{"format": 1,\n=======\n}', 2),
+        ("", 1),
+        ("[]", 0),
+        ('{"format": 1}', 0),
+        ('{"format": 9, "outputs": {}}', 0),
+        ('{"format": 1, "outputs": {"a": {}}}', 0),
+    ],
+)
+def test_what_is_no_lock_is_refused(text, line, tmp_path):
+    path = tmp_path / "patchgen.lock"
+    path.write_text(text)
+    with pytest.raises(PatchgenError) as caught:
+        read_lock(path)
+    problem = caught.value.problem
+    assert (problem.code, problem.at.path, problem.at.line) == ("PG507", "patchgen.lock", line)
+
+
+def test_noop_another_release_leaves_the_record_as_it_is():
+    newer = replace(RECORD, made_by="patchgen 9.9.9")
+    assert refreshed(RECORD, newer) is RECORD
+
+
+@pytest.mark.parametrize("change", [{"digest": "3"}, {"modular_digest": "3"}, {"parents": ()}, {"lines": ()}])
+def test_anything_else_is_recorded_anew(change):
+    newer = replace(RECORD, made_by="patchgen 9.9.9", **change)
+    assert refreshed(RECORD, newer) is newer
+    assert refreshed(None, newer) is newer
+
+
+@pytest.mark.parametrize(
+    "line, origin",
+    [
+        (2, None),
+        (3, Location("t.py", 40, 1)),
+        (9, Location("t.py", 46, 1)),
+        (10, None),
+        (12, Location("m/modular_x.py", 5, 1)),
+        (20, Location("t.py", 66, 1)),
+        (21, None),
+    ],
+)
+def test_origin_of_a_line(line, origin):
+    assert origin_of(RECORD, line) == origin
+
+
+def test_settings_in_words():
+    settings = Settings(("toy", "more"), "black", 88, decorators=(("use_kernel", "forward"),))
+    assert describe(settings) == "black at line length 88; flattens toy, more; use_kernel goes with forward"
