@@ -33,7 +33,7 @@ class Statement:
 
     `origin` is the place in the chain of the class that it stood in, `number` its place in that body, and `line` the
     line of the piece on which `text` begins.  `changed` says that the text is not that of the piece any more, so that
-    only `line` is sure.
+    only `line` is sure.  `removes`: it takes the inherited member away (`removal`).
     """
 
     leading: str
@@ -43,6 +43,7 @@ class Statement:
     number: int
     line: int
     changed: bool = False
+    removes: bool = False
 
     @property
     def fragment(self) -> Fragment:
@@ -70,15 +71,21 @@ class Decorator:
     name: str
     line: int
 
+    @property
+    def short_name(self) -> str:
+        """What it is called, whatever module it is reached by."""
+        return self.name.rpartition(".")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class ClassBody:
-    """A class statement taken apart; `head` is `class Name...:` with what follows the colon on its line."""
+    """A class statement taken apart; `head` is `class Name...:`, and `comment` what follows it on its line."""
 
     piece: Piece
     own_name: str
     decorators: tuple[Decorator, ...]
     head: str
+    comment: str
     node: ast.ClassDef
     docstring: Statement | None
     statements: tuple[Statement, ...]
@@ -112,7 +119,7 @@ def class_body(piece: Piece, own_name: str, origin: int) -> ClassBody:
     node = tree.body[0]
     assert isinstance(node, ast.ClassDef)
     code = Fragment(text, (node,), split_lines(text))
-    head, head_end = _head(code, node)
+    head, comment, head_end = _head(code, node)
     statements = list(_statements(code, node, head_end, origin))
     docstring = None
     if ast.get_docstring(node, clean=False) is not None:
@@ -124,6 +131,7 @@ def class_body(piece: Piece, own_name: str, origin: int) -> ClassBody:
         own_name=own_name,
         decorators=_decorators(code, node),
         head=head,
+        comment=comment,
         node=node,
         docstring=docstring,
         statements=tuple(statements),
@@ -131,13 +139,13 @@ def class_body(piece: Piece, own_name: str, origin: int) -> ClassBody:
     )
 
 
-def _head(code: Fragment, node: ast.ClassDef) -> tuple[str, int]:
-    """The text from `class` to its colon, with a comment behind it, and the line that it ends on."""
+def _head(code: Fragment, node: ast.ClassDef) -> tuple[str, str, int]:
+    """The text from `class` to its colon, a comment behind it, and the line that it ends on."""
     line, column = colon_after(code, node.lineno, code.column(node.lineno, node.col_offset))
     start, line_start = code.offset(node.lineno, node.col_offset), code.line_span(line, line)[0]
     rest = code.lines[line - 1][column:]
     comment = rest.rstrip() if rest.lstrip().startswith("#") else ""
-    return code.text[start : line_start + column] + comment, line
+    return code.text[start : line_start + column], comment, line
 
 
 def _decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from patchgen.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.plan.model import Symbol
 from patchgen.rewrite.classbody import ClassBody, Statement
-from patchgen.rewrite.fragment import Fragment, colon_after, suites
+from patchgen.rewrite.fragment import Fragment, colon_after, fragment, same_code, suites
 from patchgen.rewrite.inline import names_in
 from patchgen.rewrite.nearmiss import nearest_miss
 from patchgen.rewrite.pattern import Match, find_expressions, find_statements, is_dots
@@ -30,6 +30,7 @@ class EditDeclaration:
     count: int
     statement: Statement
     node: ast.FunctionDef
+    target: ast.expr
     holes: tuple[str, ...]
     literal: tuple[ast.arg, ...]
     old: ast.With
@@ -92,7 +93,7 @@ def _read(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     at = body.at(statement, node)
     if isinstance(node, ast.AsyncFunctionDef) or len(node.decorator_list) != 1:
         raise PatchgenError("PG302", at, "an edit is a plain function with one decorator", "remove the others")
-    method, count = _target(body, statement, calls[0])
+    target, method, count = _target(body, statement, calls[0])
     parts = node.body[1:] if ast.get_docstring(node) is not None else node.body
     match parts:
         case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
@@ -105,18 +106,18 @@ def _read(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     holes = tuple(a.arg for a in arguments if a.annotation and marker(body, a.annotation) == "Hole")
     literal = tuple(a for a in arguments if a.arg not in holes)
-    return EditDeclaration(method, count, statement, node, holes, literal, old, new)
+    return EditDeclaration(method, count, statement, node, target, holes, literal, old, new)
 
 
-def _target(body: ClassBody, statement: Statement, call: ast.expr) -> tuple[str, int]:
+def _target(body: ClassBody, statement: Statement, call: ast.expr) -> tuple[ast.expr, str, int]:
     match call:
-        case ast.Call(args=[ast.Constant(value=str(method))], keywords=[]):
-            return method, 1
+        case ast.Call(args=[ast.Constant(value=str(method)) as target], keywords=[]):
+            return target, method, 1
         case ast.Call(
-            args=[ast.Constant(value=str(method))],
+            args=[ast.Constant(value=str(method)) as target],
             keywords=[ast.keyword(arg="count", value=ast.Constant(value=int(n)))],
         ) if n > 0:
-            return method, n
+            return target, method, n
         case _:
             at = body.at(statement, call)
             raise PatchgenError("PG302", at, "@edit takes a method's name and a count", 'write @edit("forward")')
@@ -137,11 +138,12 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     _refuse_overlaps(body, code, found)
     changes = [_replacement(body, edit, match) for edit, match in found]
     text = replaced(target, changes)
-    if text is None or text == target.text:
+    at = body.at(first.statement, first.node)
+    if text is None:
         what = f"the edit of {first.method} cannot be written into {bodies[owner].own_name}.{first.method}"
-        if text is not None:
-            what = f"the edit of {first.method} changes nothing"
-        raise PatchgenError("PG306", body.at(first.statement, first.node), what, "")
+        raise PatchgenError("PG306", at, what, "match the whole statement, on lines of its own")
+    if same_code(fragment(text).nodes[0], target.node):
+        raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
     statements = tuple(target.with_text(text) if s.key == target.key else s for s in bodies[owner].statements)
     bodies[owner] = replace(bodies[owner], statements=statements)
 
@@ -156,15 +158,16 @@ def _refuse_override(body: ClassBody, edits: Sequence[EditDeclaration]) -> None:
 def _find(bodies: Sequence[ClassBody], place: int, edit: EditDeclaration) -> tuple[int, Statement]:
     for owner in range(place + 1, len(bodies)):
         binders = bodies[owner].binders(edit.method)
-        if len(binders) == 1 and isinstance(binders[0].node, ast.FunctionDef | ast.AsyncFunctionDef):
+        plain = len(binders) == 1 and isinstance(binders[0].node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if plain and not binders[0].removes:
             return owner, binders[0]
         if binders:
-            at = bodies[place].at(edit.statement, edit.node)
-            what = f"{edit.method} of {bodies[owner].own_name} is not one plain method"
+            at = bodies[place].at(edit.statement, edit.target)
+            what = f"{edit.method} of {bodies[owner].own_name} is not one method"
             raise PatchgenError("PG304", at, what, "override it")
     known = [name for body in bodies[place + 1 :] for name in body.names]
     what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
-    at = bodies[place].at(edit.statement, edit.node)
+    at = bodies[place].at(edit.statement, edit.target)
     raise PatchgenError("PG304", at, what, did_you_mean(edit.method, known))
 
 

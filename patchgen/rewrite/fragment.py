@@ -163,8 +163,21 @@ def suite_text(
     first, last = suite[0], suite[-1].end_lineno or 0
     if first_line(first) <= above or not owns_lines(code, suite, 0, 1):
         return "".join(f"{splice(code.text, changes, *code.span(node))}\n" for node in suite), ""
+    indent = indent_of(code.lines[first_line(first) - 1])
+    last = _last_comment(code, last, indent)
     text = splice(code.text, changes, code.line_span(1, above)[1], code.line_span(1, last)[1])
-    return text if text.endswith("\n") else f"{text}\n", indent_of(code.lines[first_line(first) - 1])
+    return text if text.endswith("\n") else f"{text}\n", indent
+
+
+def _last_comment(code: Fragment, last: int, indent: str) -> int:
+    """The last line of a suite that ends on line `last`, counting the comments below it that belong to it."""
+    found = last
+    for number, line in enumerate(code.lines[last:], start=last + 1):
+        if line.lstrip().startswith("#") and indent_of(line).startswith(indent):
+            found = number
+        elif line.strip():
+            break
+    return found
 
 
 def colon_after(code: Fragment, line: int, column: int) -> tuple[int, int]:

@@ -17,18 +17,20 @@ from dataclasses import dataclass, replace
 from patchgen.errors import PatchgenError, Problem
 from patchgen.plan.model import ClassPlan
 from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.fields import fields_of, generated_between
 from patchgen.rewrite.fragment import INDENT, Splice, splice
 from patchgen.rewrite.initial import settle
 from patchgen.rewrite.inline import Inlined, Site, binding, call_site, inlined
 from patchgen.rewrite.supercall import (
     Misuse,
     SuperUse,
+    class_reads,
     first_parameter,
     marker_index,
     methods_of,
     super_uses,
 )
-from patchgen.source.scopes import FunctionNode, bound_names
+from patchgen.source.scopes import FunctionNode, bound_names, local_names
 
 _IMPLICIT = {"__new__": "staticmethod", "__init_subclass__": "classmethod", "__class_getitem__": "classmethod"}
 DOCUMENTATION = frozenset({"auto_docstring"})
@@ -45,10 +47,15 @@ class Resolved:
 def resolve_supers(plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequence[Statement]) -> Resolved:
     """The class body `order` with every `super()` of a class of the chain resolved."""
     work = _Resolver(plan, bodies, order)
+    last = {name: place for place, statement in enumerate(order) for name in statement.names}
     done: list[Statement] = []
-    for statement in order:
-        done.append(work.resolved(statement))
-        done += work.take_hoisted()
+    waiting: list[tuple[int, list[Statement]]] = []
+    for place, statement in enumerate(order):
+        above = work.with_class_reads(statement)
+        done += [*work.take_hoisted(), work.resolved(above)]
+        # Below the whole member: a property stays together with its setter.
+        waiting.append((max((last[name] for name in statement.names), default=place), work.take_hoisted()))
+        done += [copy for until, copies in waiting if until == place for copy in copies]
     return Resolved(tuple(done), tuple(work.problems))
 
 
@@ -58,7 +65,8 @@ class _Resolver:
     def __init__(self, plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequence[Statement]) -> None:
         self.problems: list[Problem] = []
         self._plan, self._bodies = plan, bodies
-        self._kept = {statement.key for statement in order}
+        self._order = order
+        self._fields = fields_of(plan, bodies)
         self._names: dict[tuple[str, int], str] = {}
         self._taken = _identifiers(plan)
         self._hoisted: list[Statement] = []
@@ -67,6 +75,23 @@ class _Resolver:
         """What has been hoisted since the last time."""
         taken, self._hoisted = self._hoisted, []
         return taken
+
+    def with_class_reads(self, statement: Statement) -> Statement:
+        """`statement` with the parent's attributes that it reads in the class body: `Parent.names + ["more"]`."""
+        code = statement.fragment
+        changes = []
+        for node in class_reads(statement.node):
+            place = marker_index(node.value) or 0
+            binders = self._bodies[place].binders(node.attr)
+            literal = _literal(binders[0]) if len(binders) == 1 else None
+            if not binders:
+                what = f"{self._own(place)}.{node.attr} is inherited from outside the classes that are merged"
+                self._refuse("PG212", statement, node, what, "name the class that has it")
+            elif literal:
+                changes.append(Splice(*code.span(node), literal))
+            elif name := self._hoist(node.attr, place, statement, node):
+                changes.append(Splice(*code.span(node), name))
+        return statement.with_text(splice(code.text, changes))
 
     def resolved(self, statement: Statement) -> Statement:
         """`statement` with each `super()` that a class of the chain answers replaced."""
@@ -84,7 +109,9 @@ class _Resolver:
 
     def _is_ours(self, use: SuperUse | Misuse, statement: Statement) -> bool:
         if isinstance(use, SuperUse):
-            return use.receiver is None or self._target(use) is not None or marker_index(_owner(use)) is not None
+            target = self._target(use)
+            by_name = use.receiver is None or marker_index(_owner(use)) is not None
+            return by_name or target is not None or self._is_generated(use, target)
         # Behind the last class of the chain come the bases, where everything stays as it is.
         if statement.origin < len(self._bodies) - 1 or not isinstance(use.node, ast.Name) or use.node.id != "super":
             self._refuse("PG210", statement, use.node, use.what, use.hint)
@@ -93,6 +120,9 @@ class _Resolver:
     def _target(self, use: SuperUse) -> int | None:
         places = range(use.start, len(self._bodies))
         return next((place for place in places if use.name in self._bodies[place].names), None)
+
+    def _is_generated(self, use: SuperUse, target: int | None) -> bool:
+        return generated_between(use.name, use.start, target, self._bodies, self._fields)
 
     def _changes(
         self,
@@ -104,10 +134,14 @@ class _Resolver:
     ) -> Iterator[Splice]:
         assert isinstance(use, SuperUse)
         target = self._target(use)
+        if self._is_generated(use, target):
+            what = f"super().{use.name} means the method that a decorator generates for a class that is merged"
+            self._refuse("PG224", statement, use.node, what, f"write out what {use.name} does")
+            return
         if target is None:
             yield from self._beyond(use, statement)
             return
-        if not self._may_resolve(use, method, statement):
+        if not self._may_resolve(use, method, statement, target):
             return
         alone = sum(isinstance(u, SuperUse) and u.name == use.name for u in uses) == 1
         site = call_site(method, use, statement.fragment) if alone and statement.node is method else None
@@ -129,8 +163,11 @@ class _Resolver:
             start, end = statement.fragment.span(owner)
             yield Splice(start, end, self._plan.name)
 
-    def _may_resolve(self, use: SuperUse, method: FunctionNode, statement: Statement) -> bool:
+    def _may_resolve(self, use: SuperUse, method: FunctionNode, statement: Statement, target: int) -> bool:
         what = f"super().{use.name}"
+        if any(binder.removes for binder in self._bodies[target].binders(use.name)):
+            self._refuse("PG231", statement, use.node, f"{what} has been removed by {self._own(target)}", "")
+            return False
         if use.nested and use.receiver is not None:
             hint = f"bind it first: inherited = {what}"
             self._refuse("PG211", statement, use.node, f"{what} stands in a nested function or comprehension", hint)
@@ -166,6 +203,11 @@ class _Resolver:
             what = f"super().{use.name} in a string cannot be placed"
             self._refuse("PG211", statement, use.node, what, "bind it to a name on a line before")
             return
+        if use.receiver and self._survives(use, method, target) and code.text[end : end + 1] == "(":
+            # The method is the flat class's own: no second copy of it.
+            has_more = use.call and (use.call.args or use.call.keywords)
+            yield Splice(start, end + 1, f"{self._plan.name}.{use.name}({use.receiver}{', ' if has_more else ''}")
+            return
         name = self._hoist(use.name, target, statement, use.node)
         if name is None:
             return
@@ -179,6 +221,16 @@ class _Resolver:
             yield Splice(start, after, f"{receiver.id}.{name}(")
         else:
             yield Splice(start, end, f"{self._plan.name}.{name}")
+
+    def _survives(self, use: SuperUse, method: FunctionNode, target: int) -> bool:
+        """Whether the member that is asked for is a plain method of the flat class under its own name."""
+        binders = [statement for statement in self._order if use.name in statement.names]
+        wanted = self._bodies[target].binders(use.name)
+        if len(binders) != 1 or [b.key for b in binders] != [w.key for w in wanted] or use.call is None:
+            return False
+        node = binders[0].node
+        plain = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list
+        return plain and use.name not in _IMPLICIT and self._plan.name not in local_names(method)
 
     def _hoist(self, name: str, target: int, statement: Statement, node: ast.expr) -> str | None:
         """The private name under which `chain[target]`'s `name` is kept."""
@@ -232,6 +284,19 @@ def _argument(value: ast.expr, child: Statement) -> str:
         return ast.unparse(value)
     text = child.fragment.source(value)
     return f"({text})" if "\n" in text else text
+
+
+def _literal(statement: Statement) -> str | None:
+    """The text of an attribute that is a literal, in brackets of its own."""
+    node = statement.node
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+        return None
+    try:
+        ast.literal_eval(node.value)
+    except (ValueError, TypeError):
+        return None
+    text = statement.fragment.source(node.value)
+    return text if isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.Constant) else f"({text})"
 
 
 def _renamed(member: Statement, name: str, private: str) -> Statement:

@@ -115,6 +115,11 @@ def _deleted(node: ast.stmt, receiver: str) -> str | None:
             return None
 
 
+def deletions(method: ast.FunctionDef | ast.AsyncFunctionDef, receiver: str) -> list[tuple[ast.stmt, str]]:
+    """Each `del self.x` at the top of the method's body."""
+    return [(node, name) for node in method.body if (name := _deleted(node, receiver))]
+
+
 def assigned(node: ast.AST, receiver: str) -> frozenset[str]:
     """The attributes of the object that `node` assigns, deletes or registers."""
     found = set()

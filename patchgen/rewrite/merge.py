@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.errors import PatchgenError, Problem, Refusals
+from patchgen.errors import Problem, Refusals
 from patchgen.plan.model import ClassPlan, MergedClass
 from patchgen.rewrite.classbody import ClassBody, Statement, class_body
-from patchgen.rewrite.classscope import Key, changed_reads, written_order
+from patchgen.rewrite.classscope import laid_over
 from patchgen.rewrite.edits import apply_edits
+from patchgen.rewrite.fields import field_problems, fields_of
+from patchgen.rewrite.fragment import INDENT
 from patchgen.rewrite.hoist import resolve_supers
 from patchgen.rewrite.inline import is_placeholder
-from patchgen.rewrite.members import lay, members
+from patchgen.rewrite.overrides import claimed_twice, missing_parameters
+from patchgen.rewrite.private import write_out_private_names
+from patchgen.rewrite.removal import mark_removals
 from patchgen.rewrite.signature import class_head
+from patchgen.rewrite.specials import settle_specials
 
 Trace = Callable[[str, str], None]
 
@@ -30,6 +35,7 @@ class Draft:
     bodies: tuple[ClassBody, ...]
     order: tuple[Statement, ...] = ()
     changed: frozenset[str] = frozenset()
+    head: str = ""
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -37,42 +43,38 @@ class Draft:
         """The draft with `problems` added."""
         return replace(self, problems=(*self.problems, *problems))
 
+    @property
+    def text(self) -> str:
+        """The class as far as it has come; before its members are laid over each other, every class of the chain."""
+        if self.order or len(self.bodies) == 1:
+            return _class_text(self.head or f"class {self.plan.name}:\n", self.bodies, self.order)
+        return "\n".join(_class_text(f"{body.head}\n", [body], body.statements) for body in self.bodies)
+
+
+def check_declaration(draft: Draft) -> Draft:
+    """What the child says twice, and what it takes away."""
+    removals = mark_removals(draft.bodies)
+    return replace(draft, bodies=removals.bodies).found(*removals.problems, *claimed_twice(draft.bodies[0]))
+
+
+def make_edits(draft: Draft) -> Draft:
+    """The parents' methods with the edits of the chain made in them."""
+    edited = apply_edits(draft.bodies)
+    return replace(draft, bodies=edited.bodies, changed=edited.methods).found(*edited.problems)
+
+
+def settle_names(draft: Draft) -> Draft:
+    """The names that Python itself reads from a class, and the fields of dataclasses."""
+    specials = settle_specials(draft.bodies, draft.plan.name)
+    fields = field_problems(specials.bodies, fields_of(draft.plan, specials.bodies))
+    return replace(draft, bodies=specials.bodies).found(*specials.problems, *fields)
+
 
 def lay_members(draft: Draft) -> Draft:
     """The child's members over the parents', from the last class of the chain to the first."""
-    written = written_order(draft.bodies)
-    after: frozenset[Key] = frozenset()
-    while True:
-        order: tuple[Statement, ...] = ()
-        for body in reversed(draft.bodies):
-            order = lay(body.statements, order, after) if order else body.statements
-        changes = changed_reads(order, written)
-        movable = {key for change in changes for key in _movable(draft, change.name, change.statement)} - after
-        if not movable:
-            break
-        after |= movable
-    problems = [_captured(draft, c.statement, c.name, c.merged) for c in changes]
-    own = frozenset(name for body in draft.bodies[:-1] for name in body.names)
-    changed = draft.changed | (own & frozenset(name for body in draft.bodies[1:] for name in body.names))
-    return replace(draft, order=order, changed=changed).found(*problems)
-
-
-def _movable(draft: Draft, name: str, reader: Statement) -> set[Key]:
-    """The child's members that could come after the whole parent, so that `reader` finds the right `name`."""
-    found = set()
-    for body in draft.bodies[:-1]:
-        for member in members(body.statements):
-            if name in member.names or reader.key in {s.key for s in member.statements}:
-                found.add(member.key)
-    return found
-
-
-def _captured(draft: Draft, reader: Statement, name: str, merged: Statement | None) -> Problem:
-    body = draft.bodies[reader.origin]
-    owner = draft.bodies[merged.origin].own_name if merged else "nothing"
-    what = f"{name} would be read from {owner}'s class body, not from where {body.own_name} reads it"
-    hint = "bind the value to another name at module level"
-    return PatchgenError("PG201", body.at(reader), what, hint).problem
+    laid = laid_over(draft.bodies)
+    notes = (*draft.notes, *missing_parameters(draft.bodies))
+    return replace(draft, order=laid.order, notes=notes).found(*laid.problems)
 
 
 def resolve(draft: Draft) -> Draft:
@@ -81,50 +83,48 @@ def resolve(draft: Draft) -> Draft:
     return replace(draft, order=resolved.statements).found(*resolved.problems)
 
 
-def make_edits(draft: Draft) -> Draft:
-    """The parents' methods with the edits of the chain made in them."""
-    edited = apply_edits(draft.bodies)
-    return replace(draft, bodies=edited.bodies, changed=draft.changed | edited.methods).found(*edited.problems)
+def write_head(draft: Draft) -> Draft:
+    """Decorators, bases and keywords."""
+    head = class_head(draft.plan, draft.bodies, draft.changed, draft.order)
+    return replace(draft, head=head.text, notes=(*draft.notes, *head.notes)).found(*head.problems)
 
 
 PASSES: tuple[tuple[str, Callable[[Draft], Draft]], ...] = (
+    ("declaration", check_declaration),
     ("edits", make_edits),
+    ("names", settle_names),
     ("members", lay_members),
     ("super", resolve),
+    ("head", write_head),
 )
 
 
 def merge_class(plan: ClassPlan, trace: Trace | None = None) -> MergedClass:
     """The flat class of `plan`; `trace` is given (pass, class text) after each pass.
 
-    Raises Refusals with every problem of the class.
+    Raises Refusals with every problem that the first pass with problems finds.
     """
-    bodies = tuple(
-        class_body(piece, own, place)
-        for place, (piece, own) in enumerate(zip(plan.chain, plan.own_names, strict=True))
-    )
-    draft = Draft(plan, bodies)
+    draft = taken_apart(plan)
     for name, step in PASSES:
         draft = step(draft)
-        if trace:
-            trace(name, _written(draft).text)
         if draft.problems:
             raise Refusals(draft.problems)
-    merged = _written(draft)
-    return merged
+        if trace:
+            trace(name, draft.text)
+    return MergedClass(plan.name, draft.text, draft.notes)
 
 
-def _written(draft: Draft) -> MergedClass:
-    head = class_head(draft.plan, draft.bodies, draft.changed)
-    if head.problems:
-        raise Refusals(head.problems)
-    body = _body_text(draft.bodies, draft.order)
-    return MergedClass(draft.plan.name, head.text + body, (*draft.notes, *head.notes))
+def taken_apart(plan: ClassPlan) -> Draft:
+    """The classes of the chain as they stand, with private names that mean the same in the flat class."""
+    bodies = []
+    for place, (piece, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):
+        bodies.append(class_body(write_out_private_names(piece, own, plan.name), own, place))
+    return Draft(plan, tuple(bodies))
 
 
-def _body_text(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
+def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
     docstrings = [body.docstring for body in bodies if body.docstring]
     kept = [s for s in order if len(bodies) == 1 or not is_placeholder(s.node)]
-    every = [*docstrings[:1], *kept] or list(order[:1])
-    text = "".join(statement.leading + statement.text for statement in every)
-    return text + bodies[-1].tail
+    every = [*docstrings[:1], *kept]
+    text = "".join(statement.leading + statement.text for statement in every) or f"{INDENT}pass\n"
+    return head + text + bodies[-1].tail

@@ -1,7 +1,7 @@
 """The head of a flat class: decorators, name, bases and keywords, and who of the chain has the say.
 
 Python would decorate every class of the chain; a flat class is decorated once.  `RULES` says what that means for each
-class decorator that the models of transformers use; one that is not listed may do anything, so the child has to
+class decorator that the models of transformers use.  One that is not listed may do anything, so the child has to
 restate it.
 """
 
@@ -9,23 +9,35 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 
 from patchgen.errors import PatchgenError, Problem
 from patchgen.plan.model import ClassPlan
-from patchgen.rewrite.classbody import ClassBody, Decorator
+from patchgen.rewrite import experts
+from patchgen.rewrite.classbody import ClassBody, Decorator, Statement
+from patchgen.rewrite.reach import reaches_parent, read_through_self
 
-DOCUMENTS, FIELDS, SWAPS, REGISTERS, CHECKS = "documents", "fields", "swaps", "registers", "checks"
 
-RULES: dict[str, tuple[str, str]] = {
-    "auto_docstring": (DOCUMENTS, "writes __doc__ and nothing else"),
-    "add_start_docstrings": (DOCUMENTS, "writes __doc__ and nothing else"),
-    "dataclass": (FIELDS, "makes fields of the annotations of the class that it stands on"),
-    "strict": (FIELDS, "checks the fields of the class that it stands on"),
-    "use_kernel_forward_from_hub": (SWAPS, "replaces `forward` by a kernel of that name, overridden or not"),
-    "use_experts_implementation": (SWAPS, "wraps `forward` and `__init__` of the class that it stands on"),
-    "use_kernelized_func": (REGISTERS, "registers module functions, which kernels may then replace, for `forward`"),
-    "requires": (CHECKS, "names packages that must be installed"),
+class Rule(Enum):
+    """What a class decorator asks for when the class below it is merged."""
+
+    ONCE = "the nearest class's own; it says nothing about behaviour"
+    FIELDS = "the nearest class's own, where `fields` finds that the classes agree"
+    KERNEL = "dropped where `forward`, or what it uses, is not the parent's any more"
+    EXPERTS = "dropped where `forward` is not the parent's any more, refused where its attributes are missed"
+    REGISTERS = "all of them, as long as the parent's `__init__` runs"
+
+
+RULES: dict[str, tuple[Rule, str]] = {
+    "auto_docstring": (Rule.ONCE, "writes __doc__"),
+    "add_start_docstrings": (Rule.ONCE, "writes __doc__"),
+    "requires": (Rule.ONCE, "names packages that must be installed"),
+    "dataclass": (Rule.FIELDS, "makes fields of the annotations of one class"),
+    "strict": (Rule.FIELDS, "checks what is assigned to the fields of one class"),
+    "use_kernel_forward_from_hub": (Rule.KERNEL, "lets a kernel of the hub replace forward, overridden or not"),
+    "use_experts_implementation": (Rule.EXPERTS, "wraps forward and __init__"),
+    "use_kernelized_func": (Rule.REGISTERS, "adds module functions to what kernels may replace, in __init__"),
 }
 
 
@@ -38,81 +50,103 @@ class Head:
     problems: tuple[Problem, ...] = ()
 
 
-def class_head(plan: ClassPlan, bodies: Sequence[ClassBody], changed: frozenset[str]) -> Head:
-    """Decorators and class line of the flat class; `changed` are the members that the parents' are not any more."""
-    kept, notes, problems = _decorators(plan, bodies, changed)
-    keywords, more = _keywords(bodies)
-    line = _class_line(bodies[0], plan, keywords)
-    return Head("".join(d.text for d in kept) + line, tuple(notes), (*problems, *more))
-
-
-def short_name(decorator: Decorator) -> str:
-    """What the decorator is called, whatever module it is reached by."""
-    return decorator.name.rpartition(".")[2]
-
-
-def _decorators(
-    plan: ClassPlan, bodies: Sequence[ClassBody], changed: frozenset[str]
-) -> tuple[list[Decorator], list[str], list[Problem]]:
-    kept = list(bodies[0].decorators)
-    notes: list[str] = []
-    problems: list[Problem] = []
-    for body in bodies[1:]:
-        stated = {short_name(decorator) for decorator in kept}
+def class_head(
+    plan: ClassPlan, bodies: Sequence[ClassBody], edited: frozenset[str], order: Sequence[Statement]
+) -> Head:
+    """Decorators and class line of the flat class; `edited` are methods with edits, `order` is the class body."""
+    chosen = _Chosen(plan, bodies, edited, order, list(bodies[0].decorators))
+    for place, body in enumerate(bodies[1:], start=1):
         for decorator in body.decorators:
-            name = short_name(decorator)
-            if name in stated:
-                continue
-            kind, why = RULES.get(name, ("", ""))
-            if not kind:
-                at = body.piece.at(decorator.line, 4)
-                what = f"{body.own_name} is decorated with {decorator.name}, of which patchgen knows nothing"
-                hint = f"decorate {plan.name} with it too, or with what shall stand in its place"
-                problems.append(PatchgenError("PG220", at, what, hint).problem)
-            elif kind == SWAPS and "forward" in changed:
-                notes.append(
-                    f"@{name} of {body.own_name} is dropped: it {why}, and {plan.name} has a forward of its own"
-                )
-            else:
-                kept.append(decorator)
-    return kept, notes, problems
+            chosen.inherit(decorator, place)
+    keywords, problems = _keywords(bodies)
+    line = _class_line(bodies[0], plan, keywords)
+    text = "".join(decorator.text for decorator in chosen.kept) + line
+    return Head(text, tuple(chosen.notes), (*chosen.problems, *problems))
+
+
+@dataclass
+class _Chosen:
+    """The decorators of the flat class, while they are being chosen."""
+
+    plan: ClassPlan
+    bodies: Sequence[ClassBody]
+    edited: frozenset[str]
+    order: Sequence[Statement]
+    kept: list[Decorator]
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def inherit(self, decorator: Decorator, place: int) -> None:
+        """Keep, drop or refuse a decorator of the class at `place` in the chain."""
+        name = decorator.short_name
+        if any(other.short_name == name for other in self.kept) and RULES.get(name, ("",))[0] is not Rule.REGISTERS:
+            return
+        changed = self._changed(place)
+        match RULES.get(name, (None, ""))[0]:
+            case None:
+                hint = f"decorate {self.plan.name} with it too, or with what shall stand in its place"
+                self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
+            case Rule.KERNEL if changed & read_through_self(self.bodies[place:], "forward"):
+                self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
+            case Rule.EXPERTS:
+                self._inherit_experts(decorator, place, changed)
+            case Rule.REGISTERS if any(other.text == decorator.text for other in self.kept):
+                pass
+            case Rule.REGISTERS if not reaches_parent(self.bodies[:place], "__init__"):
+                self._drop(decorator, place, f"{self.plan.name} does not run {self.bodies[place].own_name}.__init__")
+            case _:
+                self.kept.append(decorator)
+
+    def _inherit_experts(self, decorator: Decorator, place: int, changed: frozenset[str]) -> None:
+        why = experts.refusal(self.bodies, place, changed, self.order)
+        if why:
+            hint = f"decorate {self.plan.name} with it too"
+            self._refuse("PG225", place, decorator, why, hint)
+        elif "forward" in changed:
+            self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
+        else:
+            self.kept.append(decorator)
+
+    def _changed(self, place: int) -> frozenset[str]:
+        """What the flat class has otherwise than the class at `place` and those behind it."""
+        return self.edited | frozenset(name for body in self.bodies[:place] for name in body.names)
+
+    def _drop(self, decorator: Decorator, place: int, because: str) -> None:
+        what = RULES[decorator.short_name][1]
+        own = self.bodies[place].own_name
+        self.notes.append(f"@{decorator.short_name} of {own} is dropped: it {what}, and {because}")
+
+    def _refuse(self, code: str, place: int, decorator: Decorator, why: str, hint: str) -> None:
+        body = self.bodies[place]
+        what = f"{body.own_name} is decorated with {decorator.name}, {why}"
+        self.problems.append(PatchgenError(code, body.piece.at(decorator.line, 0), what, hint).problem)
 
 
 def _keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
+    """The keywords of the class statement: the child's, and of the parents' what must be inherited."""
     own = {keyword.arg: ast.unparse(keyword.value) for keyword in bodies[0].node.keywords}
     problems = []
-    for body in bodies[1:]:
+    for place, body in enumerate(bodies[1:], start=1):
         for keyword in body.node.keywords:
             value = ast.unparse(keyword.value)
-            if keyword.arg in own:
-                if keyword.arg == "metaclass" or own[keyword.arg] == value:
-                    continue
-            elif keyword.arg == "metaclass" or (keyword.arg == "total" and not _adds_fields(bodies, body)):
-                own[keyword.arg] = value
+            if own.get(keyword.arg) == value or (keyword.arg == "metaclass" and keyword.arg in own):
                 continue
-            what = f"{body.own_name} is made with {keyword.arg}={value}, which its child does not say"
+            if keyword.arg == "metaclass" or (keyword.arg == "total" and not _adds_fields(bodies[:place])):
+                own.setdefault(keyword.arg, value)
+                continue
+            what = f"{body.own_name} is made with {keyword.arg or '**'}={value}, which its child does not say"
             at = body.piece.at(keyword.lineno, keyword.col_offset)
             problems.append(PatchgenError("PG221", at, what, f"write {keyword.arg}={value} in the child too").problem)
     return [f"{name}={value}" if name else f"**{value}" for name, value in own.items()], problems
 
 
-def _adds_fields(bodies: Sequence[ClassBody], parent: ClassBody) -> bool:
-    before = bodies[: bodies.index(parent)]
-    return any(isinstance(s.node, ast.AnnAssign) for body in before for s in body.statements)
+def _adds_fields(bodies: Sequence[ClassBody]) -> bool:
+    return any(isinstance(s.node, ast.AnnAssign) for body in bodies for s in body.statements)
 
 
 def _class_line(child: ClassBody, plan: ClassPlan, keywords: Iterable[str]) -> str:
     """`class Name(bases):`, with a comment that stood behind the child's colon."""
-    generic = _type_parameters(child)
-    arguments = ", ".join([*plan.bases, *keywords])
-    comment = child.head[child.head.rfind(":") + 1 :] if _has_comment(child.head) else ""
-    return f"class {plan.name}{generic}{f'({arguments})' if arguments else ''}:{comment}\n"
-
-
-def _type_parameters(child: ClassBody) -> str:
     parameters: list[ast.AST] = getattr(child.node, "type_params", [])
-    return f"[{', '.join(ast.unparse(p) for p in parameters)}]" if parameters else ""
-
-
-def _has_comment(head: str) -> bool:
-    return "#" in head.rpartition("\n")[2]
+    generic = f"[{', '.join(ast.unparse(p) for p in parameters)}]" if parameters else ""
+    arguments = ", ".join([*plan.bases, *keywords])
+    return f"class {plan.name}{generic}{f'({arguments})' if arguments else ''}:{child.comment}\n"

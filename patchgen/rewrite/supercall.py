@@ -65,6 +65,20 @@ def marker_index(node: ast.AST) -> int | None:
     return int(found.group(1)) if found else None
 
 
+def class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
+    """The attributes of a parent by name that a statement reads when the class body runs."""
+    stack: list[ast.AST] = [statement]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Attribute) and marker_index(node.value) is not None:
+            yield node
+        elif isinstance(node, FunctionNode):
+            evaluated = [*getattr(node, "decorator_list", []), *node.args.defaults, *node.args.kw_defaults]
+            stack += [expression for expression in evaluated if expression]
+        else:
+            stack.extend(ast.iter_child_nodes(node))
+
+
 def super_uses(method: FunctionNode, origin: int, plan: ClassPlan) -> Iterator[SuperUse | Misuse]:
     """Every use of `super` and of a parent class by name in the body of `method`, which is of `plan.chain[origin]`."""
     body: list[ast.AST] = list(method.body) if isinstance(method.body, list) else [method.body]

@@ -1,0 +1,93 @@
+"""`use_experts_implementation`, which wraps `forward` and `__init__` of the class that it stands on.
+
+Its `__init__` sets attributes after the class's own; its `forward` hands over to the implementation that the
+configuration names, unless that is "eager".  A class derived from the decorated one inherits both, and an override of
+`forward` is not wrapped.  So the flat class keeps the decorator unless it has a `forward` of its own, and then must do
+without what the decorator sets.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.fragment import fragment
+from patchgen.rewrite.initial import assigned
+from patchgen.rewrite.supercall import first_parameter, methods_of
+
+SETS = frozenset(
+    {
+        "config",
+        "has_bias",
+        "has_gate",
+        "has_post_expert_norm",
+        "is_concatenated",
+        "is_transposed",
+        "_apply_gate",
+        "_is_expert_parallel",
+    }
+)
+
+
+def refusal(
+    bodies: Sequence[ClassBody], place: int, changed: frozenset[str], order: Sequence[Statement]
+) -> str | None:
+    """Why the decorator of the class at `place` can neither stay nor go; None when it can."""
+    if "forward" in changed:
+        if any("_forward_of_" in name for statement in order for name in statement.names):
+            return "whose wrapping of forward super().forward would miss"
+        missed = sorted(_read(order) - {name for s in order for name in s.names} - _assigned(order))
+        if missed:
+            return f"which sets {missed[0]}, and the class with its own forward still needs that"
+        return None
+    if "__init__" in changed and any(_mentions(body) for body in bodies[:place]):
+        return "which sets attributes after __init__ that the child's __init__ uses"
+    if "__init__" in changed and not _passes_config(bodies[: place + 1]):
+        return "whose __init__ takes the configuration first, and the child's takes something else"
+    return None
+
+
+def _read(order: Sequence[Statement]) -> set[str]:
+    """Attributes of the decorator that the class reads of its object; all of them where it hands its object on."""
+    found: set[str] = set()
+    for statement in order:
+        for method in methods_of(fragment(statement.text).nodes[0]):
+            receiver = first_parameter(method)
+            held = {id(n.value) for n in ast.walk(method) if isinstance(n, ast.Attribute)}
+            for node in ast.walk(method):
+                match node:
+                    case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=ast.Load()) if owner == receiver:
+                        found |= {name} & SETS
+                    case ast.Name(id=owner) if owner == receiver and id(node) not in held:
+                        found |= SETS
+                    case _:
+                        pass
+    return found
+
+
+def _assigned(order: Sequence[Statement]) -> set[str]:
+    found: set[str] = set()
+    for statement in order:
+        for method in methods_of(statement.node):
+            found |= assigned(method, first_parameter(method) or "")
+    return found
+
+
+def _mentions(body: ClassBody) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in SETS
+        for statement in body.binders("__init__")
+        for node in ast.walk(statement.node)
+    )
+
+
+def _passes_config(bodies: Sequence[ClassBody]) -> bool:
+    """Whether every `__init__` takes what the decorated one takes first, under the same name."""
+    firsts = set()
+    for body in bodies:
+        for statement in body.binders("__init__"):
+            node = statement.node
+            arguments = node.args.args if isinstance(node, ast.FunctionDef) else []
+            firsts.add(arguments[1].arg if len(arguments) > 1 else None)
+    return len(firsts) == 1

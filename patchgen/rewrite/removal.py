@@ -1,0 +1,102 @@
+"""What a class of the chain takes away from its parents, as the modular files of transformers write it.
+
+A method whose body is only `raise AttributeError(...)`, below a docstring if there is one, and a class attribute
+`name = AttributeError()` remove the inherited member.  Python's inheritance would keep a member that raises, or is an
+exception: this departs from it on purpose.  What a base outside the chain has shows through; it is not known here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from patchgen.errors import PatchgenError, Problem, did_you_mean
+from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.initial import assigned, deletions
+from patchgen.rewrite.supercall import first_parameter, methods_of
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """The chain with its removals marked, and those that remove nothing."""
+
+    bodies: tuple[ClassBody, ...]
+    problems: tuple[Problem, ...]
+
+
+def mark_removals(bodies: Sequence[ClassBody]) -> Removals:
+    """Mark the statements that remove what a later class of the chain binds."""
+    done: list[ClassBody] = []
+    problems: list[Problem] = []
+    for place, body in enumerate(bodies):
+        behind = bodies[place + 1 :]
+        known = {name for other in behind for name in other.names}
+        statements = []
+        for statement in body.statements:
+            name = removed_name(statement.node) if behind else None
+            statements.append(replace(statement, removes=name is not None and name in known))
+            if name is None:
+                continue
+            if name not in known and place == 0:
+                what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
+                hint = did_you_mean(name, known) or "what a base outside has cannot be removed"
+                problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
+            problems += _claims(body, statement, name)
+        done.append(replace(body, statements=tuple(statements)))
+    return Removals(tuple(done), (*problems, *_useless_deletions(bodies)))
+
+
+def _claims(body: ClassBody, removal: Statement, name: str) -> list[Problem]:
+    """The other statements of the class that bind what it removes."""
+    others = [statement for statement in body.binders(name) if statement.key != removal.key]
+    at = body.at(removal)
+    what = f"{name} is removed here and bound on line {{}}"
+    return [
+        PatchgenError("PG303", at, what.format(body.at(other).line), "keep one of them").problem for other in others
+    ]
+
+
+def _useless_deletions(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
+    """`del self.x` in the child's `__init__` of what no class of the chain sets."""
+    for statement in bodies[0].binders("__init__"):
+        node = statement.node
+        if not isinstance(node, ast.FunctionDef) or len(bodies) == 1:
+            continue
+        known = {name for body in bodies for s in body.statements for name in _set_by(s)}
+        known |= {name for body in bodies for name in body.names}
+        for deletion, name in deletions(node, first_parameter(node) or ""):
+            if name not in known:
+                what = f"self.{name} is deleted, but no class that {bodies[0].own_name} is merged with sets it"
+                hint = did_you_mean(name, known) or "what a base outside sets cannot be deleted"
+                yield PatchgenError("PG232", bodies[0].at(statement, deletion), what, hint).problem
+
+
+def _set_by(statement: Statement) -> frozenset[str]:
+    """The attributes that the methods of a statement set, however they are written."""
+    found: frozenset[str] = frozenset()
+    for method in methods_of(statement.node):
+        receiver = first_parameter(method) or ""
+        deleted = {n.attr for n in ast.walk(method) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Del)}
+        found |= assigned(method, receiver) - deleted
+    return found
+
+
+def removed_name(node: ast.stmt) -> str | None:
+    """The name that a statement of a class body removes."""
+    match node:
+        case ast.FunctionDef(name=name, decorator_list=[]):
+            body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+            match body:
+                case [ast.Raise(exc=exc, cause=None)] if _is_attribute_error(exc):
+                    return name
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value) if _is_attribute_error(value):
+            return name
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call() as value) if _is_attribute_error(value):
+            return name
+    return None
+
+
+def _is_attribute_error(node: ast.expr | None) -> bool:
+    called = node.func if isinstance(node, ast.Call) else node
+    return isinstance(called, ast.Name) and called.id == "AttributeError"

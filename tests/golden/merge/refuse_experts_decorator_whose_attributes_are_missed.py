@@ -1,0 +1,20 @@
+"""The decorator sets `has_gate` after `__init__`; a forward that reads it needs the decorator."""
+# --- bases
+def use_experts_implementation(cls):
+    return cls
+class Base:
+    pass
+# --- parent
+@use_experts_implementation
+class P(Base):
+    def __init__(self, config):
+        self.n = 1
+    def forward(self, x):
+        return x
+# --- modular
+class C(P):
+    def forward(self, x):
+        return x * self.has_gate
+# --- error
+# parent.py:1:1: PG225 P is decorated with use_experts_implementation, which sets has_gate, and the class with its own forward still needs that
+#     hint: decorate C with it too

@@ -1,0 +1,24 @@
+"""Every case of tests/golden/merge: the flat class, byte for byte, or the exact problems.
+
+`PATCHGEN_REGEN=1 pytest tests/unit/rewrite` writes what comes out; git shows what moved.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.rewrite.plans import outcome_of, read_golden, write_golden
+
+CASES = sorted((Path(__file__).parents[2] / "golden" / "merge").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_case(path):
+    golden = read_golden(path)
+    outcome = outcome_of(golden)
+    if os.environ.get("PATCHGEN_REGEN"):
+        write_golden(golden, outcome)
+        return
+    assert outcome[0] in golden.sections, f"{outcome[0]}:\n{outcome[1]}"
+    assert golden.sections[outcome[0]] == outcome[1]
