@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from patchgen.errors import Location, Problem
+from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.flat import LineOrigin, Note, Summary, UsedSymbol
 from patchgen.outcome import Lookup, Made, Outcome, Read, digest_of_file
 from patchgen.places import cache_of, make_state
@@ -62,7 +62,7 @@ class Cache:
             make_state(path.parent.parent)
             path.parent.mkdir(exist_ok=True)
             replace_file(path, data, lasting=False)
-        except OSError:
+        except (OSError, PatchgenError):
             return  # A cache that cannot be written costs time, nothing else.
 
     @property

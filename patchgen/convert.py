@@ -7,7 +7,7 @@ of the place that it writes to, and first finishes what a killed run had begun t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,10 +15,11 @@ from patchgen.check import Evidence, examine
 from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.lock import NAME, Record, make_record, read_lock, refreshed, render_lock
 from patchgen.outcome import Made, Outcome, digest_of_file
-from patchgen.places import make_state, root_of, state_of
+from patchgen.places import lock_of, root_of, state_of
 from patchgen.project import Found, Project, confine
+from patchgen.turns import turn_to_write
 from patchgen.verdict import Report, Status, Verdict, Wanted
-from patchgen.write import Change, apply, one_at_a_time, recover, sweep
+from patchgen.write import Change, Unfinished, apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,7 @@ class Written:
 def load_records(project: Project) -> dict[Path, Record]:
     """The records of every place that a run may write to, by the paths of outputs."""
     return {
-        root / name: record
-        for root in project.writable
-        for name, record in read_lock(_lock_path(project, root)).items()
+        root / name: record for root in project.writable for name, record in read_lock(lock_of(project, root)).items()
     }
 
 
@@ -64,21 +63,14 @@ def convert(
     """
     folders = [*(confine(project, outcome.modular.folder) for outcome in outcomes), *found.folders]
     roots = sorted({root_of(project, folder) for folder in folders})
-    with contextlib.ExitStack() as held:
-        for root in roots:
-            held.enter_context(_turn(project, root, outcomes))
-        report = examine(project, found, outcomes, replace(evidence, records=load_records(project)))
-        return _write(project, report, evidence.made_by, roots, force=force, remove=remove)
-
-
-@contextlib.contextmanager
-def _turn(project: Project, root: Path, outcomes: Sequence[Outcome]) -> Iterator[None]:
-    """This run's turn to write below `root`, which is left by killed runs as if they had ended."""
-    state = make_state(state_of(project, root))
-    with one_at_a_time(state):
-        recover(state)
-        sweep(sorted({outcome.modular.folder for outcome in outcomes} | {state, root}))
-        yield
+    try:
+        with contextlib.ExitStack() as held:
+            for root in roots:
+                held.enter_context(turn_to_write(project, root, folders))
+            report = examine(project, found, outcomes, replace(evidence, records=load_records(project)))
+            return _write(project, report, evidence.made_by, roots, force=force, remove=remove)
+    except OSError as error:
+        raise _refused(project, error) from error
 
 
 def _write(
@@ -102,7 +94,7 @@ def _write(
     for root in roots:
         mine = [want for want in wanted if root_of(project, want.path) == root]
         records = _records_after(project, report, done, made_by, root)
-        _apply(project, [*_changes(mine), *_lock_change(project, root, records)], root)
+        apply([*_changes(mine), *_lock_change(project, root, records)], state_of(project, root))
     return Written(
         report,
         tuple(done),
@@ -112,13 +104,11 @@ def _write(
     )
 
 
-def _apply(project: Project, changes: Sequence[Change], root: Path) -> None:
-    try:
-        apply(changes, state_of(project, root))
-    except OSError as error:
-        at = Location(project.shown(Path(error.filename2 or error.filename or changes[0].path)))
-        what = f"cannot be written: {error.strerror or error}"
-        raise PatchgenError("PG903", at, what, "every output is what it was") from error
+def _refused(project: Project, error: OSError) -> PatchgenError:
+    at = Location(project.shown(Path(error.filename)) if isinstance(error.filename, str) else NAME)
+    safe = "every output is what it was"
+    hint = "the next run finishes what was begun" if isinstance(error, Unfinished) else safe
+    return PatchgenError("PG903", at, f"cannot be written: {error.strerror or error}", hint)
 
 
 def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
@@ -145,15 +135,11 @@ def _changes(wanted: Iterable[Wanted]) -> list[Change]:
     return [Change(want.path, want.data) for want in sorted(wanted, key=lambda want: want.path)]
 
 
-def _lock_path(project: Project, root: Path) -> Path:
-    return (root if root == project.home else state_of(project, root)) / NAME
-
-
 def _records_after(
     project: Project, report: Report, done: Sequence[Verdict], made_by: str, root: Path
 ) -> dict[str, Record]:
     """The records below `root` once `done` has been written."""
-    records = read_lock(_lock_path(project, root))
+    records = read_lock(lock_of(project, root))
     by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
         outcome = by_modular.get(verdict.modular)
@@ -173,7 +159,7 @@ def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Proj
 
 def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) -> list[Change]:
     """The change of the records, last of all; none where the file says the same already."""
-    path = _lock_path(project, root)
+    path = confine(project, lock_of(project, root)) if root == project.home else lock_of(project, root)
     data = render_lock(records.values()).encode("utf-8")
     present = path.read_bytes() if path.is_file() else b""
     return [] if data == present or (not records and not present) else [Change(path, data)]

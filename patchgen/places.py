@@ -11,6 +11,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from patchgen.errors import Location, PatchgenError
+from patchgen.lock import NAME
 from patchgen.project import Modular, Project
 
 CACHE = ".patchgen_cache"
@@ -33,6 +35,11 @@ def state_of(project: Project, root: Path) -> Path:
     return _user_folder() / f"{root.name}-{name}"
 
 
+def lock_of(project: Project, root: Path) -> Path:
+    """The file of the records of what lies below `root`: the project's own is checked in."""
+    return (root if root == project.home else state_of(project, root)) / NAME
+
+
 def cache_of(project: Project, modular: Modular) -> Path:
     """The folder for what is known of `modular`; it need not exist."""
     return state_of(project, root_of(project, modular.path))
@@ -41,8 +48,10 @@ def cache_of(project: Project, modular: Modular) -> Path:
 def make_state(folder: Path) -> Path:
     """`folder`, made and marked as a cache, with what keeps it out of backups and of git.
 
-    Raises OSError where it cannot be made.
+    Raises OSError where it cannot be made, and PatchgenError PG904 for a link, which may lead anywhere.
     """
+    if folder.is_symlink():
+        raise PatchgenError("PG904", Location(folder.name), "is a symbolic link", "delete it: it is made anew")
     if not (folder / ".gitignore").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "CACHEDIR.TAG").write_text(_TAG, encoding="utf-8")

@@ -19,12 +19,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from patchgen.errors import Location, PatchgenError
-
 JOURNAL = "journal.json"
 STALE_AFTER = 3600.0  # seconds; a process number may belong to another process by then
 _TEMP = re.compile(r"\.patchgen-(\d+)-\d+\.tmp")
 _NUMBERS = itertools.count()
+
+
+class Unfinished(OSError):
+    """Some files were moved, and the system lets them be put back no more; the next run finishes what was begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,9 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
 
     Not `lasting`: a loss of power may undo it, which a cache need not wait for.
     """
-    temp = _stage(path, data, lasting=lasting)
+    temp = _temp_name(path.parent)
     try:
+        _stage(temp, data, path, lasting=lasting)
         os.replace(temp, path)
     except BaseException:
         temp.unlink(missing_ok=True)
@@ -66,7 +69,7 @@ def apply(changes: Sequence[Change], state: Path) -> None:
     """Make every change or none; `state` is a folder for the journal.
 
     The last change is moved last; without changes nothing is touched.  Raises OSError where a step fails; the files
-    then are what they were before.
+    then are what they were before, but for `Unfinished`.
     """
     moves: list[Move] = []
     folders: list[Path] = []
@@ -75,23 +78,29 @@ def apply(changes: Sequence[Change], state: Path) -> None:
     try:
         for change in changes:
             folders += _make_folders(change.path.parent)
-            moves.append(_prepare(change))
+            moves.append(_plan(change))
+            with _blamed_on(moves[-1].target):
+                _prepare(moves[-1], change.data)
         _verify(moves)
         replace_file(state / JOURNAL, json.dumps([asdict(move) for move in moves]).encode())
         for move in moves:
-            _move(move)
+            with _blamed_on(move.target):
+                _move(move)
         _sync({Path(move.target).parent for move in moves})
-    except BaseException:
-        _undo(moves, folders, state)
+    except BaseException as error:
+        if not _undo(moves, folders, state):
+            at = error.filename if isinstance(error, OSError) else None
+            raise Unfinished(getattr(error, "errno", None), str(getattr(error, "strerror", error)), at) from error
         raise
     (state / JOURNAL).unlink(missing_ok=True)
     _discard(moves)
 
 
-def recover(state: Path) -> tuple[str, ...]:
-    """Finish what a killed run had begun; the files that were moved.
+def recover(state: Path, root: Path) -> tuple[str, ...]:
+    """Finish what a killed run had begun below `root`; the files that were moved.
 
-    A target that was changed by others since then is left alone.
+    A target that was changed by others since then is left alone, and so is whatever no run of ours would have staged:
+    a journal may come with a checkout.
     """
     try:
         moves = [Move(**item) for item in json.loads((state / JOURNAL).read_bytes())]
@@ -99,10 +108,19 @@ def recover(state: Path) -> tuple[str, ...]:
         return ()
     except (ValueError, TypeError):
         moves = []  # Not written by this version: what it staged is swept, so nothing has changed.
+    moves = [move for move in moves if _is_plausible(move, root)]
     finished = [move.target for move in moves if _finish(move)]
     (state / JOURNAL).unlink(missing_ok=True)
     _discard(moves)
     return tuple(finished)
+
+
+def _is_plausible(move: Move, root: Path) -> bool:
+    """Whether `move` stays below `root` and concerns files that have the names of staged ones."""
+    target = Path(move.target)
+    staged = [Path(name) for name in (move.temp, move.backup) if name]
+    inside = target.resolve() == target and target.is_relative_to(root)
+    return inside and all(path.parent == target.parent and _TEMP.fullmatch(path.name) for path in staged)
 
 
 def _finish(move: Move) -> bool:
@@ -128,55 +146,46 @@ def sweep(folders: Iterable[Path]) -> None:
 
 
 @contextlib.contextmanager
-def one_at_a_time(state: Path, patience: float = 300.0) -> Iterator[None]:
-    """Hold the lock of `state`: two runs that write to the same place take turns.
-
-    Raises PatchgenError PG906 when another run holds it for longer than `patience` seconds.
-    """
-    from filelock import FileLock, Timeout
-
-    state.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(state / "lock")
-    try:
-        lock.acquire(timeout=patience)
-    except Timeout:
-        what = f"another run of patchgen has been writing here for {patience:.0f} seconds"
-        raise PatchgenError("PG906", Location(str(state.name)), what, "wait for it to end, then try again") from None
+def _blamed_on(target: str) -> Iterator[None]:
+    """Errors name `target`, whichever name a step was using: people do not know the names of staged files."""
     try:
         yield
-    finally:
-        lock.release()
+    except OSError as error:
+        error.filename, error.filename2 = target, None
+        raise
 
 
-def _prepare(change: Change) -> Move:
-    target = change.path
-    old = _digest(target)
-    temp = "" if change.data is None else str(_stage(target, change.data))
-    backup = ""
-    if old:
-        backup = str(_temp_name(target.parent))
-        _keep(target, Path(backup))
+def _plan(change: Change) -> Move:
+    """The names that a change will use.  Nothing is made yet, so that whatever is made can be found again."""
+    old = _digest(change.path)
+    temp = "" if change.data is None else str(_temp_name(change.path.parent))
+    backup = str(_temp_name(change.path.parent)) if old else ""
     new = "" if change.data is None else hashlib.sha256(change.data).hexdigest()
-    return Move(str(target), temp, backup, old, new)
+    return Move(str(change.path), temp, backup, old, new)
 
 
-def _stage(path: Path, data: bytes, *, lasting: bool = True) -> Path:
-    """A file beside `path` with `data` and with the mode of `path`."""
-    temp = _temp_name(path.parent)
+def _prepare(move: Move, data: bytes | None) -> None:
+    target = Path(move.target)
+    if data is not None:
+        _stage(Path(move.temp), data, target)
+    if move.backup:
+        try:
+            os.link(target, move.backup)
+        except OSError:
+            _stage(Path(move.backup), target.read_bytes(), target)  # not every file system has links
+
+
+def _stage(temp: Path, data: bytes, target: Path, *, lasting: bool = True) -> None:
+    """Make the file `temp` with `data` and with the mode of `target`."""
     descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        try:
-            _write(descriptor, data)
-            with contextlib.suppress(FileNotFoundError):
-                os.chmod(temp, stat.S_IMODE(os.stat(path).st_mode))
-            if lasting:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except BaseException:
-        temp.unlink(missing_ok=True)
-        raise
-    return temp
+        _write(descriptor, data)
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(temp, stat.S_IMODE(os.stat(target).st_mode))
+        if lasting:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -186,18 +195,6 @@ def _write(descriptor: int, data: bytes) -> None:
         if count <= 0:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         rest = rest[count:]
-
-
-def _keep(target: Path, backup: Path) -> None:
-    """A second name for the content of `target`, or a copy where the file system has no links."""
-    try:
-        os.link(target, backup)
-    except OSError:
-        os.replace(_stage_copy(target), backup)
-
-
-def _stage_copy(target: Path) -> Path:
-    return _stage(target, target.read_bytes())
 
 
 def _verify(moves: Iterable[Move]) -> None:
@@ -213,8 +210,8 @@ def _move(move: Move) -> None:
         os.unlink(move.target)
 
 
-def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> None:
-    """Put back every former content; where even that fails, the journal stays and the next run finishes the work."""
+def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
+    """Put back every former content.  False where even that fails: the journal stays, and the next run goes on."""
     try:
         for move in reversed(moves):
             if _digest(Path(move.target)) == move.old:
@@ -224,12 +221,13 @@ def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> None:
             else:
                 os.unlink(move.target)
     except OSError:
-        return
+        return False
     (state / JOURNAL).unlink(missing_ok=True)
     _discard(moves)
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()
+    return True
 
 
 def _discard(moves: Iterable[Move]) -> None:

@@ -15,6 +15,7 @@ from patchgen.drift import Drift, find_drift
 from patchgen.outcome import Outcome
 from patchgen.project import Found, Modular, Project, confine, discover
 from patchgen.run import Progress, run
+from patchgen.turns import undisturbed
 from patchgen.verdict import Report
 from patchgen.versions import versions
 
@@ -56,7 +57,8 @@ class Session:
 
     def check(self) -> Report:
         """The gate's report; nothing is written but the cache."""
-        return examine(self.project, self.found, self.outcomes(), self._evidence())
+        outcomes = self.outcomes()
+        return undisturbed(self.project, lambda: examine(self.project, self.found, outcomes, self._evidence()))
 
     def drift(self, report: Report) -> tuple[Drift, ...]:
         """What becomes of the project's variants under the release at `--package-root`."""

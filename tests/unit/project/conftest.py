@@ -1,95 +1,17 @@
-"""A small project in a folder of its own, and a stand-in for the core that gives it outputs.
-
-The stand-in is not a model of flattening: a modular file `from toy import A` gives the banner, the parent's classes
-that it names, and its own text.  What is tested here is what a project does with outputs, whatever they say.
-"""
+"""A small project in a folder of its own, and a stand-in for the core that gives it outputs."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from pathlib import Path
-
 import pytest
 
-from patchgen.errors import Location, PatchgenError
-from patchgen.flat import BANNER, FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
-from patchgen.settings import Settings
-from patchgen.source.locate import Environment
-from patchgen.source.text import read_source
+from tests import standin
 from tests.toytree import Tree
-
-PYPROJECT = """
-[tool.patchgen]
-sources = ["modular"]
-outputs = { modular = "generated" }
-roots = ["lib"]
-"""
-PARENT = """class A:
-    x = 1
-
-
-class B:
-    y = 2
-"""
-
-
-def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
-    """One modeling file, and a configuration file for a modular file that says so."""
-    shown = env.shown(path)
-    try:
-        source = read_source(path, shown=shown)
-    except PatchgenError as error:
-        return Flattened(problems=(error.problem,))
-    if "# defect" in source.text:
-        raise RuntimeError("the core\ndid not expect this")
-    if "import" not in source.text:
-        return Flattened()
-    stem = path.stem.removeprefix("modular_")
-    parts, used, lines = [f"# {BANNER} {shown}: edit that file.\n# {settings.formatter}\n"], [], []
-    for module, names in re.findall(r"^from (\S+) import (.*)$", source.text, re.MULTILINE):
-        try:
-            facts = env.index(module, Location(shown, 1, 1))
-        except PatchgenError as error:
-            return Flattened(problems=(error.problem,))
-        for name in names.split(", "):
-            block = facts.definition(name)
-            if block is None:
-                return Flattened(problems=(PatchgenError("PG101", Location(shown, 1, 1), f"no {name}").problem,))
-            digest = hashlib.sha256(block.text.encode()).hexdigest()
-            used.append(UsedSymbol(f"{module}.{name}", digest, facts.source.path))
-            first = "".join(parts).count("\n") + 1
-            lines.append(LineOrigin(first, first + block.text.count("\n") - 1, facts.source.path, block.first))
-            parts.append(block.text)
-    parts.append(source.text)
-    text = "".join(parts)
-    summary = Summary(("A",), source.text.count("\n"), 0, ("toy",))
-    notes = (Note(Location(shown, 1, 1), "a note"),)
-    base = ("lib/toy.py", "".join(parts[:-1]))
-    files = [FlatFile("modeling", f"modeling_{stem}.py", text, tuple(used), tuple(lines), notes, summary, base)]
-    if "# configuration" in source.text:
-        files.append(FlatFile("configuration", f"configuration_{stem}.py", parts[0], tuple(used)))
-    return Flattened(tuple(files))
-
-
-@pytest.fixture
-def core(monkeypatch):
-    """The stand-in takes the place of the core, in this process."""
-    import patchgen.flatten
-    import patchgen.run
-
-    monkeypatch.setattr(patchgen.flatten, "flatten", stand_in)
-    monkeypatch.setattr(patchgen.run, "FILES_THAT_PAY", 1_000_000)  # a worker would load the core itself
 
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch) -> Tree:
-    """A project of two modular files and one parent, not yet converted; it is the current folder."""
-    tree = Tree(tmp_path / "proj")
-    tree.write("pyproject.toml", PYPROJECT)
-    tree.write("lib/toy.py", PARENT)
-    tree.write("modular/one/modular_one.py", "from toy import A\nx = 3\n")
-    tree.write("modular/two/modular_two.py", "from toy import A, B\ny = 4\n")
+    """A project that is not yet converted; it is the current folder."""
+    tree = standin.standin_project(tmp_path / "proj")
     monkeypatch.chdir(tree.top)
     monkeypatch.setenv("PATCHGEN_CACHE_DIR", str(tmp_path / "user-cache"))
     for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "PATCHGEN_OUTPUT_FORMAT"):
@@ -98,9 +20,11 @@ def tree(tmp_path, monkeypatch) -> Tree:
 
 
 @pytest.fixture
-def patchgen(core, capsys):
+def patchgen(monkeypatch, capsys):
     """Runs a command line in this process: exit code, stdout, stderr."""
     from patchgen.cli import main
+
+    standin.install(monkeypatch)
 
     def run(*argv: str) -> tuple[int, str, str]:
         capsys.readouterr()

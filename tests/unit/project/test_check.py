@@ -261,7 +261,7 @@ def test_defect_of_the_core_is_one_line_and_does_not_stop_the_others(made, patch
     made.edit("modular/two/modular_two.py", "y = 4", "y = 5")
     code, out, err = patchgen("check")
     assert code == 2
-    assert "modular/one/modular_one.py: PG908 internal error at conftest.py:" in out
+    assert "modular/one/modular_one.py: PG908 internal error at standin.py:" in out
     assert "RuntimeError: the core did not expect this" in out
     assert f"{TWO}:8:1: PG501 is stale: the modular file changed" in out
     assert "Traceback" not in out + err

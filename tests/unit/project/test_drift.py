@@ -66,7 +66,7 @@ def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
     import patchgen.flatten
     from patchgen.errors import Location, Problem
     from patchgen.flat import Flattened
-    from tests.unit.project.conftest import stand_in
+    from tests.standin import stand_in
 
     def picky(path, env, settings):
         text = env.index("toy", Location("")).source.text

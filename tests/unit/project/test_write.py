@@ -12,6 +12,7 @@ import pytest
 
 from patchgen import write
 from patchgen.write import JOURNAL, Change, Move, apply, recover, replace_file, sweep
+from tests.toytree import REPOSITORY
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ top = Path({str(tmp_path)!r})
 changes = [write.Change(top / "a", b"new a"), write.Change(top / "b", b"new b"), write.Change(top / "c", None)]
 write.apply(changes, Path({str(state)!r}))
 """
-    done = subprocess.run([sys.executable, "-c", script], check=False, cwd=os.getcwd())
+    done = subprocess.run([sys.executable, "-c", script], check=False, cwd=REPOSITORY)
     assert done.returncode == (-9 if point < 3 else 0)
 
 
@@ -134,7 +135,7 @@ def test_killed_while_moving_is_finished_by_the_next_run(point, tmp_path, state)
     for name in "abc":
         (tmp_path / name).write_bytes(f"old {name}".encode())
     killed_before(point, tmp_path, state)
-    recover(state)
+    recover(state, tmp_path)
     assert (tmp_path / "a").read_bytes() == b"new a"
     assert (tmp_path / "b").read_bytes() == b"new b"
     assert not (tmp_path / "c").exists()
@@ -147,7 +148,7 @@ def test_killed_before_the_journal_has_changed_nothing(tmp_path, state):
         (tmp_path / name).write_bytes(f"old {name}".encode())
     killed_before(-1, tmp_path, state)
     assert temps(tmp_path)
-    assert recover(state) == ()
+    assert recover(state, tmp_path) == ()
     sweep([tmp_path])
     assert {name: (tmp_path / name).read_bytes() for name in "abc"} == {"a": b"old a", "b": b"old b", "c": b"old c"}
     assert temps(tmp_path) == []
@@ -159,15 +160,15 @@ def test_recover_leaves_alone_what_others_changed_since(tmp_path, state):
     temp.write_bytes(b"staged")
     move = Move(str(target), str(temp), "", write._digest(tmp_path / "none"), write._digest(temp))
     (state / JOURNAL).write_text(json.dumps([asdict(move)]))
-    assert recover(state) == ()
+    assert recover(state, tmp_path) == ()
     assert target.read_bytes() == b"edited since"
     assert not temp.exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": 1}', "[{}]"])
-def test_recover_ignores_a_journal_that_is_none(text, state):
+def test_recover_ignores_a_journal_that_is_none(text, tmp_path, state):
     (state / JOURNAL).write_text(text)
-    assert recover(state) == ()
+    assert recover(state, tmp_path) == ()
     assert not (state / JOURNAL).exists()
 
 

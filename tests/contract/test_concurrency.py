@@ -1,0 +1,170 @@
+"""P3, P6 and P8: many processes, any order, killed at any time: the tree is what one run after the other makes it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from patchgen.cli import main
+from tests import deadly
+from tests.toytree import command, environment, run, toy_project, variant
+
+ROUNDS = [pytest.param(2, id="few"), pytest.param(20, id="many", marks=pytest.mark.slow)]
+KILLS = [pytest.param(8, id="few"), pytest.param(200, id="many", marks=pytest.mark.slow)]
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATCHGEN_CACHE_DIR", str(tmp_path / "user-cache"))
+    for name in ("GITHUB_ACTIONS", "PATCHGEN_OUTPUT_FORMAT"):
+        monkeypatch.delenv(name, raising=False)
+    tree = toy_project(tmp_path / "proj", variants=6)
+    monkeypatch.chdir(tree.top)
+    return tree
+
+
+def start(tree, *argv):
+    options = {"cwd": tree.top, "env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command(*argv), text=True, **options)
+
+
+@pytest.mark.parametrize("jobs", ["1", "2", "3"])
+def test_the_number_of_workers_changes_nothing(jobs, tree, tmp_path):
+    serial = toy_project(tmp_path / "serial", variants=6)
+    assert run(serial, "convert", "--jobs", "1").returncode == 0
+    done = run(tree, "convert", "--jobs", jobs)
+    assert (done.returncode, tree.contents()) == (0, serial.contents())
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "7"])
+@pytest.mark.parametrize("more", [{"LC_ALL": "C", "PYTHONUTF8": "0"}, {"TZ": "Asia/Tokyo"}], ids=["locale", "zone"])
+def test_neither_hash_seed_nor_locale_nor_time_zone_changes_anything(seed, more, tree, tmp_path):
+    other = toy_project(tmp_path / "a folder with spaces ü", variants=6)
+    assert run(tree, "convert").returncode == 0
+    done = run(other, "convert", "--jobs", "1", env={"PYTHONHASHSEED": seed, **more})
+    assert (done.returncode, other.contents()) == (0, tree.contents())
+
+
+def test_current_folder_changes_nothing(tree, tmp_path):
+    other = toy_project(tmp_path / "other", variants=6)
+    assert run(tree, "convert").returncode == 0
+    assert run(other, "convert", "../../modular", cwd=other("lib/toy")).returncode == 0
+    assert other.contents() == tree.contents()
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_runs_at_once_give_what_one_gives(rounds, tree, tmp_path):
+    serial = toy_project(tmp_path / "serial", variants=6)
+    for number in range(rounds):
+        for each in (tree, serial):
+            for index in range(1, 7):
+                each.write(f"modular/v{index}/modular_v{index}.py", variant("A", f"{number}-{index}"))
+        assert run(serial, "convert").returncode == 0
+        parts = [["modular/v1", "modular/v2"], ["modular/v2", "modular/v3"], [], ["modular/v4"]]
+        running = [start(tree, "convert", *part) for part in parts]
+        assert [(process.communicate()[0], process.returncode) for process in running if process.wait()] == []
+        assert tree.contents() == serial.contents()
+        assert run(tree, "check").returncode == 0
+
+
+@pytest.mark.parametrize("kills", KILLS)
+def test_killed_at_any_time_tears_nothing(kills, tree):
+    chance = random.Random(7)
+    assert run(tree, "convert").returncode == 0
+    seen = {name: {text} for name, text in tree.contents().items() if name.startswith("generated")}
+    for number in range(kills):
+        for index in range(1, 7):
+            tree.write(f"modular/v{index}/modular_v{index}.py", variant("A", f"{number}-{index}"))
+        process = start(tree, "convert", "--no-cache")
+        time.sleep(chance.uniform(0.1, 0.9))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        after_kill = tree.contents()
+        assert run(tree, "convert").returncode == 0
+        for name, text in tree.contents().items():
+            if name.startswith("generated"):
+                seen.setdefault(name, set()).add(text)
+                assert after_kill.get(name, text) in seen[name], f"{name} is torn"
+        assert [name for name in tree.files() if ".tmp" in name] == []
+    assert run(tree, "check").returncode == 0
+
+
+def test_interrupted_from_the_terminal(tree):
+    process = start(tree, "convert", "--no-cache")
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate()
+    assert process.returncode in (0, 130)
+    assert "Traceback" not in out
+    assert run(tree, "convert").returncode == 0
+
+
+def test_a_worker_that_dies_costs_its_file_alone(tree, monkeypatch, capsys):
+    from patchgen import pool
+
+    tree.write("modular/v3/modular_deadly.py", variant("A", 3))
+    monkeypatch.setattr(pool, "_work", deadly.work)
+    assert main(["convert", "--jobs", "2"]) == 2
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if "PG" in line] == [
+        "modular/v3/modular_deadly.py: PG909 the process that flattened this file died"
+    ]
+    assert len([name for name in tree.files("generated") if name.endswith(".py")]) == 6
+
+
+def test_workers_end_with_their_parent(tree):
+    import psutil
+
+    process = start(tree, "convert", "--no-cache", "--jobs", "2")
+    workers: list[psutil.Process] = []
+    end = time.monotonic() + 20
+    while not workers and time.monotonic() < end and process.poll() is None:
+        workers = psutil.Process(process.pid).children(recursive=True)
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert alive == []
+
+
+def test_a_run_that_looks_waits_for_one_that_writes(tree):
+    """A journal lies there and a run holds the lock: `check` answers once it is gone."""
+    from filelock import FileLock
+
+    assert run(tree, "convert").returncode == 0
+    tree.edit("generated/v1/modeling_v1.py", "return 1", "return 111")
+    journal = tree.write(".patchgen_cache/journal.json", "[]")
+    with FileLock(tree(".patchgen_cache/lock")):
+        process = start(tree, "check")
+        time.sleep(1.0)
+        assert process.poll() is None
+        tree.edit("generated/v1/modeling_v1.py", "return 111", "return 1")
+        journal.unlink()
+    assert process.communicate()[0] == "6 outputs: 6 ok\n"
+
+
+def test_a_run_that_never_gets_its_turn_says_so(tree, monkeypatch, capsys):
+    from filelock import FileLock
+
+    from patchgen import turns
+
+    assert main(["convert", "-q"]) == 0
+    tree.edit("modular/v1/modular_v1.py", "return 1", "return 111")
+    monkeypatch.setattr(turns, "PATIENCE", 0.2)
+    with FileLock(tree(".patchgen_cache/lock")):
+        assert main(["convert"]) == 2
+    assert "PG906 another run of patchgen" in capsys.readouterr().err
+
+
+def test_a_tree_that_was_moved_is_still_clean(tree, tmp_path):
+    assert run(tree, "convert").returncode == 0
+    shutil.move(tree.top, tmp_path / "moved")
+    os.makedirs(tree.top)
+    done = subprocess.run(command("check"), cwd=tmp_path / "moved", env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "6 outputs: 6 ok\n")

@@ -1,0 +1,204 @@
+"""P7: whatever the system refuses, old outputs stay byte for byte, the exit code is right, the message one line."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from patchgen import write
+from patchgen.cli import main
+from tests import standin
+
+ERRORS = {
+    name: OSError(getattr(errno, name), os.strerror(getattr(errno, name)))
+    for name in ("EACCES", "EROFS", "ENOSPC", "EIO", "EXDEV", "EMFILE", "ENOENT", "EISDIR")
+}
+ERRORS |= {"MemoryError": MemoryError(), "KeyboardInterrupt": KeyboardInterrupt()}
+# The call that fails, and the how manieth of its kind: opening and writing a staged file, making it last, keeping the
+# former content, moving the journal, moving the first file, moving the last one.
+POINTS = [("open", 1), ("write", 2), ("fsync", 2), ("link", 1), ("replace", 1), ("replace", 2), ("replace", 4)]
+
+
+class Faulty:
+    """The module `os`, but one call of one function raises; from then on too, where the fault is lasting."""
+
+    def __init__(self, name: str, number: int, error: BaseException, lasting: bool = False) -> None:
+        self._name, self._left, self._error, self._lasting = name, number, error, lasting
+        self.hit = False
+
+    def __getattr__(self, name: str):
+        real = getattr(os, name)
+        if name != self._name:
+            return real
+
+        def call(*args, **more):
+            self._left -= 1
+            if self._left == 0 or (self._left < 0 and self._lasting):
+                self.hit = True
+                raise self._error
+            return real(*args, **more)
+
+        return call
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A converted project of which both outputs have become stale."""
+    tree = standin.standin_project(tmp_path / "proj")
+    standin.install(monkeypatch)
+    monkeypatch.chdir(tree.top)
+    for name in ("GITHUB_ACTIONS", "PATCHGEN_OUTPUT_FORMAT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATCHGEN_CACHE_DIR", str(tmp_path / "user-cache"))
+    assert main(["convert", "-q"]) == 0
+    tree.edit("modular/one/modular_one.py", "x = 3", "x = 30")
+    tree.edit("modular/two/modular_two.py", "y = 4", "y = 40")
+    return tree
+
+
+def temps(tree):
+    return list(tree.top.rglob(".patchgen-*.tmp"))
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[0]}{point[1]}")
+@pytest.mark.parametrize("name", ERRORS)
+def test_fault_while_writing(name, point, tree, monkeypatch, capsys):
+    main(["check", "-q"])  # fills the cache, so that the fault meets outputs and no entry of the cache
+    before = tree.snapshot()
+    faulty = Faulty(*point, ERRORS[name])
+    if point[0] == "link" and isinstance(ERRORS[name], OSError):
+        # A refused link is no failure: the former content is copied.
+        assert _convert_with(faulty, monkeypatch) == 0
+        assert temps(tree) == []
+        return
+    capsys.readouterr()
+    with monkeypatch.context() as broken:
+        broken.setattr(write, "os", faulty)
+        code = main(["convert", "--no-cache"])
+    out, err = capsys.readouterr()
+    assert faulty.hit
+    assert tree.snapshot() == before
+    assert temps(tree) == []
+    assert code == (130 if name == "KeyboardInterrupt" else 2)
+    message = (out + err).strip()
+    assert "Traceback" not in message
+    assert len([line for line in message.splitlines() if not line.startswith("    ")]) == 1
+    assert main(["convert", "-q"]) == 0
+    assert main(["check", "-q"]) == 0
+
+
+def _convert_with(faulty, monkeypatch):
+    monkeypatch.setattr(write, "os", faulty)
+    return main(["convert", "-q", "--no-cache"])
+
+
+def test_short_write_that_is_not_continued(tree, monkeypatch, capsys):
+    before = tree.snapshot()
+    monkeypatch.setattr(write, "_write", lambda descriptor, data: os.write(descriptor, data[: len(data) // 2]))
+    assert main(["convert", "--no-cache"]) == 2
+    assert "PG903 cannot be written: what was written is not what is read back" in capsys.readouterr().err
+    assert tree.snapshot() == before
+
+
+@pytest.mark.parametrize("point", [("replace", 2), ("replace", 3)], ids=["first move", "second move"])
+def test_lasting_fault_is_finished_by_the_next_run(point, tree, monkeypatch, capsys):
+    """The system stays broken, so that even putting back fails: no file is torn, and the next run goes on."""
+    old = {name: text for name, text in tree.contents().items() if name.startswith("generated")}
+    with monkeypatch.context() as broken:
+        broken.setattr(write, "os", Faulty(*point, ERRORS["EIO"], lasting=True))
+        assert main(["convert", "--no-cache"]) == 2
+    begun = "the next run finishes what was begun" in capsys.readouterr().err
+    assert begun == (point[1] > 2)
+    torn = tree.contents()
+    assert main(["convert", "-q"]) == 0
+    new = tree.contents()
+    assert all(torn[name] in (old[name], new[name]) for name in old)
+    assert temps(tree) == []
+    assert main(["check", "-q"]) == 0
+
+
+def test_message_names_the_output(tree, monkeypatch, capsys):
+    monkeypatch.setattr(write, "os", Faulty("write", 1, ERRORS["ENOSPC"]))
+    assert main(["convert", "--no-cache"]) == 2
+    expected = "generated/one/modeling_one.diff: PG903 cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == f"{expected}    hint: every output is what it was\n"
+
+
+@pytest.mark.parametrize("name", ["EACCES", "EIO", "EMFILE"])
+def test_fault_while_reading_an_output(name, tree, monkeypatch, capsys):
+    from pathlib import Path
+
+    before = tree.snapshot()
+    real = Path.read_bytes
+
+    def read_bytes(path):
+        if path.name == "modeling_one.py":
+            raise ERRORS[name]
+        return real(path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "read_bytes", read_bytes)
+        assert main(["check", "--no-cache"]) == 2
+    out = capsys.readouterr().out
+    assert f"generated/one/modeling_one.py: PG903 cannot be read: {os.strerror(getattr(errno, name))}" in out
+    assert "generated/two/modeling_two.py" in out
+    assert tree.snapshot() == before
+
+
+def test_no_memory_while_flattening_costs_one_file(tree, monkeypatch, capsys):
+    import patchgen.flatten
+
+    def flatten(path, env, settings):
+        if "one" in path.name:
+            raise MemoryError
+        return standin.stand_in(path, env, settings)
+
+    monkeypatch.setattr(patchgen.flatten, "flatten", flatten)
+    old = tree.read("generated/one/modeling_one.py")
+    assert main(["convert"]) == 2
+    assert "modular/one/modular_one.py: PG907 there is not enough memory" in capsys.readouterr().out
+    assert tree.read("generated/one/modeling_one.py") == old
+    assert "y = 40" in tree.read("generated/two/modeling_two.py")
+
+
+def test_interrupt_while_flattening(tree, monkeypatch, capsys):
+    import patchgen.flatten
+
+    def flatten(path, env, settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(patchgen.flatten, "flatten", flatten)
+    before = tree.snapshot()
+    assert main(["convert"]) == 130
+    assert capsys.readouterr().err.strip() == "patchgen: interrupted; nothing was written that is not whole"
+    assert tree.snapshot() == before
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"made_with": 1}', "\x00"], ids=repr)
+def test_damaged_cache_is_as_none(text, tree):
+    for path in tree.top.rglob(".patchgen_cache/outcomes/*.json"):
+        path.write_text(text)
+    assert main(["convert", "-q"]) == 0
+    assert main(["check", "-q"]) == 0
+
+
+def test_cache_that_cannot_be_written(tree, monkeypatch):
+    import patchgen.cache
+
+    def refuse(*_args, **_more):
+        raise ERRORS["EROFS"]
+
+    monkeypatch.setattr(patchgen.cache, "replace_file", refuse)
+    assert main(["check", "-q"]) == 1
+    assert main(["convert", "-q"]) == 0
+
+
+def test_file_where_the_cache_should_be(tree):
+    import shutil
+
+    shutil.rmtree(tree(".patchgen_cache"))
+    tree.write(".patchgen_cache", "a file")
+    assert main(["check", "-q"]) == 1
+    assert main(["convert", "-q"]) == 2  # no place for the journal

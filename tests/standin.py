@@ -1,0 +1,89 @@
+"""A stand-in for the core, and a project for it: to test what is done with outputs, whatever they say.
+
+The stand-in is no model of flattening: a modular file `from toy import A` gives the banner, the parent's classes that
+it names, and its own text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.flat import BANNER, FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
+from patchgen.settings import Settings
+from patchgen.source.locate import Environment
+from patchgen.source.text import read_source
+from tests.toytree import Tree
+
+PYPROJECT = """
+[tool.patchgen]
+sources = ["modular"]
+outputs = { modular = "generated" }
+roots = ["lib"]
+"""
+PARENT = """class A:
+    x = 1
+
+
+class B:
+    y = 2
+"""
+
+
+def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
+    """One modeling file, and a configuration file for a modular file that says so."""
+    shown = env.shown(path)
+    try:
+        source = read_source(path, shown=shown)
+    except PatchgenError as error:
+        return Flattened(problems=(error.problem,))
+    if "# defect" in source.text:
+        raise RuntimeError("the core\ndid not expect this")
+    if "import" not in source.text:
+        return Flattened()
+    stem = path.stem.removeprefix("modular_")
+    parts, used, lines = [f"# {BANNER} {shown}: edit that file.\n# {settings.formatter}\n"], [], []
+    for module, names in re.findall(r"^from (\S+) import (.*)$", source.text, re.MULTILINE):
+        try:
+            facts = env.index(module, Location(shown, 1, 1))
+        except PatchgenError as error:
+            return Flattened(problems=(error.problem,))
+        for name in names.split(", "):
+            block = facts.definition(name)
+            if block is None:
+                return Flattened(problems=(PatchgenError("PG101", Location(shown, 1, 1), f"no {name}").problem,))
+            digest = hashlib.sha256(block.text.encode()).hexdigest()
+            used.append(UsedSymbol(f"{module}.{name}", digest, facts.source.path))
+            first = "".join(parts).count("\n") + 1
+            lines.append(LineOrigin(first, first + block.text.count("\n") - 1, facts.source.path, block.first))
+            parts.append(block.text)
+    parts.append(source.text)
+    text = "".join(parts)
+    summary = Summary(("A",), source.text.count("\n"), 0, ("toy",))
+    notes = (Note(Location(shown, 1, 1), "a note"),)
+    base = ("lib/toy.py", "".join(parts[:-1]))
+    files = [FlatFile("modeling", f"modeling_{stem}.py", text, tuple(used), tuple(lines), notes, summary, base)]
+    if "# configuration" in source.text:
+        files.append(FlatFile("configuration", f"configuration_{stem}.py", parts[0], tuple(used)))
+    return Flattened(tuple(files))
+
+
+def install(monkeypatch) -> None:
+    """The stand-in takes the place of the core, in this process."""
+    import patchgen.flatten
+    import patchgen.run
+
+    monkeypatch.setattr(patchgen.flatten, "flatten", stand_in)
+    monkeypatch.setattr(patchgen.run, "FILES_THAT_PAY", 1_000_000)  # a worker would load the core itself
+
+
+def standin_project(top: Path) -> Tree:
+    """A project of two modular files and one parent, not yet converted."""
+    tree = Tree(top)
+    tree.write("pyproject.toml", PYPROJECT)
+    tree.write("lib/toy.py", PARENT)
+    tree.write("modular/one/modular_one.py", "from toy import A\nx = 3\n")
+    tree.write("modular/two/modular_two.py", "from toy import A, B\ny = 4\n")
+    return tree
