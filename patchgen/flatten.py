@@ -42,7 +42,7 @@ def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
 
 
 def _builder(path: Path, env: Environment, settings: Settings, merge: Callable[[ClassPlan], MergedClass]) -> Builder:
-    path = path.resolve()
+    path = path.parent.resolve() / path.name  # a link is called by its own name
     module = env.module_of(path)
     modular = index(read_source(path, module, env.shown(path), allow_bidi=env.allow_bidi))
     bindings = Bindings(env, Territory(module.partition(".")[0], settings.flatten))

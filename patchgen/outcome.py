@@ -144,6 +144,7 @@ def digest_of(text: str) -> str:
 def digest_of_file(path: Path) -> str:
     """The sha256 of the bytes of the file at `path`, or the empty string where there is none to read."""
     try:
-        return digest_of_bytes(path.read_bytes())
+        # A pipe would be waited for, and a device may never end.
+        return digest_of_bytes(path.read_bytes()) if path.is_file() else ""
     except OSError:
         return ""

@@ -179,7 +179,7 @@ def _is_excluded(project: Project, path: Path) -> bool:
 
 def _nothing_at(project: Project, path: Path) -> Problem:
     at = Location(_given(project, path))
-    if path.is_file():
+    if path.exists() and not path.is_dir():
         return Problem(at, "PG506", "is not a modular file", "modular files are named modular_NAME.py")
     if path.is_dir():
         return Problem(at, "PG505", "holds no modular file", "modular files are named modular_NAME.py")

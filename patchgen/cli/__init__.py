@@ -21,6 +21,7 @@ def main(argv: Sequence[str]) -> int:
     from patchgen.errors import PatchgenError, problems_of
     from patchgen.report import exit_code
 
+    _open_streams()
     try:
         code = patchgen.main(translate(argv), prog_name="patchgen", standalone_mode=False)
         sys.stdout.flush()
@@ -49,6 +50,13 @@ def main(argv: Sequence[str]) -> int:
     except Exception as error:
         _tell(_defect(error))
         return 2
+
+
+def _open_streams() -> None:
+    """A stream that was closed before the program began is None: what is written to it goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
 
 
 def _tell(text: str) -> None:
