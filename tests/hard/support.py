@@ -1,0 +1,114 @@
+"""Small projects on disk, flattened in this process or by the command line in another one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from patchgen.errors import Problem, catalogue
+from patchgen.flat import Flattened
+from patchgen.flatten import flatten
+from patchgen.settings import Settings
+from patchgen.source.locate import make_environment
+from tests.oracle import judge
+
+REPOSITORY = Path(__file__).parents[2]
+CONFIGURATION = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\nflatten = ["toypack"]\n'
+PARENT = """class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+
+    def run(self, x):
+        return x + self.n
+"""
+MODULAR = """from toypack import modeling_toy as toy
+
+
+class ToyBlock(toy.ToyBlock):
+    def run(self, x):
+        return super().run(x) * 2
+"""
+
+
+def put(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write `files`, text with exactly the line ends that it has."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+
+
+def flat(folder: Path, files: Mapping[str, str | bytes], modular: str) -> Flattened:
+    """The outputs of `modular`, with nothing to be found but `files` and the kept library."""
+    put(folder, files)
+    search = [str(judge.LIBRARY)]
+    return flatten(folder / modular, make_environment(folder, search=search), Settings(flatten=("toypack",)))
+
+
+def project(folder: Path, files: Mapping[str, str | bytes] = {}) -> Path:
+    """A project with one variant that can be converted, and `files` over it."""
+    usual = {
+        "pyproject.toml": CONFIGURATION,
+        "toypack/__init__.py": "",
+        "toypack/modeling_toy.py": PARENT,
+        "modular/modular_toy_fast.py": MODULAR,
+    }
+    put(folder, {**usual, **files})
+    return folder
+
+
+def run(
+    folder: Path, *arguments: str, python: Sequence[str] = (), timeout: float = 60, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """`python -m patchgen ARGUMENTS` in `folder`, with few environment variables of ours."""
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder.parent),
+        "PYTHONPATH": str(REPOSITORY),
+        "PATCHGEN_CACHE_DIR": str(folder.parent / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **environment,
+    }
+    command = [sys.executable, *python, "-m", "patchgen", *arguments]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL)
+    text = [stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr)]
+    return subprocess.CompletedProcess(command, done.returncode, *text)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file below `folder` but those of caches."""
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink()]
+    own = (".patchgen_cache", "__pycache__")
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in files
+        if not set(own) & set(p.relative_to(folder).parts)
+    }
+
+
+def assert_refused(
+    done: subprocess.CompletedProcess[str], *parts: str, code: int = 1, lines: int | None = None
+) -> None:
+    """The exit status, every one of `parts` in what was printed, and no traceback."""
+    printed = done.stdout + done.stderr
+    assert "Traceback" not in printed and "internal error" not in printed, printed
+    assert done.returncode == code, printed
+    for part in parts:
+        assert part in printed, f"{part!r} is not in:\n{printed}"
+    if lines is not None:
+        assert len(printed.strip().split("\n")) <= lines, printed
+
+
+def assert_problem(problem: Problem, code: str, at: str, *, hint: str | None = "", what: str = "") -> None:
+    """A refusal with this code at this place (`path:line:column`); `hint` and `what` are parts of its texts.
+
+    `hint=None` says that none is needed.
+    """
+    assert (problem.code, str(problem.at)) == (code, at), problem
+    assert problem.code in catalogue()
+    assert what in problem.what, problem
+    if hint is not None:
+        assert problem.hint and hint in problem.hint, f"no hint: {problem}"
