@@ -33,7 +33,7 @@ class Statement:
 
     `origin` is the place in the chain of the class that it stood in, `number` its place in that body, and `line` the
     line of the piece on which `text` begins.  `changed` says that the text is not that of the piece any more, so that
-    only `line` is sure.  `removes`: it takes the inherited member away (`removal`).
+    only `line` is sure.  `removes`: it takes the inherited member away.  `hoisted`: a copy under a private name.
     """
 
     leading: str
@@ -44,6 +44,7 @@ class Statement:
     line: int
     changed: bool = False
     removes: bool = False
+    hoisted: bool = False
 
     @property
     def fragment(self) -> Fragment:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from patchgen.errors import PatchgenError, Problem
 from patchgen.rewrite.classbody import ClassBody, Statement
 from patchgen.rewrite.members import lay, members
+from patchgen.rewrite.supercall import class_reads, marker_index
 from patchgen.source.scopes import references
 
 Key = tuple[int, int]
@@ -30,69 +31,66 @@ class Changed:
 
 def reads(statement: Statement) -> frozenset[str]:
     """The names that `statement` reads when the class body runs."""
-    return frozenset(r.name for r in references(statement.fragment.nodes) if r.eager and not r.quoted)
+    names = {r.name for r in references(statement.fragment.nodes) if r.eager and not r.quoted}
+    return frozenset(names | {node.attr for node in class_reads(statement.node)})
 
 
 def written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
-    """For each statement and name that it reads: the statement of its own body that bound it last."""
+    """For each statement and name that it reads: the statement that it reads it from, if a class of the chain has it.
+
+    That is the last one above it in its own body; for `Parent.name`, the last one of the parent's body.
+    """
     found: dict[tuple[Key, str], Key] = {}
     for body in bodies:
         bound: dict[str, Key] = {}
         for statement in body.statements:
             found.update({(statement.key, name): bound[name] for name in reads(statement) if name in bound})
             bound.update(dict.fromkeys(statement.names, statement.key))
+            for node in class_reads(statement.node):
+                found[statement.key, node.attr] = bodies[marker_index(node.value) or 0].binders(node.attr)[-1].key
     return found
 
 
 def changed_reads(order: Sequence[Statement], written: Mapping[tuple[Key, str], Key]) -> tuple[Changed, ...]:
-    """Every read in the class body `order` that does not find what it found as written."""
+    """Every read in the class body `order` that does not find what it found as written.
+
+    A hoisted copy reads the members that were hoisted with it, under their new names.
+    """
     bound: dict[str, Statement] = {}
     found = []
     for statement in order:
         for name in sorted(reads(statement)):
             was, is_now = written.get((statement.key, name)), bound.get(name)
-            if was != (is_now.key if is_now else None):
+            together = is_now is not None and is_now.hoisted and statement.hoisted
+            if was != (is_now.key if is_now else None) and not together:
                 found.append(Changed(statement, name, was, is_now))
         bound.update(dict.fromkeys(statement.names, statement))
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Laid:
-    """A class body, and the reads that no order keeps."""
-
-    order: tuple[Statement, ...]
-    problems: tuple[Problem, ...]
-
-
-def laid_over(bodies: Sequence[ClassBody]) -> Laid:
-    """The statements of all classes of the chain as one body."""
-    written = written_order(bodies)
-    after: frozenset[Key] = frozenset()
-    while True:
-        order: tuple[Statement, ...] = ()
-        for body in reversed(bodies):
-            order = lay(body.statements, order, after)
-        order = tuple(statement for statement in order if not statement.removes)
-        changes = changed_reads(order, written)
-        movable = frozenset(key for change in changes for key in _movable(bodies, change)) - after
-        if not movable:
-            return Laid(order, tuple(_captured(bodies, change) for change in changes))
-        after |= movable
+def laid_over(bodies: Sequence[ClassBody], after: frozenset[Key]) -> tuple[Statement, ...]:
+    """The statements of all classes of the chain as one body; see `members.lay` for `after`."""
+    order: tuple[Statement, ...] = ()
+    for body in reversed(bodies):
+        order = lay(body.statements, order, after)
+    return tuple(statement for statement in order if not statement.removes)
 
 
-def _movable(bodies: Sequence[ClassBody], change: Changed) -> set[Key]:
-    """The members that could come after the whole parent, so that the read finds what it found."""
-    found = set()
-    for body in bodies[:-1]:
-        for member in members(body.statements):
-            reader = any(statement.key == change.statement.key for statement in member.statements)
-            if (change.name in member.names or reader) and not any(s.removes for s in member.statements):
-                found.add(member.key)
-    return found
+def movable(bodies: Sequence[ClassBody], changes: Sequence[Changed]) -> frozenset[Key]:
+    """The members that could come after the whole parent, so that the reads find what they found."""
+    names = {change.name for change in changes}
+    readers = {change.statement.key for change in changes}
+    return frozenset(
+        member.key
+        for body in bodies[:-1]
+        for member in members(body.statements)
+        if (names & member.names or readers & {statement.key for statement in member.statements})
+        and not any(statement.removes for statement in member.statements)
+    )
 
 
-def _captured(bodies: Sequence[ClassBody], change: Changed) -> Problem:
+def captured(bodies: Sequence[ClassBody], change: Changed) -> Problem:
+    """What stands in the way of an order."""
     body = bodies[change.statement.origin]
     now = f"{bodies[change.merged.origin].own_name}'s {change.name}" if change.merged else f"a global {change.name}"
     was = f"the {change.name} above it" if change.written else f"a global {change.name}"

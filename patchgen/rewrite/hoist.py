@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError, Problem
 from patchgen.plan.model import ClassPlan
+from patchgen.rewrite.ancestry import outer_base, searched
 from patchgen.rewrite.classbody import ClassBody, Statement
 from patchgen.rewrite.fields import fields_of, generated_between
-from patchgen.rewrite.fragment import INDENT, Splice, splice
-from patchgen.rewrite.initial import settle
+from patchgen.rewrite.fragment import INDENT, Fragment, Splice, splice
+from patchgen.rewrite.initial import not_plain_attributes, settle
 from patchgen.rewrite.inline import Inlined, Site, binding, call_site, inlined
 from patchgen.rewrite.supercall import (
     Misuse,
@@ -33,7 +34,8 @@ from patchgen.rewrite.supercall import (
 from patchgen.source.scopes import FunctionNode, bound_names, local_names
 
 _IMPLICIT = {"__new__": "staticmethod", "__init_subclass__": "classmethod", "__class_getitem__": "classmethod"}
-DOCUMENTATION = frozenset({"auto_docstring"})
+# They say something of the class's own method, which a private copy of the parent's is not.
+_NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def resolve_supers(plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequen
     waiting: list[tuple[int, list[Statement]]] = []
     for place, statement in enumerate(order):
         above = work.with_class_reads(statement)
-        done += [*work.take_hoisted(), work.resolved(above)]
+        done.append(work.resolved(above))
         # Below the whole member: a property stays together with its setter.
         waiting.append((max((last[name] for name in statement.names), default=place), work.take_hoisted()))
         done += [copy for until, copies in waiting if until == place for copy in copies]
@@ -67,6 +69,7 @@ class _Resolver:
         self._plan, self._bodies = plan, bodies
         self._order = order
         self._fields = fields_of(plan, bodies)
+        self._special = not_plain_attributes(bodies)
         self._names: dict[tuple[str, int], str] = {}
         self._taken = _identifiers(plan)
         self._hoisted: list[Statement] = []
@@ -77,20 +80,9 @@ class _Resolver:
         return taken
 
     def with_class_reads(self, statement: Statement) -> Statement:
-        """`statement` with the parent's attributes that it reads in the class body: `Parent.names + ["more"]`."""
+        """`statement` with what it reads of a parent in the class body: it stands above, as `classscope` saw to."""
         code = statement.fragment
-        changes = []
-        for node in class_reads(statement.node):
-            place = marker_index(node.value) or 0
-            binders = self._bodies[place].binders(node.attr)
-            literal = _literal(binders[0]) if len(binders) == 1 else None
-            if not binders:
-                what = f"{self._own(place)}.{node.attr} is inherited from outside the classes that are merged"
-                self._refuse("PG212", statement, node, what, "name the class that has it")
-            elif literal:
-                changes.append(Splice(*code.span(node), literal))
-            elif name := self._hoist(node.attr, place, statement, node):
-                changes.append(Splice(*code.span(node), name))
+        changes = [Splice(*code.span(node), node.attr) for node in class_reads(statement.node)]
         return statement.with_text(splice(code.text, changes))
 
     def resolved(self, statement: Statement) -> Statement:
@@ -104,7 +96,7 @@ class _Resolver:
         text = splice(statement.text, changes)
         for site, written in parents:
             if site.method.name == "__init__" and not site.returned:
-                text = settle(text, site.number, written.count, first_parameter(site.method) or "self")
+                text = settle(text, site.number, written.count, first_parameter(site.method) or "self", self._special)
         return statement.with_text(text)
 
     def _is_ours(self, use: SuperUse | Misuse, statement: Statement) -> bool:
@@ -118,7 +110,8 @@ class _Resolver:
         return False
 
     def _target(self, use: SuperUse) -> int | None:
-        places = range(use.start, len(self._bodies))
+        by_name = use.receiver is None
+        places = searched(self._bodies, use.start) if by_name else range(use.start, len(self._bodies))
         return next((place for place in places if use.name in self._bodies[place].names), None)
 
     def _is_generated(self, use: SuperUse, target: int | None) -> bool:
@@ -157,6 +150,10 @@ class _Resolver:
         """A use that no class of the chain answers: `super()` stays, a parent by name cannot."""
         owner = _owner(use)
         if use.receiver is None:
+            base = outer_base(self._plan, self._bodies, use.start)
+            if base is not None:
+                yield Splice(*statement.fragment.span(use.node.value), base)
+                return
             what = f"{self._own(use.start)}.{use.name} is inherited from outside the classes that are merged"
             self._refuse("PG212", statement, use.node, what, f"write super().{use.name}")
         elif marker_index(owner) is not None:
@@ -203,34 +200,47 @@ class _Resolver:
             what = f"super().{use.name} in a string cannot be placed"
             self._refuse("PG211", statement, use.node, what, "bind it to a name on a line before")
             return
-        if use.receiver and self._survives(use, method, target) and code.text[end : end + 1] == "(":
+        survives = self._survives(use, method, target)
+        if use.receiver and survives and use.call and code.text[end : end + 1] == "(":
             # The method is the flat class's own: no second copy of it.
-            has_more = use.call and (use.call.args or use.call.keywords)
-            yield Splice(start, end + 1, f"{self._plan.name}.{use.name}({use.receiver}{', ' if has_more else ''}")
+            more = ", " if use.call.args or use.call.keywords else ""
+            yield Splice(start, end + 1, f"{self._plan.name}.{use.name}({use.receiver}{more}")
             return
-        name = self._hoist(use.name, target, statement, use.node)
+        if use.receiver is None and self._is_classmethod(use.name, target):
+            what = f"{self._own(target)}.{use.name} is a classmethod of a class that is merged into another"
+            self._refuse("PG210", statement, use.node, what, f"write super().{use.name}")
+            return
+        name = use.name if survives else self._hoist(use.name, target, statement, use.node)
         if name is None:
             return
+        given = _given_object(use, method, code)
         if use.receiver is not None:
             yield Splice(start, end, f"{use.receiver}.{name}")
-        elif use.call and use.call.args and isinstance(use.call.args[0], ast.Name):
-            receiver = use.call.args[0]
-            after = code.span(use.call.args[1])[0] if len(use.call.args) > 1 else code.span(receiver)[1]
-            if len(use.call.args) == 1 and use.call.keywords:
-                after = code.offset(use.call.keywords[0].lineno, use.call.keywords[0].col_offset)
-            yield Splice(start, after, f"{receiver.id}.{name}(")
+        elif given and not survives and self._is_plain(use.name, target):
+            yield Splice(start, given[1], f"{given[0]}.{name}(")
         else:
             yield Splice(start, end, f"{self._plan.name}.{name}")
+
+    def _is_plain(self, name: str, target: int) -> bool:
+        """Whether the member is a plain method, which binds its object."""
+        node = self._bodies[target].binders(name)[0].node
+        return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list
+
+    def _is_classmethod(self, name: str, target: int) -> bool:
+        decorators = getattr(self._bodies[target].binders(name)[0].node, "decorator_list", [])
+        return any(isinstance(node, ast.Name) and node.id == "classmethod" for node in decorators)
 
     def _survives(self, use: SuperUse, method: FunctionNode, target: int) -> bool:
         """Whether the member that is asked for is a plain method of the flat class under its own name."""
         binders = [statement for statement in self._order if use.name in statement.names]
         wanted = self._bodies[target].binders(use.name)
-        if len(binders) != 1 or [b.key for b in binders] != [w.key for w in wanted] or use.call is None:
+        if len(binders) != 1 or [b.key for b in binders] != [w.key for w in wanted]:
             return False
-        node = binders[0].node
-        plain = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list
-        return plain and use.name not in _IMPLICIT and self._plan.name not in local_names(method)
+        return (
+            self._is_plain(use.name, target)
+            and use.name not in _IMPLICIT
+            and self._plan.name not in local_names(method)
+        )
 
     def _hoist(self, name: str, target: int, statement: Statement, node: ast.expr) -> str | None:
         """The private name under which `chain[target]`'s `name` is kept."""
@@ -286,17 +296,27 @@ def _argument(value: ast.expr, child: Statement) -> str:
     return f"({text})" if "\n" in text else text
 
 
-def _literal(statement: Statement) -> str | None:
-    """The text of an attribute that is a literal, in brackets of its own."""
-    node = statement.node
-    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
-        return None
-    try:
-        ast.literal_eval(node.value)
-    except (ValueError, TypeError):
-        return None
-    text = statement.fragment.source(node.value)
-    return text if isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.Constant) else f"({text})"
+def _given_object(use: SuperUse, method: FunctionNode, code: Fragment) -> tuple[str, int] | None:
+    """The method's own object as the first argument of `Parent.m(self, ...)`, and where the other arguments begin."""
+    match use.call:
+        case ast.Call(args=[ast.Name(id=receiver) as first, *rest], keywords=keywords) if receiver == first_parameter(
+            method
+        ):
+            if receiver in set(bound_names(method.body if isinstance(method.body, list) else [method.body])):
+                return None
+            if use.nested or _is_static(method):
+                return None
+            following = [*rest, *keywords][:1]
+            if following and isinstance(following[0], ast.keyword) and following[0].arg is None:
+                return None
+            return receiver, code.span(following[0])[0] if following else code.span(first)[1]
+        case _:
+            return None
+
+
+def _is_static(method: FunctionNode) -> bool:
+    decorators = getattr(method, "decorator_list", [])
+    return any(isinstance(node, ast.Name) and node.id == "staticmethod" for node in decorators)
 
 
 def _renamed(member: Statement, name: str, private: str) -> Statement:
@@ -317,7 +337,7 @@ def _renamed(member: Statement, name: str, private: str) -> Statement:
                 changes += [
                     Splice(*code.line_span(d.lineno, d.end_lineno or d.lineno), "")
                     for d in node.decorator_list
-                    if ast.unparse(d.func if isinstance(d, ast.Call) else d) in DOCUMENTATION
+                    if ast.unparse(d.func if isinstance(d, ast.Call) else d).rpartition(".")[2] in _NOT_OF_A_COPY
                 ]
                 stack += [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
             case ast.Lambda() | ast.ClassDef():
@@ -329,7 +349,7 @@ def _renamed(member: Statement, name: str, private: str) -> Statement:
     text = splice(code.text, changes)
     if implicit:
         text = f"{INDENT}@{implicit}\n{text}"
-    return replace(member.with_text(text), names=(private,))
+    return replace(member.with_text(text), names=(private,), hoisted=True)
 
 
 def _identifiers(plan: ClassPlan) -> set[str]:

@@ -12,6 +12,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.fragment import Fragment, fragment, owns_lines
 from patchgen.rewrite.inline import names_in
 from patchgen.source.blocks import first_line
@@ -20,6 +21,12 @@ from patchgen.source.scopes import bound_names
 REGISTERS = frozenset({"register_buffer", "register_parameter", "register_module", "add_module"})
 # Ends the `__init__` of every model: initialises the weights that exist by then and reads no attribute by name.
 FINISHES = frozenset({"post_init"})
+ASSIGNING = frozenset({"__setattr__", "__delattr__", "__getattribute__"})
+_LIBRARIES = frozenset({"F", "math", "nn", "torch"})
+_FUNCTIONS = frozenset(
+    {"abs", "bool", "dict", "float", "getattr", "int", "isinstance", "len", "list", "max", "min", "range", "round"}
+    | {"set", "sorted", "str", "sum", "tuple", "zip"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +38,27 @@ class _Item:
     theirs: bool
 
 
-def settle(text: str, number: int, count: int, receiver: str) -> str:
-    """`text`, a method, in whose body `count` statements from `number` on are the parent's."""
+def settle(text: str, number: int, count: int, receiver: str, special: frozenset[str]) -> str:
+    """`text`, a method, in whose body `count` statements from `number` on are the parent's.
+
+    `special` are names that are no plain attributes; see `not_plain_attributes`.
+    """
     code = fragment(text)
     method = code.nodes[0]
     assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
     body = method.body
-    if not count or not all(owns_lines(code, body, place, place + 1) for place in range(number, len(body))):
+    if (
+        not count
+        or ASSIGNING & special
+        or not all(owns_lines(code, body, place, place + 1) for place in range(number, len(body)))
+    ):
         return text
     items = _items(code, body, number, count)
     before = {name for node in body[:number] for name in assigned(node, receiver)}
     settled = items
     for item in items:
         if not item.theirs:
-            settled = _placed(settled, item, receiver, before)
+            settled = _placed(settled, item, receiver, before, special)
     if settled == items:
         return text
     if not settled and not body[:number]:
@@ -64,24 +78,31 @@ def _items(code: Fragment, body: Sequence[ast.stmt], number: int, count: int) ->
     return tuple(items)
 
 
-def _placed(items: tuple[_Item, ...], item: _Item, receiver: str, before: set[str]) -> tuple[_Item, ...]:
+def _placed(
+    items: tuple[_Item, ...], item: _Item, receiver: str, before: set[str], special: frozenset[str]
+) -> tuple[_Item, ...]:
     name, value = _assignment(item.node, receiver)
     deleted = _deleted(item.node, receiver)
     wanted = name or deleted
-    if not wanted:
+    if not wanted or wanted in special:
         return items
     places = [i for i, other in enumerate(items) if wanted in assigned(other.node, receiver) and other.theirs]
     here = items.index(item)
-    if len(places) != 1 or places[0] > here or _assignment(items[places[0]].node, receiver)[0] != wanted:
+    if len(places) != 1 or places[0] > here:
         return items
     place = places[0]
+    found, old = _assignment(items[place].node, receiver)
+    if found != wanted or old is None or not is_quiet(old):
+        return items
     between = [other.node for other in items[place + 1 : here]]
     if any(_reads(node, wanted, receiver) for node in between):
         return items
     if deleted:
         return items if wanted in before or _binds(items[place].node) else _without(items, {place, here})
     assert value is not None
-    if _reads(value, wanted, receiver) or not _is_final(value, [items[place].node, *between], receiver):
+    if _reads(value, wanted, receiver) or not _is_final(value, [items[place].node, *between], receiver, special):
+        return items
+    if between and not is_quiet(value):
         return items
     moved = [*items[:place], item, *items[place + 1 : here], *items[here + 1 :]]
     return tuple(moved)
@@ -166,12 +187,12 @@ def _is_harmless(call: ast.Call, method: str) -> bool:
     return method in FINISHES or (method in REGISTERS and named)
 
 
-def _is_final(value: ast.expr, between: Sequence[ast.stmt], receiver: str) -> bool:
+def _is_final(value: ast.expr, between: Sequence[ast.stmt], receiver: str, special: frozenset[str]) -> bool:
     """Whether all that `value` reads has its last value already before the statements `between`."""
     names = names_in([value])
     own = [n for n in ast.walk(value) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)]
     attributes = {node.attr for node in own if isinstance(node.value, ast.Name) and node.value.id == receiver}
-    if _reads(value, "", receiver) or any(isinstance(n, ast.NamedExpr | ast.Await) for n in ast.walk(value)):
+    if _reads(value, "", receiver) or attributes & special:
         return False
     for node in between:
         if set(bound_names([node])) & names or assigned(node, receiver) & attributes:
@@ -179,6 +200,41 @@ def _is_final(value: ast.expr, between: Sequence[ast.stmt], receiver: str) -> bo
         if _changes_object(node, names - {receiver}):
             return False
     return True
+
+
+def is_quiet(value: ast.expr) -> bool:
+    """Whether making `value` changes nothing else but random numbers: constructors, torch and arithmetic alone."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom):
+            return False
+        if isinstance(node, ast.Call) and not _is_constructor(node.func):
+            return False
+    return True
+
+
+def _is_constructor(called: ast.expr) -> bool:
+    parts = ast.unparse(called).split(".")
+    is_class = parts[-1].lstrip("_")[:1].isupper() and all(part.isidentifier() for part in parts)
+    return is_class or parts[0] in _LIBRARIES or (len(parts) == 1 and parts[0] in _FUNCTIONS)
+
+
+def not_plain_attributes(bodies: Sequence[ClassBody]) -> frozenset[str]:
+    """Names of the chain that may do more than hold a value when they are set or read: methods, properties."""
+    found: set[str] = set()
+    for body in bodies:
+        for statement in body.statements:
+            match statement.node:
+                case ast.Assign(value=value) | ast.AnnAssign(value=value) if value is None or _is_literal(value):
+                    pass
+                case _:
+                    found.update(statement.names)
+    return frozenset(found)
+
+
+def _is_literal(value: ast.expr) -> bool:
+    return all(
+        isinstance(n, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.expr_context) for n in ast.walk(value)
+    )
 
 
 def _changes_object(node: ast.stmt, names: frozenset[str]) -> bool:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from patchgen.errors import Problem, Refusals
 from patchgen.plan.model import ClassPlan, MergedClass
 from patchgen.rewrite.classbody import ClassBody, Statement, class_body
-from patchgen.rewrite.classscope import laid_over
+from patchgen.rewrite.classreads import write_out_literals
+from patchgen.rewrite.classscope import Key, captured, changed_reads, laid_over, movable, written_order
 from patchgen.rewrite.edits import apply_edits
 from patchgen.rewrite.fields import field_problems, fields_of
 from patchgen.rewrite.fragment import INDENT
@@ -25,15 +26,20 @@ from patchgen.rewrite.signature import class_head
 from patchgen.rewrite.specials import settle_specials
 
 Trace = Callable[[str, str], None]
+Statements = tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A class on its way: the classes of the chain, the merged body, and what has been found out."""
+    """A class on its way: the classes of the chain, the merged body, and what has been found out.
+
+    `after` are members that come after the parents' (`members.lay`), `changed` the methods that were edited.
+    """
 
     plan: ClassPlan
     bodies: tuple[ClassBody, ...]
     order: tuple[Statement, ...] = ()
+    after: frozenset[Key] = frozenset()
     changed: frozenset[str] = frozenset()
     head: str = ""
     notes: tuple[str, ...] = ()
@@ -64,23 +70,43 @@ def make_edits(draft: Draft) -> Draft:
 
 
 def settle_names(draft: Draft) -> Draft:
-    """The names that Python itself reads from a class, and the fields of dataclasses."""
-    specials = settle_specials(draft.bodies, draft.plan.name)
+    """What class bodies read of parents, the names that Python itself reads, and the fields of dataclasses."""
+    reads = write_out_literals(draft.bodies)
+    specials = settle_specials(reads.bodies, draft.plan.name)
     fields = field_problems(specials.bodies, fields_of(draft.plan, specials.bodies))
-    return replace(draft, bodies=specials.bodies).found(*specials.problems, *fields)
+    return replace(draft, bodies=specials.bodies).found(*reads.problems, *specials.problems, *fields)
 
 
 def lay_members(draft: Draft) -> Draft:
     """The child's members over the parents', from the last class of the chain to the first."""
-    laid = laid_over(draft.bodies)
-    notes = (*draft.notes, *missing_parameters(draft.bodies))
-    return replace(draft, order=laid.order, notes=notes).found(*laid.problems)
+    notes = tuple(missing_parameters(draft.bodies))
+    return replace(_in_order(draft, lambda order: order), notes=notes)
 
 
 def resolve(draft: Draft) -> Draft:
     """Every `super()` that a class of the chain answers, inlined or hoisted."""
-    resolved = resolve_supers(draft.plan, draft.bodies, draft.order)
-    return replace(draft, order=resolved.statements).found(*resolved.problems)
+    problems: set[Problem] = set()
+
+    def resolved(order: Statements) -> Statements:
+        result = resolve_supers(draft.plan, draft.bodies, order)
+        problems.update(result.problems)
+        return result.statements
+
+    return _in_order(draft, resolved).found(*problems)
+
+
+def _in_order(draft: Draft, step: Callable[[Statements], Statements]) -> Draft:
+    """The draft with its members in an order in which, after `step`, the class body reads what it read."""
+    written = written_order(draft.bodies)
+    after = draft.after
+    while True:
+        order = step(laid_over(draft.bodies, after))
+        changes = changed_reads(order, written)
+        more = movable(draft.bodies, changes) - after
+        if not more:
+            problems = [captured(draft.bodies, change) for change in changes]
+            return replace(draft, order=order, after=after).found(*problems)
+        after |= more
 
 
 def write_head(draft: Draft) -> Draft:

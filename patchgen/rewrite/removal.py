@@ -16,6 +16,9 @@ from patchgen.rewrite.classbody import ClassBody, Statement
 from patchgen.rewrite.initial import assigned, deletions
 from patchgen.rewrite.supercall import first_parameter, methods_of
 
+# Bases outside the chain whose `__init__` sets nothing that a model would delete.
+SETTING_LITTLE = frozenset({"GradientCheckpointingLayer", "Module", "PreTrainedModel", "object"})
+
 
 @dataclass(frozen=True, slots=True)
 class Removals:
@@ -58,7 +61,8 @@ def _claims(body: ClassBody, removal: Statement, name: str) -> list[Problem]:
 
 
 def _useless_deletions(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
-    """`del self.x` in the child's `__init__` of what no class of the chain sets."""
+    """`del self.x` in the child's `__init__` of what no class of the chain sets, and no base can be thought to."""
+    bases = {ast.unparse(base).rpartition(".")[2] for base in bodies[-1].node.bases}
     for statement in bodies[0].binders("__init__"):
         node = statement.node
         if not isinstance(node, ast.FunctionDef) or len(bodies) == 1:
@@ -66,9 +70,10 @@ def _useless_deletions(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
         known = {name for body in bodies for s in body.statements for name in _set_by(s)}
         known |= {name for body in bodies for name in body.names}
         for deletion, name in deletions(node, first_parameter(node) or ""):
-            if name not in known:
+            near = did_you_mean(name, known)
+            if name not in known and (near or bases <= SETTING_LITTLE):
                 what = f"self.{name} is deleted, but no class that {bodies[0].own_name} is merged with sets it"
-                hint = did_you_mean(name, known) or "what a base outside sets cannot be deleted"
+                hint = near or "remove the line"
                 yield PatchgenError("PG232", bodies[0].at(statement, deletion), what, hint).problem
 
 

@@ -60,7 +60,7 @@ def _without_hash(body: ClassBody, behind: Sequence[ClassBody]) -> ClassBody:
 
 def _union(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Problem:
     found: list[str] = []
-    for body in reversed(bodies):
+    for body in bodies:
         binders = body.binders("__slots__")
         slots = _literal(binders[0].node) if len(binders) == 1 else None
         if slots is None:

@@ -3,23 +3,24 @@
 class Base:
     def post_init(self):
         self.done = True
-def made(*what):
-    return what
+class Linear(tuple):
+    def __new__(cls, *what):
+        return tuple.__new__(cls, what)
 # --- parent
 class P(Base):
     def __init__(self, config):
         super().__init__()
         self.size = config
         # the parent's way
-        self.layer = made("parent", self.size)
-        self.norm = made("norm", self.size)
+        self.layer = Linear("parent", self.size)
+        self.norm = Linear("norm", self.size)
         self.post_init()
 # --- modular
 class C(P):
     def __init__(self, config):
         super().__init__(config)
         # the child's way
-        self.layer = made("child", self.size)
+        self.layer = Linear("child", self.size)
         self.more = 1
 # --- flat
 class C(Base):
@@ -27,8 +28,8 @@ class C(Base):
         super().__init__()
         self.size = config
         # the child's way
-        self.layer = made("child", self.size)
-        self.norm = made("norm", self.size)
+        self.layer = Linear("child", self.size)
+        self.norm = Linear("norm", self.size)
         self.post_init()
         self.more = 1
 # --- probe

@@ -16,7 +16,7 @@ class C(P):
         self.c = 3
 # --- flat
 class C(Base):
-    __slots__ = ('a', '_P__b', 'c')
+    __slots__ = ('c', 'a', '_P__b')
     def __init__(self):
         self.a = 1
         self._P__b = 2

@@ -2,7 +2,7 @@
 
 A golden file has sections: `bases` (kept), `parent` (merged), `modular` (the declaration: its last class is the flat
 one), then `flat` or `error`, and for the oracle `edited` (the parent as its author would have written it after the
-edits) and `probe`.  A modular file says `parent.Name` or plain `Name`; every class of `parent` and `modular` is merged.
+edits) and `probe`.  A modular file says `parent.Name` or plain `Name`; every class of both is merged.
 """
 
 import ast
