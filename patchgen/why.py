@@ -26,9 +26,10 @@ def reasons(
     ]
     if (record.digest, record.diff_digest) == (made.digest, made.diff_digest):
         return tuple(found)  # The result is what was recorded: nothing but the files changed.
-    if record.modular_digest != outcome.digest:
+    same_modular = record.modular_digest == outcome.digest
+    if not same_modular:
         found.append("the modular file changed")
-    found += _parents(record, made)
+    found += _parents(record, made, same_modular)
     if record.settings != settings:
         found.append(f"the settings changed: {record.settings} -> {settings}")
     tools = _releases(record.made_by, made_by)
@@ -37,10 +38,14 @@ def reasons(
     return tuple(found or ["patchgen itself changed"])
 
 
-def _parents(record: Record, made: Made) -> list[str]:
-    every = sorted({used.symbol for used in {*record.parents} ^ {*made.parents}})
+def _parents(record: Record, made: Made, same_modular: bool) -> list[str]:
+    """The parents' definitions that changed, named or, where there are many, counted."""
+    before, after = ({used.symbol: used.digest for used in parents} for parents in (record.parents, made.parents))
+    changed = sorted(symbol for symbol in before.keys() & after.keys() if before[symbol] != after[symbol])
+    if not changed and same_modular:
+        changed = sorted(before.keys() ^ after.keys())
     # A statement without a name ("<import 2>") tells a reader little; where named ones changed too, it is left out.
-    changed = [symbol for symbol in every if not symbol.endswith(">")] or every
+    changed = [symbol for symbol in changed if not symbol.endswith(">")] or changed
     more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
     return [f"the parent changed: {', '.join(changed[:NAMED])}{more}"] if changed else []
 

@@ -19,7 +19,6 @@ def main(argv: Sequence[str]) -> int:
     from patchgen.cli.commands import patchgen
     from patchgen.cli.old_flags import translate
     from patchgen.errors import PatchgenError, problems_of
-    from patchgen.report import exit_code
 
     _open_streams()
     try:
@@ -30,6 +29,8 @@ def main(argv: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except PatchgenError as error:
+        from patchgen.report import exit_code
+
         problems = problems_of(error)
         _tell("\n".join(str(problem) for problem in problems))
         return exit_code(problems)

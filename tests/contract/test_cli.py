@@ -1,0 +1,373 @@
+"""The command line as users of ruff and black expect it: options, streams, exit codes, formats, start-up time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from patchgen.cli import main
+from patchgen.cli.old_flags import translate
+from tests import standin
+from tests.toytree import REPOSITORY, command, environment, run, toy_project, variant
+
+ONE, TWO = "generated/one/modeling_one.py", "generated/two/modeling_two.py"
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    tree = standin.standin_project(tmp_path / "proj")
+    standin.install(monkeypatch)
+    monkeypatch.chdir(tree.top)
+    monkeypatch.setenv("PATCHGEN_CACHE_DIR", str(tmp_path / "user-cache"))
+    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "PATCHGEN_OUTPUT_FORMAT"):
+        monkeypatch.delenv(name, raising=False)
+    return tree
+
+
+# Usage
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["convert", "--help"], ["check", "-h"], ["errors", "--help"]])
+def test_help(argv, capsys):
+    assert main(argv) == 0
+    assert capsys.readouterr().out.startswith("Usage: patchgen")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["convrt"],
+        ["check", "--output-format", "xml"],
+        ["check", "--jobs", "many"],
+        ["check", "--jobs", "-1"],
+        ["check", "--package-root", "nowhere"],
+        ["convert", "-"],
+        ["explain"],
+        ["errors", "PG000"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_2_and_has_no_traceback(argv, tree, capsys):
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert (out, "Traceback" in err) == ("", False)
+    assert err
+
+
+def test_no_command_prints_help(capsys):
+    assert main([]) in (0, 2)
+
+
+def test_version_names_what_outputs_depend_on(capsys):
+    assert main(["--version"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["patchgen", "black", "libcst", "ruff", "transformers"]
+
+
+def test_bad_configuration_is_2(tree, capsys):
+    tree.write("pyproject.toml", "[tool.patchgen]\nsource = []\n")
+    assert main(["check"]) == 2
+    assert capsys.readouterr().err == (
+        "pyproject.toml: PG901 tool.patchgen.source: no such key\n    hint: did you mean sources?\n"
+    )
+
+
+@pytest.mark.parametrize("code", ["PG501", "pg501"])
+def test_errors_explains_a_code(code, capsys):
+    assert main(["errors", code]) == 0
+    assert capsys.readouterr().out.startswith("PG501: an output is stale\n\n")
+
+
+def test_errors_lists_all_codes(capsys):
+    assert main(["errors"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == sorted(lines)
+    assert all(re.match(r"PG\d{3}  \S", line) for line in lines)
+
+
+def test_internal_error_is_one_paragraph(tree, monkeypatch, capsys):
+    monkeypatch.setattr("patchgen.cli.session.discover", lambda *_: 1 / 0)
+    assert main(["check"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("patchgen: internal error at test_cli.py:")
+    assert "ZeroDivisionError: division by zero. This is a defect of patchgen; please report it" in err
+    assert err.count("\n") == 1
+
+
+# The old flags of the scripts
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        (["--files_to_parse", "a", "b"], ["a", "b"]),
+        (["--files-to-parse=a"], ["a"]),
+        (["--files", "a"], ["a"]),
+        (["--num_workers", "4", "a"], ["--jobs", "4", "a"]),
+        (["--num-workers=4"], ["--jobs=4"]),
+        (["--fix_and_overwrite"], ["--fix"]),
+        (["--fix-and-overwrite"], ["--fix"]),
+        (["--check_all"], []),
+        (["--check-all", "--num_workers", "2"], ["--jobs", "2"]),
+        (["--", "--files_to_parse"], ["--", "--files_to_parse"]),
+        (["convert", "modular/a_b/modular_x_y.py", "--output-format", "json"],) * 2,
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_old_flags(old, new):
+    assert translate(old) == new
+
+
+@pytest.mark.parametrize("script, argv", [("modular_converter", ["--files_to_parse", "modular/v1/modular_v1.py"])])
+def test_scripts_take_them(script, argv, tmp_path):
+    tree = toy_project(tmp_path / "proj", variants=2)
+    options = {"cwd": tree.top, "env": environment(PYTHONPATH=""), "capture_output": True, "text": True}
+    path = REPOSITORY / "utils"
+    done = subprocess.run([sys.executable, str(path / f"{script}.py"), *argv], **options)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "2 written, 0 removed, 0 unchanged")
+    check = [sys.executable, str(path / "check_modular.py")]
+    assert subprocess.run(check, **options).returncode == 1
+    assert subprocess.run([*check, "--fix_and_overwrite", "--num_workers", "1"], **options).returncode == 0
+    assert subprocess.run([*check, "--check_all"], **options).returncode == 0
+
+
+# Streams and formats
+
+
+def test_report_goes_to_stdout_and_progress_to_stderr(tree, capsys):
+    assert main(["convert"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()[-1]) == ("", "4 written, 0 removed, 0 unchanged")
+    assert main(["check"]) == 0
+    assert capsys.readouterr() == ("2 outputs: 2 ok\n", "")
+
+
+def test_quiet_prints_findings_only(tree, capsys):
+    assert main(["check", "-q"]) == 1
+    out = capsys.readouterr().out
+    assert [line.split(": ")[1][:5] for line in out.splitlines() if line[0] != " "] == ["PG502", "PG502"]
+    main(["convert", "-q"])
+    assert main(["check", "-q"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_verbose_prints_what_is_well_and_notes(tree, capsys):
+    main(["convert", "-q"])
+    capsys.readouterr()
+    assert main(["check", "-v"]) == 0
+    out = capsys.readouterr().out
+    assert f"{ONE}: ok (from modular/one/modular_one.py)\n" in out
+    assert "modular/one/modular_one.py:1:1: note: a note\n" in out
+
+
+def test_github_is_the_default_on_its_runners(tree, monkeypatch, capsys):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert main(["check", "modular/one"]) == 1
+    message = f"{ONE}: PG502 is missing; modular/one/modular_one.py gives it%0A    hint: run `patchgen convert`"
+    assert capsys.readouterr().out == f"::error title=patchgen (PG502),file={ONE}::{message}\n"
+    assert main(["check", "--output-format", "text"]) == 1
+    assert capsys.readouterr().out.startswith(f"{ONE}: PG502")
+
+
+def test_github_paths_count_from_the_top_of_the_repository(tree, monkeypatch, capsys):
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tree.top.parent))
+    assert main(["check", "modular/one", "--output-format", "github"]) == 1
+    assert f",file=proj/{ONE}::" in capsys.readouterr().out
+
+
+def test_format_from_the_environment(tree, monkeypatch, capsys):
+    monkeypatch.setenv("PATCHGEN_OUTPUT_FORMAT", "json")
+    assert main(["check"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 2
+
+
+def test_annotations_escape_what_would_end_them():
+    from patchgen.errors import Location, Problem
+    from patchgen.report import Page, as_github
+
+    problem = Problem(Location("a,b:c.py", 3, 4), "PG501", "100% of\r\nit")
+    text = as_github(Page(findings=(problem,)))
+    assert text == (
+        "::error title=patchgen (PG501),file=a%2Cb%3Ac.py,line=3,col=4::a,b:c.py:3:4: PG501 100%25 of%0D%0Ait\n"
+    )
+
+
+@pytest.mark.parametrize("argv", [["check"], ["convert"], ["lint"]], ids=" ".join)
+def test_json_and_sarif_are_whole_documents_on_every_command(argv, tree, capsys):
+    tree.edit("modular/one/modular_one.py", "from toy", "from toi")
+    assert main([*argv, "--output-format", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    (problem,) = [p for p in report["problems"] if p["code"] == "PG101"]
+    assert (problem["path"], problem["line"], problem["severity"]) == ("modular/one/modular_one.py", 1, "error")
+    assert main([*argv, "--output-format", "sarif"]) == 1
+    sarif = json.loads(capsys.readouterr().out)
+    assert sarif["version"] == "2.1.0"
+    (run,) = sarif["runs"]
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} >= {"PG101"}
+    place = run["results"][-1]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "modular/one/modular_one.py"
+    assert place["region"]["startLine"] == 1
+
+
+def test_no_cache_writes_none(tree):
+    assert main(["check", "--no-cache"]) == 1
+    assert not tree(".patchgen_cache").exists()
+
+
+def test_check_writes_nothing_but_its_cache(tree):
+    before = tree.snapshot()
+    assert main(["check"]) == 1
+    assert tree.snapshot() == before
+    assert tree(".patchgen_cache/outcomes").is_dir()
+
+
+# As a process
+
+
+def test_closed_stdout_is_no_error(tmp_path):
+    tree = toy_project(tmp_path / "proj", variants=1)
+    shell = f"{' '.join(command('errors', '--markdown'))} | head -1"
+    done = subprocess.run(shell, shell=True, cwd=tree.top, env=environment(), capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("# Errors\n", "")
+
+
+def test_full_device_is_an_error_of_one_line(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no full device")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command("errors"), env=environment(), cwd=tmp_path, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_no_colour_and_no_bar_where_there_is_no_terminal(tmp_path):
+    tree = toy_project(tmp_path / "proj", variants=3)
+    done = run(tree, "convert", env={"COLUMNS": "20"})
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("more, coloured", [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)])
+def test_bar_on_a_terminal(more, coloured, tmp_path):
+    """On a pseudo-terminal, with no patience: the bar is shown, without colour where NO_COLOR is set."""
+    import pty
+
+    tree = toy_project(tmp_path / "proj", variants=3)
+    script = "import sys; from patchgen.cli import main, progress; progress.PATIENCE = 0; sys.exit(main(['convert']))"
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tree.top, env=environment(**more), stderr=slave, stdout=subprocess.PIPE
+    )
+    os.close(slave)
+    seen = b""
+    while True:
+        try:
+            chunk = os.read(master, 4096)
+        except OSError:
+            break
+        if not chunk:
+            break
+        seen += chunk
+    process.communicate()
+    assert process.returncode == 0
+    assert b"flattening" in seen
+    assert (re.search(rb"\x1b\[[\d;]*m", seen) is not None) == coloured
+
+
+def test_shell_completion(tmp_path):
+    env = environment(_PATCHGEN_COMPLETE="bash_complete", COMP_WORDS="patchgen ch", COMP_CWORD="1")
+    done = subprocess.run(command(), env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "plain,check\n"
+
+
+def test_works_in_a_folder_that_is_gone(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"import os, sys; os.rmdir({str(gone)!r}); from patchgen.cli import main; sys.exit(main(['check']))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=gone, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_optimised_python_gives_the_same(tmp_path):
+    one, two = (toy_project(tmp_path / name, variants=2) for name in ("one", "two"))
+    assert run(one, "convert").returncode == 0
+    argv = [sys.executable, "-OO", "-m", "patchgen", "convert"]
+    assert subprocess.run(argv, cwd=two.top, env=environment(), capture_output=True).returncode == 0
+    assert one.contents() == two.contents()
+
+
+def test_umask_shapes_new_files_only(tmp_path):
+    tree = toy_project(tmp_path / "proj", variants=1)
+    assert run(tree, "convert", umask=0o077).returncode == 0
+    assert tree("generated/v1/modeling_v1.py").stat().st_mode & 0o777 == 0o600
+
+
+# P13, with room for a busy machine: what is forbidden is loaded modules, and what is timed is the best of some runs.
+
+
+def fastest(times, *argv, cwd):
+    best = float("inf")
+    for _ in range(times):
+        start = time.perf_counter()
+        subprocess.run(command(*argv), cwd=cwd, env=environment(), capture_output=True, check=True)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def test_help_starts_fast(tmp_path):
+    assert fastest(5, "--help", cwd=tmp_path) < 0.3
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    """A project of 20 variants, converted and checked once."""
+    tree = toy_project(tmp_path_factory.mktemp("clean") / "proj", variants=20)
+    assert run(tree, "convert").returncode == 0
+    return tree
+
+
+def test_unchanged_check_of_20_outputs_is_fast(clean):
+    assert fastest(5, "check", cwd=clean.top) < 0.3
+
+
+@pytest.mark.parametrize("argv", [["check"], ["convert"], ["list"], ["diff"]], ids=" ".join)
+def test_unchanged_run_does_not_load_the_core(argv, clean):
+    script = (
+        "import sys; from patchgen.cli import main; code = main(sys.argv[1:]); "
+        "heavy = ['libcst', 'rich', 'black', 'patchgen.flatten', 'torch', 'transformers', 'multiprocessing.pool']; "
+        "sys.exit(code or str([name for name in heavy if name in sys.modules]))"
+    )
+    argv = [sys.executable, "-c", script, *argv]
+    done = subprocess.run(argv, cwd=clean.top, env=environment(), capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_help_loads_nothing_that_works():
+    script = (
+        "import sys; from patchgen.cli import main; main(['check', '--help']); "
+        "print([n for n in ('libcst', 'rich', 'patchgen.run', 'patchgen.project') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_one_changed_file_is_the_only_one_that_is_flattened(clean, monkeypatch, capsys):
+    import patchgen.flatten
+
+    real, seen = patchgen.flatten.flatten, []
+    monkeypatch.setattr(patchgen.flatten, "flatten", lambda path, *rest: seen.append(path.name) or real(path, *rest))
+    monkeypatch.chdir(clean.top)
+    assert main(["check", "-q"]) == 0
+    seen.clear()
+    old = clean.read("modular/v7/modular_v7.py")
+    clean.write("modular/v7/modular_v7.py", variant("A", "seven"))
+    assert main(["check", "-q"]) == 1
+    assert set(seen) == {"modular_v7.py"}
+    clean.write("modular/v7/modular_v7.py", old)
