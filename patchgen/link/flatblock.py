@@ -7,8 +7,9 @@ function that the caller hands in.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.link.localise import localise
@@ -19,6 +20,7 @@ from patchgen.plan.naming import Naming
 from patchgen.source.blocks import Block, ModuleIndex
 from patchgen.source.scopes import references
 
+_PRIVATE = re.compile(r"\b__\w*[^\W_](?!\w)(?<!__)\b")
 Merge = Callable[[ClassPlan], MergedClass]
 
 
@@ -97,8 +99,16 @@ class Builder:
         if declaration is not None:
             return self._merged(unit, declaration)
         piece = localise(index, block, key, self.naming)
+        if block.kind == "class" and piece.name != key.name and _PRIVATE.search(block.text):
+            piece = replace(piece, text=self._with_private_names(piece))
         needs = _needs(piece.text, (piece,), block.lazy_annotations)
         return FlatBlock(unit, block.kind, piece.name, piece.leading, piece.text, needs, piece.defines, (piece,))
+
+    def _with_private_names(self, piece: Piece) -> str:
+        """A renamed class whose `__names` keep the mangling of the old one."""
+        node = next(n for n in ast.parse(piece.text).body if isinstance(n, ast.ClassDef))
+        bases = tuple(ast.unparse(base) for base in node.bases)
+        return self.merge(ClassPlan(piece.name, (piece,), bases, (piece.symbol.name,))).text
 
     def _merged(self, unit: Unit, declaration: Declaration) -> FlatBlock:
         chain = declaration.chain

@@ -220,6 +220,11 @@ def _stands_alone(block: Block) -> bool:
     return any(name[0] != "_" for name in own) if block.defines else True
 
 
+def _modular_first(blocks: list[FlatBlock]) -> FlatBlock:
+    """The block that a modular file declares, where one of `blocks` is such: that is where the reader can act."""
+    return min(blocks, key=lambda block: ".modular_" not in f".{block.unit.module}")
+
+
 def _one_of_each(blocks: tuple[FlatBlock, ...], imports: dict[str, Need]) -> tuple[FlatBlock, ...]:
     """`blocks` without the repetitions of a text that two modules share (`logger = ...`, `rotate_half`).
 
@@ -233,11 +238,11 @@ def _one_of_each(blocks: tuple[FlatBlock, ...], imports: dict[str, Need]) -> tup
         strangers = [known for known in rivals if known.unit.module != block.unit.module]
         if strangers and all(known.text == block.text for known in strangers):
             continue
-        at = block.pieces[0].at(1, 0)
+        at = _modular_first([block, *strangers]).pieces[0].at(1, 0)
         if strangers:
             name = next(name for name in block.defines if owner[name] in strangers)
             what = f"{name} is defined in {strangers[0].unit.module} and, differently, in {block.unit.module}"
-            hint = f"define {name} in the modular file: it then counts for both"
+            hint = f"give one of them another name, or define {name} in the modular file: it then counts for both"
             raise PatchgenError("PG401", at, what, hint)
         clash = next((n for n in block.defines if n in imports and block.kind not in ("guard", "other")), None)
         if clash is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.link.ownership import registrations, same_initialisation
 from patchgen.link.conversions import IMPORT
 from patchgen.link.flatblock import Builder, FlatBlock
 from patchgen.link.gather import Gathered, gather
 from patchgen.link.identity import refuse_lost_bases
 from patchgen.link.imports import import_statements
 from patchgen.link.order import order
+from patchgen.link.ownership import registrations, same_initialisation
 from patchgen.plan.kinds import MODELING
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import ModuleIndex

@@ -134,7 +134,8 @@ def _declare(
 
 def _require_class(bindings: Bindings, base: Base) -> None:
     if not base.symbol.name:
-        raise PatchgenError("PG109", base.at, f"the base {base.expression} is a module, not a class")
+        hint = f"write {base.expression}.<class>"
+        raise PatchgenError("PG109", base.at, f"the base {base.expression} is a module, not a class", hint)
     block = bindings.require(base.symbol, base.at)
     if block.kind == "class":
         return
@@ -143,7 +144,7 @@ def _require_class(bindings: Bindings, base: Base) -> None:
             "a class under if or try at module level cannot be flattened: which one it is, is known at run time only"
         )
         raise PatchgenError("PG111", base.at, f"{base.symbol} is defined under a condition", hint)
-    raise PatchgenError("PG109", base.at, f"{base.symbol} is not a class statement")
+    raise PatchgenError("PG109", base.at, f"{base.symbol} is not a class statement", "derive from the class itself")
 
 
 def _split(

@@ -69,7 +69,9 @@ class Lineages:
         """
         if symbol in below:
             cycle = " -> ".join(str(s) for s in (*below[below.index(symbol) :], symbol))
-            raise PatchgenError("PG106", at, f"a class inherits from itself: {cycle}")
+            raise PatchgenError(
+                "PG106", at, f"a class inherits from itself: {cycle}", "take one base out of the cycle"
+            )
         bases = self.direct_bases(symbol, at)
         if bases is None:
             return (symbol,)
@@ -77,7 +79,8 @@ class Lineages:
         merged = c3([*lines, tuple(base.symbol for base in bases)])
         if merged is None:
             names = ", ".join(base.expression for base in bases)
-            raise PatchgenError("PG107", at, f"the bases {names} have no consistent method resolution order")
+            what = f"the bases {names} have no consistent method resolution order"
+            raise PatchgenError("PG107", at, what, "change the order of the bases; Python refuses this one")
         return (symbol, *merged)
 
     def direct_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:

@@ -103,7 +103,14 @@ class Naming:
         if not self._is_class(symbol):
             return self._declared(symbol.name) or Place(symbol, symbol.name)
         name = prefix.apply(symbol.name) if prefix else symbol.name
-        return self._declared(name) or Place(symbol, name, kind_of_module(symbol.module))
+        declared = self._declared(name)
+        if declared is not None and name == symbol.name and not self._derives(declared, symbol):
+            declared = None  # a chance likeness of names, which the linker refuses
+        return declared or Place(symbol, name, kind_of_module(symbol.module))
+
+    def _derives(self, place: Place, symbol: Symbol) -> bool:
+        declaration = self.plan.declaration(place.key) if place.key else None
+        return declaration is not None and symbol in declaration.chain
 
     def _is_class(self, symbol: Symbol) -> bool:
         block = self.bindings.env.index(symbol.module, _NOWHERE).definition(symbol.name)

@@ -6,7 +6,7 @@ that are surely bound, ends, and does nothing but integer arithmetic, calls of m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.case import Draw, indented
@@ -69,20 +69,33 @@ class Body:
     def _inner(self, count: int = 1) -> str:
         return Body(self.draw, list(self.names), self.tag, self.early, self.function).write(count, 0).text()
 
-    def _bind(self, name: str) -> None:
-        # `scale` may be bound as a local: then the module function cannot be called by that name any more.
-        if name not in self.names:
+    def _statement(self, depth: int) -> None:
+        draw, name = self.draw, self.target()
+        if self.early and depth and draw.chance(0.12):
+            self.lines.append(f"if {self.value(1)} > {draw.randrange(6, 14)}:\n    return {self.value(1)}")
+            return
+        compound, binding = depth > 0 and draw.chance(0.4), draw.chance(0.6)
+        if compound:
+            makers = self._binding_compound(name) if binding else self._compound(name)
+        else:
+            makers = self._binding(name) if binding else self._plain(name)
+        self.lines.append(draw.choice(makers)())
+        if binding and name not in self.names:
             self.names.append(name)
 
-    def _statement(self, depth: int) -> None:
-        draw, value = self.draw, self.value
-        name = self.target()
-        simple = [
-            lambda: f"{name} = {value()}",
-            lambda: f"{name} = {value()}",
+    def _plain(self, name: str) -> list[Callable[[], str]]:
+        value = self.value
+        return [
             lambda: f"self.n += {value(1)}",
             lambda: f"self.items.append({value(1)})",
             lambda: f"note({self.tag!r}, {value(1)})",
+        ]
+
+    def _binding(self, name: str) -> list[Callable[[], str]]:
+        draw, value = self.draw, self.value
+        return [
+            lambda: f"{name} = {value()}",
+            lambda: f"{name} = {value()}",
             lambda: f"{name}: int = {value()}",
             lambda: f"self.last = {name} = {value(1)}",
             lambda: f"{name} = sum({name} * 2 for {name} in range({draw.number()}))",
@@ -91,11 +104,19 @@ class Body:
             lambda: f"{name}, self.second = {value(1)}, {value(1)}",
             lambda: f"from math import floor as {name}; {name} = {name}({draw.number()}.5)",
         ]
-        compound = [
+
+    def _compound(self, name: str) -> list[Callable[[], str]]:
+        value = self.value
+        return [
             lambda: f"if {value(1)} > {value(1)}:\n{indented(self._inner())}\nelse:\n{indented(self._inner())}",
             lambda: f"for _ in range(2):\n{indented(self._inner())}",
-            lambda: f"for {name} in range(3):\n{indented(self._loop(name))}\nelse:\n    {name} = {value(1)}",
             lambda: f"try:\n{indented(self._inner())}\nfinally:\n    note({self.tag + ' finally'!r})",
+        ]
+
+    def _binding_compound(self, name: str) -> list[Callable[[], str]]:
+        value = self.value
+        return [
+            lambda: f"for {name} in range(3):\n{indented(self._loop(name))}\nelse:\n    {name} = {value(1)}",
             lambda: (
                 f"try:\n    {name} = 1 // ({value(1)} - {value(1)})\n"
                 f"except ZeroDivisionError as error:\n    {name} = len(str(error))"
@@ -108,12 +129,6 @@ class Body:
                 f"    case {name} if {name} > 1:\n        note('m', {name})\n    case _:\n        {name} = 7"
             ),
         ]
-        choices = simple if depth == 0 else simple + compound
-        early = self.early and depth and draw.chance(0.12)
-        text = f"if {value(1)} > {draw.randrange(6, 14)}:\n    return {value(1)}" if early else draw.choice(choices)()
-        self.lines.append(text)
-        if not early and _binds(text, name):
-            self._bind(name)
 
     def _loop(self, name: str) -> str:
         inner = Body(self.draw, [*self.names, name], self.tag, self.early, self.function).write(1, 0)
@@ -122,16 +137,6 @@ class Body:
                 f"{inner.text()}\nif {name} > {self.draw.randrange(1, 5)}:\n    {self.draw.pick('continue', 'pass')}"
             )
         return inner.text()
-
-
-def _binds(text: str, name: str) -> bool:
-    """Whether the statement surely binds `name`."""
-    head = text.split("\n", 1)[0]
-    if head.startswith(("if (", "match ", "try:", "with ", "def ", "for ")):
-        return f"{name} = " in text or f"({name} := " in head or f" as {name}:" in head
-    return (
-        head.startswith((f"{name} = ", f"{name}: ", f"{name}, ")) or f" = {name} = " in head or f" as {name};" in head
-    )
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from tests.oracle.case import Case
 
 LIBRARY = Path(__file__).with_name("lib")
 _HOISTED = re.compile(r"_\w+_of_\w+")
+_MANGLED = re.compile(r"_+[A-Za-z]\w*?(__\w*[^_])")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _SILENT = frozenset(
     "__dict__ __weakref__ __module__ __annotations__ __static_attributes__ __firstlineno__ __annotate__".split()
@@ -308,7 +309,9 @@ def _describe(value: object, seen: tuple[int, ...]) -> object:
         return _tensor(value)
     slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name)]
     state = {**{name: getattr(value, name) for name in slots}, **getattr(value, "__dict__", {})}
-    return ("object", type(value).__name__, *[(name, deeper(v)) for name, v in state.items()])
+    # What a private name becomes depends on the name of its class; what it holds does not.
+    plain = [(_MANGLED.sub(r"\1", name), v) for name, v in state.items()]
+    return ("object", type(value).__name__, *[(name, deeper(v)) for name, v in plain])
 
 
 def _tensor(value: Any) -> object:

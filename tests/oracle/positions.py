@@ -46,7 +46,7 @@ METHOD = {
         "if <E> > 3:\n    <S>\n    return 1\nreturn 0",
         "if <E> > 3:\n    return <S>\nreturn 0",
     ),
-    "f-string": ("return f'{<S>}!'", "return f'{<E>}{<S>:>4}{{}}'"),
+    "f-string": ('return f"""{<S>}!"""', 'return f"""{<E>}{<S>:>4}{{}}"""'),
     "walrus": ("if (<V> := <S>) > 1:\n    return <V>\nreturn -1", "return [<V> := <S>, <V> + 1]"),
     "with": (
         "with tracked(<S>) as <V>:\n    return <V> + 1",

@@ -1,0 +1,16 @@
+# expect: E PG116 toypack/modeling_toy.py:1:18
+# hint: import floor by its name
+# --- modeling_toy.py
+from math import *
+
+
+class ToyBlock:
+    def run(self, x):
+        return floor(x)
+# --- modular_toy_fast.py
+from . import modeling_toy as toy
+
+
+class ToyBlock(toy.ToyBlock):
+    def run(self, x):
+        return super().run(x) + 1

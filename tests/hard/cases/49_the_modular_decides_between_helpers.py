@@ -1,0 +1,48 @@
+# expect: R
+# classes: NeoBlock
+# --- modeling_toy.py
+def rotate(x):
+    return x + 1
+
+
+class ToyBlock:
+    def run(self, x):
+        return rotate(x)
+# --- modeling_other.py
+def rotate(x):
+    return x + 2
+
+
+class OtherHead:
+    def head(self, x):
+        return rotate(x)
+# --- modular_neo.py
+from .modeling_other import OtherHead
+from .modeling_toy import ToyBlock
+
+
+def rotate(x):
+    return x + 3
+
+
+class NeoBlock(ToyBlock, OtherHead):
+    size = 2
+# --- oracle modeling_toy.py
+def rotate(x):
+    return x + 3
+
+
+class ToyBlock:
+    def run(self, x):
+        return rotate(x)
+# --- oracle modeling_other.py
+def rotate(x):
+    return x + 3
+
+
+class OtherHead:
+    def head(self, x):
+        return rotate(x)
+# --- probe
+NeoBlock().run(1)
+NeoBlock().head(1)
