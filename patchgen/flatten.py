@@ -28,7 +28,7 @@ from patchgen.plan.territory import Territory
 from patchgen.settings import Settings
 from patchgen.source.blocks import ModuleIndex, index
 from patchgen.source.locate import Environment
-from patchgen.source.text import read_source
+from patchgen.source.text import read_source, require_compilable
 
 
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
@@ -44,7 +44,9 @@ def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
 def _builder(path: Path, env: Environment, settings: Settings, merge: Callable[[ClassPlan], MergedClass]) -> Builder:
     path = path.parent.resolve() / path.name  # a link is called by its own name
     module = env.module_of(path)
-    modular = index(read_source(path, module, env.shown(path), allow_bidi=env.allow_bidi))
+    source = read_source(path, module, env.shown(path), allow_bidi=env.allow_bidi)
+    modular = index(source)
+    require_compilable(source)
     bindings = Bindings(env, Territory(module.partition(".")[0], settings.flatten))
     plan = make_plan(modular, bindings)
     return Builder(Naming(plan, bindings), Lineages(bindings), merge)
@@ -109,7 +111,11 @@ def _file(
         summary,
         (shown, base) if base is not None else None,
     )
-    return file, verify(name, text, lines, builder.naming.plan.modular.source.path, base)
+    problems = verify(name, text, lines, builder.naming.plan.modular.source.path, base)
+    if any(problem.code == "PG404" for problem in problems):
+        for source in {piece.source.path: piece.source for b in module.blocks for piece in b.pieces}.values():
+            require_compilable(source)  # then it is no fault of ours
+    return file, problems
 
 
 def _replaces(block: FlatBlock, builder: Builder) -> tuple[str, ...]:

@@ -13,11 +13,14 @@ import hashlib
 import re
 import stat
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from patchgen.errors import Location, PatchgenError
 
+_T = TypeVar("_T")
 MAX_BYTES = 5_000_000
 # CPython's own tokenizer refuses more than 200 open brackets; libcst's parser overflows its stack later than that.
 _BIDI = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
@@ -125,12 +128,24 @@ def parse(source: Source) -> ast.Module:
 
 def parse_text(text: str, name: str, line: int = 0) -> ast.Module:
     """`ast.parse` with located errors; `line` is added to reported lines (for a text cut out of a file)."""
+    return _parsed(lambda: ast.parse(text, name), name, line)
+
+
+def require_compilable(source: Source) -> None:
+    """Nothing, for what Python would run; to parse is not enough: think of `return` outside a function.
+
+    Raises PatchgenError PG006 at the position that CPython reports.
+    """
+    _parsed(lambda: compile(source.text, source.path, "exec", dont_inherit=True), source.path)
+
+
+def _parsed(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
     collecting = gc.isenabled()
     gc.disable()  # A full collection walks every node made so far: it costs more than the parse.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text, name)
+            return parse()
     except SyntaxError as error:
         at = Location(name, (error.lineno or 1) + line, error.offset or 1)
         raise PatchgenError("PG006", at, f"is not valid Python: {error.msg}") from error
