@@ -41,11 +41,11 @@ def put(folder: Path, files: Mapping[str, str | bytes]) -> None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
 
 
-def flat(folder: Path, files: Mapping[str, str | bytes], modular: str) -> Flattened:
-    """The outputs of `modular`, with nothing to be found but `files` and the kept library."""
+def flat(folder: Path, files: Mapping[str, str | bytes], modular: str, search: Sequence[str] = ()) -> Flattened:
+    """The outputs of `modular`, with nothing to be found but `files`, the kept library and what lies in `search`."""
     put(folder, files)
-    search = [str(judge.LIBRARY)]
-    return flatten(folder / modular, make_environment(folder, search=search), Settings(flatten=("toypack",)))
+    environment = make_environment(folder, search=[str(judge.LIBRARY), *search])
+    return flatten(folder / modular, environment, Settings(flatten=("toypack",)))
 
 
 def project(folder: Path, files: Mapping[str, str | bytes] = {}) -> Path:

@@ -49,31 +49,54 @@ def test_nothing_to_generate(tmp_path: Path, text: str) -> None:
 
 
 BROKEN = {
-    "04 unclosed bracket": (MODULAR.replace("toy.ToyBlock)", "toy.ToyBlock"), "4:27"),
-    "04 bad indentation": (MODULAR.replace("        return", "      return").replace("    def", "        def"), "6:9"),
-    "04 print of another Python": (f"{MODULAR}print 'x'\n", "7:1"),
-    "04 unterminated string": (f"{MODULAR}x = 'a\n", "7:5"),
-    "04 return outside a function": (f"{MODULAR}return 1\n", "7:1"),
-    "04 late future import": (f"{MODULAR}from __future__ import annotations\n", "7:1"),
-    "04 duplicate argument": (MODULAR.replace("self, x", "self, x, x"), "5:22"),
-    "05 tabs and spaces mixed": (MODULAR.replace("        return", "\treturn"), "6:33"),
-    "11 NUL": (MODULAR.replace("* 2", "* 2\0"), "6:34"),
-    "11 NUL inside a string": (f"{MODULAR}x = 'a\0'\n", "7:7"),
+    "04 unclosed bracket": MODULAR.replace("toy.ToyBlock)", "toy.ToyBlock"),
+    "04 bad indentation": MODULAR.replace("        return", "      return").replace("    def", "        def"),
+    "04 print of another Python": f"{MODULAR}print 'x'\n",
+    "04 unterminated string": f"{MODULAR}x = 'a\n",
+    "04 return outside a function": f"{MODULAR}return 1\n",
+    "04 duplicate argument": MODULAR.replace("self, x", "self, x, x"),
+    "04 break outside a loop": MODULAR.replace("return", "break;"),
+    "05 tabs and spaces mixed": MODULAR.replace("        return", "\treturn"),
+    "45 newer syntax": f"{MODULAR}type X[T] = list[T]\n" if sys.version_info < (3, 12) else "x = (\n",
 }
-CODES = {"11": "PG004"}
+NUL = {"11 NUL": "* 2\0", "11 NUL inside a string": "* '\0'"}
 
 
-@pytest.mark.parametrize(("name", "text", "place"), [(n, *case) for n, case in BROKEN.items()], ids=BROKEN)
-def test_not_python(tmp_path: Path, name: str, text: str, place: str) -> None:
+def _place(text: str) -> str:
+    """Where Python itself sees the error."""
+    try:
+        compile(text, "x", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return f"{error.lineno}:{error.offset or 1}"
+    raise AssertionError("the text is Python")
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_not_python(tmp_path: Path, text: str) -> None:
     (problem,) = _flat(tmp_path, text).problems
-    assert_problem(problem, CODES.get(name[:2], "PG006"), f"{NAME}:{place}", hint=None)
+    assert_problem(problem, "PG006", f"{NAME}:{_place(text)}", hint=None)
 
 
-@pytest.mark.parametrize(("name", "text", "place"), [(n, *case) for n, case in BROKEN.items()], ids=BROKEN)
-def test_a_parent_that_is_not_python(tmp_path: Path, name: str, text: str, place: str) -> None:
-    parent = text.replace("from toypack import modeling_toy as toy\n", "import toy\n")
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_a_parent_that_is_not_python(tmp_path: Path, text: str) -> None:
+    parent = text.replace("from toypack import modeling_toy as toy\n", "").replace("(toy.ToyBlock", "(")
     (problem,) = _flat(tmp_path, MODULAR, parent).problems
-    assert_problem(problem, CODES.get(name[:2], "PG006"), f"toypack/modeling_toy.py:{place}", hint=None)
+    assert_problem(problem, "PG006", f"toypack/modeling_toy.py:{_place(parent)}", hint=None)
+
+
+def test_04_a_late_future_import(tmp_path: Path) -> None:
+    (problem,) = _flat(tmp_path, f"{MODULAR}from __future__ import annotations\n").problems
+    assert_problem(problem, "PG006", f"{NAME}:7:1", hint=None)
+
+
+@pytest.mark.parametrize("end", NUL.values(), ids=NUL)
+def test_NUL(tmp_path: Path, end: str) -> None:
+    text = MODULAR.replace("* 2", end)
+    column = text.split("\n")[5].index("\0") + 1
+    (problem,) = _flat(tmp_path, text).problems
+    assert_problem(problem, "PG004", f"{NAME}:6:{column}", hint=None)
+    (problem,) = _flat(tmp_path / "parent", MODULAR, PARENT + "# \0").problems
+    assert_problem(problem, "PG004", "toypack/modeling_toy.py:7:3", hint=None)
 
 
 SAME_TEXT = {
@@ -115,7 +138,7 @@ def test_09_latin_1_text_becomes_utf_8(tmp_path: Path) -> None:
 
 
 WRONG_ENCODINGS = {
-    "08 latin-1 without a cookie": (MODULAR.replace("* 2", "* 2  # \xe9").encode("latin-1"), "offset 133"),
+    "08 latin-1 without a cookie": (MODULAR.replace("* 2", "* 2  # \xe9").encode("latin-1"), "offset 131"),
     "08 UTF-16": (MODULAR.encode("utf-16"), "offset 0"),
     "08 UTF-32": (MODULAR.encode("utf-32"), "offset 0"),
     "08 cut in the middle of a character": (MODULAR.encode() + "# \xe9".encode()[:-1], "offset"),
