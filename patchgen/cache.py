@@ -7,6 +7,7 @@ as if it were not there, and so is a folder that cannot be written.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen.errors import Location, PatchgenError, Problem
-from patchgen.flat import LineOrigin, Note, Summary, UsedSymbol
+from patchgen.flat import Note, Summary
 from patchgen.outcome import Lookup, Made, Outcome, Read, digest_of_file
 from patchgen.places import cache_of, make_state
 from patchgen.project import Modular, Project
@@ -33,7 +34,6 @@ class Cache:
 
     project: Project
     on: bool = True
-    _env: list[Environment] = field(default_factory=list, repr=False, compare=False)
     _digests: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def load(self, modular: Modular) -> Outcome | None:
@@ -42,7 +42,7 @@ class Cache:
             return None
         try:
             entry = json.loads(self._path(modular).read_bytes())
-            if entry["made_with"] != self._made_with() or not self._holds(entry):
+            if entry["made_with"] != self._made_with or not self._holds(entry):
                 return None
             return _outcome(modular, entry)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -55,7 +55,7 @@ class Cache:
             return
         entry = asdict(replace(outcome, texts=None))
         del entry["modular"], entry["texts"]
-        entry["made_with"] = self._made_with()
+        entry["made_with"] = self._made_with
         data = json.dumps(entry, separators=(",", ":")).encode()
         try:
             path = self._path(outcome.modular)
@@ -65,19 +65,18 @@ class Cache:
         except (OSError, PatchgenError):
             return  # A cache that cannot be written costs time, nothing else.
 
-    @property
+    @functools.cached_property
     def env(self) -> Environment:
         """The modules as this run finds them."""
-        if not self._env:
-            self._env.append(self.project.environment())
-        return self._env[0]
+        return self.project.environment()
 
     def _path(self, modular: Modular) -> Path:
         # One file a modular file and view of the world: entries that are out of date are written over, never piled up.
         view = [str(modular.path), modular.profile, *map(str, self.env.roots)]
         name = hashlib.sha256("\0".join(view).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        return cache_of(self.project, modular) / "outcomes" / f"{name}.json"
+        return cache_of(self.project, modular) / f"{name}.json"
 
+    @functools.cached_property
     def _made_with(self) -> Mapping[str, Any]:
         settings = self.project.config.settings
         return {
@@ -119,8 +118,7 @@ def _made(item: Mapping[str, Any]) -> Made:
         digest=item["digest"],
         diff_digest=item["diff_digest"],
         size=item["size"],
-        parents=tuple(UsedSymbol(**part) for part in item["parents"]),
-        lines=tuple(LineOrigin(**part) for part in item["lines"]),
+        trace=item["trace"],
         notes=tuple(Note(Location(**part["at"]), part["what"]) for part in item["notes"]),
         summary=Summary(
             tuple(summary["classes"]), summary["modular_lines"], summary["equal_lines"], tuple(summary["parents"])

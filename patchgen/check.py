@@ -38,31 +38,44 @@ def examine(project: Project, found: Found, outcomes: Sequence[Outcome], evidenc
     """The verdict on every output of `outcomes`, and on what has no modular file any more."""
     clashes = find_clashes(outcomes)
     sound = [outcome for outcome in outcomes if not outcome.problems and outcome.modular not in clashes]
-    fresh = _with_texts(sound, evidence.again)
-    verdicts: list[Verdict] = []
-    problems = [*found.problems, *clashes.values()]
-    problems += [problem for outcome in (*outcomes, *fresh) for problem in outcome.problems]
-    for outcome in fresh:
-        for made in outcome.made:
-            try:
-                verdicts.append(judge(project, outcome, made, evidence))
-            except OSError as error:
-                problems.append(_unreadable(project, outcome.modular.folder / made.name, error))
+    files, unreadable = _look_at(project, sound)
+    fresh = _with_texts(sound, files, evidence.again)
+    verdicts = [
+        judge(project, outcome, made, files, evidence)
+        for outcome in fresh
+        for made in outcome.made
+        if all(path in files for path, _ in files_of(outcome.modular, made))
+    ]
     verdicts += find_orphans(project, found, outcomes, evidence.records)
+    problems = {*found.problems, *clashes.values(), *unreadable}
+    problems |= {problem for outcome in (*outcomes, *fresh) for problem in outcome.problems}
     ordered = sorted(verdicts, key=lambda verdict: verdict.shown)
     latest = {outcome.modular: outcome for outcome in (*outcomes, *fresh)}
-    return Report(tuple(ordered), tuple(sorted(set(problems))), tuple(_notes(fresh)), tuple(latest.values()))
+    return Report(tuple(ordered), tuple(sorted(problems)), tuple(_notes(fresh)), tuple(latest.values()))
 
 
-def _with_texts(outcomes: Sequence[Outcome], again: Again) -> list[Outcome]:
+def _look_at(project: Project, outcomes: Iterable[Outcome]) -> tuple[dict[Path, str], list[Problem]]:
+    """The digests of all outputs as they are, empty for those that are missing, and what cannot be read."""
+    files: dict[Path, str] = {}
+    problems = []
+    for path in (path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)):
+        try:
+            files[path] = _digest(path)
+        except OSError as error:
+            what = f"cannot be read: {error.strerror or error}"
+            problems.append(Problem(Location(project.shown(path)), "PG903", what))
+    return files, problems
+
+
+def _with_texts(outcomes: Sequence[Outcome], files: Mapping[Path, str], again: Again) -> list[Outcome]:
     """`outcomes`, those that are not clean with the texts that a verdict on them needs."""
-    unclean = [outcome.modular for outcome in outcomes if outcome.texts is None and not _is_clean(outcome)]
+    unclean = [outcome.modular for outcome in outcomes if outcome.texts is None and not _is_clean(outcome, files)]
     fresh = {outcome.modular: outcome for outcome in again(unclean)} if unclean else {}
     return [fresh.get(outcome.modular, outcome) for outcome in outcomes]
 
 
-def _is_clean(outcome: Outcome) -> bool:
-    return all(_present(path) == digest for made in outcome.made for path, digest in files_of(outcome.modular, made))
+def _is_clean(outcome: Outcome, files: Mapping[Path, str]) -> bool:
+    return all(files.get(path) == digest for made in outcome.made for path, digest in files_of(outcome.modular, made))
 
 
 def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
@@ -89,11 +102,13 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
     return clashes
 
 
-def judge(project: Project, outcome: Outcome, made: Made, evidence: Evidence) -> Verdict:
-    """The verdict on one output and the diff beside it: on the first of the two that is not right."""
+def judge(project: Project, outcome: Outcome, made: Made, files: Mapping[Path, str], evidence: Evidence) -> Verdict:
+    """The verdict on one output and the diff beside it: on the first of the two that is not right.
+
+    `files` are the digests of files as they are.
+    """
     modular, record = outcome.modular, evidence.records.get(outcome.modular.folder / made.name)
-    present = {path: _present(path) for path, _ in files_of(modular, made)}
-    wrong = [path for path, digest in files_of(modular, made) if present[path] != digest]
+    wrong = [path for path, digest in files_of(modular, made) if files[path] != digest]
     if not wrong:
         recorded = record is not None and (record.digest, record.diff_digest) == (made.digest, made.diff_digest)
         status = Status.OK if recorded or not modular.recorded else Status.UNRECORDED
@@ -108,7 +123,7 @@ def judge(project: Project, outcome: Outcome, made: Made, evidence: Evidence) ->
     if not path.exists():
         return verdict
     old, new = path.read_bytes().decode("utf-8", errors="replace"), texts[path.name]
-    digests = {path.name: present[path] for path in wrong}
+    digests = {path.name: files[path] for path in wrong}
     why = reasons(record, outcome, made, digests, evidence.made_by, describe(project.config.settings))
     diff = unified(old, new, verdict.shown, f"{verdict.shown}\tas its modular file gives it")
     return replace(verdict, status=Status.STALE, why=why, line=_first_difference(old, new), diff=diff)
@@ -125,16 +140,12 @@ def _is_ours(path: Path) -> bool:
     return head.startswith("--- ") or not head if path.suffix == ".diff" else is_generated(head)
 
 
-def _present(path: Path) -> str:
+def _digest(path: Path) -> str:
     """The digest of the file at `path`; empty where there is none."""
     try:
         return digest_of_bytes(path.read_bytes())
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return ""
-
-
-def _unreadable(project: Project, path: Path, error: OSError) -> Problem:
-    return Problem(Location(project.shown(path)), "PG903", f"cannot be read: {error.strerror or error}")
 
 
 def _first_difference(old: str, new: str) -> int:

@@ -52,9 +52,7 @@ class Drift:
 
 
 def find_drift(project: Project, report: Report, records: Mapping[Path, Record]) -> tuple[Drift, ...]:
-    """The drift of every modular file of the project; none unless parents come from another tree."""
-    if project.package_root is None:
-        return ()
+    """The drift of every modular file of the project, whose parents come from another tree in this run."""
     new = project.environment()
     old = replace(project, package_root=None).environment()
     return tuple(

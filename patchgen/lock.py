@@ -52,8 +52,8 @@ def make_record(
         made.diff_digest,
         made_by,
         describe(settings),
-        tuple(sorted(made.parents)),
-        tuple(sorted(made.lines)),
+        made.parents,
+        made.lines,
     )
 
 

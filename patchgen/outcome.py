@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 from patchgen.errors import Problem
@@ -26,10 +27,19 @@ class Made:
     digest: str
     diff_digest: str
     size: int  # lines
-    parents: tuple[UsedSymbol, ...]
-    lines: tuple[LineOrigin, ...]
+    trace: str = field(repr=False)  # JSON of `parents` and `lines`, which a clean check never looks at
     notes: tuple[Note, ...]
     summary: Summary
+
+    @property
+    def parents(self) -> tuple[UsedSymbol, ...]:
+        """The parents' definitions that the output was made from, sorted."""
+        return tuple(UsedSymbol(*item) for item in json.loads(self.trace)[0])
+
+    @property
+    def lines(self) -> tuple[LineOrigin, ...]:
+        """Where its lines came from, sorted."""
+        return tuple(LineOrigin(*item) for item in json.loads(self.trace)[1])
 
     @property
     def diff_name(self) -> str:
@@ -101,8 +111,7 @@ def _made(file: FlatFile, diff: str | None) -> Made:
         digest=digest_of(file.text),
         diff_digest="" if diff is None else digest_of(diff),
         size=file.text.count("\n"),
-        parents=tuple(sorted(file.parents)),
-        lines=tuple(sorted(file.lines)),
+        trace=json.dumps([[astuple(used) for used in sorted(file.parents)], [astuple(o) for o in sorted(file.lines)]]),
         notes=file.notes,
         summary=file.summary,
     )

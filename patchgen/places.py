@@ -1,7 +1,7 @@
 """Where patchgen keeps what is its own: caches, locks, journals, and the records of trees that are not the project's.
 
 The project's lie in `.patchgen_cache/` at its top.  Nothing is put into a foreign tree: what belongs to one lies in
-the user's cache folder, under a name made from the tree's path.
+the user's cache folder (or `PATCHGEN_CACHE_DIR`), under a name made from the tree's path.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from patchgen.lock import NAME
 from patchgen.project import Modular, Project
 
 CACHE = ".patchgen_cache"
+OUTCOMES = "outcomes"  # inside it: one file per modular file
 _TAG = """Signature: 8a477f597d28d172789f06886806bc55
 # This folder holds a cache of patchgen; it can be deleted at any time.  See https://bford.info/cachedir/
 """
@@ -42,7 +43,7 @@ def lock_of(project: Project, root: Path) -> Path:
 
 def cache_of(project: Project, modular: Modular) -> Path:
     """The folder for what is known of `modular`; it need not exist."""
-    return state_of(project, root_of(project, modular.path))
+    return state_of(project, root_of(project, modular.path)) / OUTCOMES
 
 
 def make_state(folder: Path) -> Path:

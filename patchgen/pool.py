@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -60,6 +61,7 @@ def _as_done(
 def _start(project: Project) -> None:
     """Make this worker end at once, and silently, when it is interrupted or its parent is gone."""
     _PROJECT[:] = [project]
+    gc.disable()  # as `cli.main` does
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = parent_process()
     if parent is not None:

@@ -163,15 +163,16 @@ def _modular_files(project: Project, top: Path) -> Iterator[Path]:
         if os.path.lexists(top):
             yield top
         return
-    for folder, inner, files in os.walk(top):
+    for folder, inner, files in os.walk(top.resolve()):  # links to folders are not followed: all below is real
         inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in _SKIPPED)
         for name in sorted([*files, *inner]):
-            path = Path(folder, name)
-            if _LOOKS_MODULAR.fullmatch(name) and not _is_excluded(project, path):
-                yield path.parent.resolve() / name
+            if _LOOKS_MODULAR.fullmatch(name) and not _is_excluded(project, path := Path(folder, name)):
+                yield path
 
 
 def _is_excluded(project: Project, path: Path) -> bool:
+    if not project.config.exclude:
+        return False
     shown = project.shown(path)
     parts = [shown, *(parent.as_posix() for parent in Path(shown).parents)]
     return any(fnmatch.fnmatch(part, pattern) for part in parts for pattern in project.config.exclude)

@@ -6,8 +6,6 @@ workers.  What goes wrong with one file is in its outcome; the others are not to
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import itertools
 import os
 import traceback
@@ -79,8 +77,7 @@ def flatten_group(project: Project, profile: str, modulars: Sequence[Modular]) -
 def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bool]:
     """The next result, and whether `results` is at its end: a generator that has raised gives nothing more."""
     try:
-        with _no_collections():
-            return next(results), False
+        return next(results), False
     except PatchgenError as error:
         return Flattened(problems=problems_of(error)), True
     except MemoryError:
@@ -89,18 +86,6 @@ def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bo
     except Exception as error:
         # The boundary of the core: an error that it did not foresee is ours, and the run goes on.
         return Flattened(problems=(_defect(modular, error),)), True
-
-
-@contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """No garbage collection meanwhile: each walks every syntax tree that is kept, and finds none to free."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _defect(modular: Modular, error: Exception) -> Problem:

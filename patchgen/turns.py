@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.lock import NAME
-from patchgen.places import lock_of, make_state, state_of
+from patchgen.places import OUTCOMES, lock_of, make_state, state_of
 from patchgen.project import Project
 from patchgen.write import JOURNAL, recover, sweep
 
@@ -27,7 +27,7 @@ def turn_to_write(project: Project, root: Path, folders: Iterable[Path]) -> Iter
     state = make_state(state_of(project, root))
     with _alone(state):
         recover(state, root)
-        sweep(sorted({*folders, state, root}))
+        sweep(sorted({*folders, root, state, state / OUTCOMES}))
         yield
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,16 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str]) -> int:
     """Run `patchgen ARGV`; the exit code."""
+    collecting = gc.isenabled()
+    gc.disable()  # A collection walks every syntax tree that is kept, and a command ends before it would pay.
+    try:
+        return _run(argv)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _run(argv: Sequence[str]) -> int:
     # Imported here, so that the package itself can be imported for nothing.
     import click
 

@@ -62,6 +62,8 @@ class Session:
 
     def drift(self, report: Report) -> tuple[Drift, ...]:
         """What becomes of the project's variants under the release at `--package-root`."""
+        if self.project.package_root is None:
+            return ()
         return find_drift(self.project, report, load_records(self.project))
 
     def convert(self, *, force: bool = False, remove: bool = False) -> Written:

@@ -20,7 +20,7 @@ def tree(tmp_path, monkeypatch) -> Tree:
 
 
 @pytest.fixture
-def patchgen(monkeypatch, capsys):
+def cli(monkeypatch, capsys):
     """Runs a command line in this process: exit code, stdout, stderr."""
     from patchgen.cli import main
 

@@ -8,32 +8,32 @@ ONE, TWO = "generated/one/modeling_one.py", "generated/two/modeling_two.py"
 
 
 @pytest.fixture
-def made(tree, patchgen):
+def made(tree, cli):
     """The project, converted."""
-    assert patchgen("convert")[0] == 0
+    assert cli("convert")[0] == 0
     return tree
 
 
-def lines(patchgen, *argv):
+def lines(cli, *argv):
     """The findings of a check that must fail, without hints; the tree must stay as it is."""
-    code, out, _ = patchgen("check", *argv)
+    code, out, _ = cli("check", *argv)
     assert code == 1
     return [line for line in out.splitlines() if not line.startswith("    ")]
 
 
-def test_noop_clean(made, patchgen):
+def test_noop_clean(made, cli):
     before = made.snapshot()
-    assert patchgen("check") == (0, "2 outputs: 2 ok\n", "")
+    assert cli("check") == (0, "2 outputs: 2 ok\n", "")
     assert made.snapshot() == before
 
 
-def test_noop_clean_without_cache(made, patchgen):
-    assert patchgen("check", "--no-cache")[0] == 0
+def test_noop_clean_without_cache(made, cli):
+    assert cli("check", "--no-cache")[0] == 0
 
 
-def test_missing(tree, patchgen):
+def test_missing(tree, cli):
     before = tree.snapshot()
-    assert lines(patchgen) == [
+    assert lines(cli) == [
         f"{ONE}: PG502 is missing; modular/one/modular_one.py gives it",
         f"{TWO}: PG502 is missing; modular/two/modular_two.py gives it",
         "2 outputs: 2 missing",
@@ -41,61 +41,61 @@ def test_missing(tree, patchgen):
     assert tree.snapshot() == before
 
 
-def test_stale_because_the_modular_file_changed(made, patchgen):
+def test_stale_because_the_modular_file_changed(made, cli):
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
     before = made.snapshot()
-    assert lines(patchgen) == [f"{ONE}:6:1: PG501 is stale: the modular file changed", "2 outputs: 1 ok, 1 stale"]
+    assert lines(cli) == [f"{ONE}:6:1: PG501 is stale: the modular file changed", "2 outputs: 1 ok, 1 stale"]
     assert made.snapshot() == before
 
 
-def test_stale_because_a_parent_changed_names_the_symbol(made, patchgen):
+def test_stale_because_a_parent_changed_names_the_symbol(made, cli):
     made.edit("lib/toy.py", "y = 2", "y = 5")
-    assert lines(patchgen)[0] == f"{TWO}:6:1: PG501 is stale: the parent changed: toy.B"
+    assert lines(cli)[0] == f"{TWO}:6:1: PG501 is stale: the parent changed: toy.B"
 
 
-def test_stale_because_parents_changed_names_three_and_counts_the_rest(made, patchgen):
+def test_stale_because_parents_changed_names_three_and_counts_the_rest(made, cli):
     names = "CDEFG"
     made.write("lib/toy.py", made.read("lib/toy.py") + "".join(f"class {n}:\n    z = 0\n" for n in names))
     made.write("modular/two/modular_two.py", f"from toy import {', '.join(names)}\n")
-    patchgen("convert")
+    cli("convert")
     made.edit("lib/toy.py", "z = 0", "z = 1")
-    assert "the parent changed: toy.C, toy.D, toy.E and 2 more" in lines(patchgen)[0]
+    assert "the parent changed: toy.C, toy.D, toy.E and 2 more" in lines(cli)[0]
 
 
-def test_stale_because_it_was_edited_by_hand(made, patchgen):
+def test_stale_because_it_was_edited_by_hand(made, cli):
     made.edit(TWO, "y = 2", "y = 7")
-    assert lines(patchgen)[0] == f"{TWO}:6:1: PG501 is stale: modeling_two.py was edited by hand"
+    assert lines(cli)[0] == f"{TWO}:6:1: PG501 is stale: modeling_two.py was edited by hand"
 
 
-def test_stale_because_its_diff_was_edited_by_hand(made, patchgen):
+def test_stale_because_its_diff_was_edited_by_hand(made, cli):
     made.edit("generated/two/modeling_two.diff", "+y = 4", "+y = 9")
-    (finding, _) = lines(patchgen)
+    (finding, _) = lines(cli)
     assert finding.startswith("generated/two/modeling_two.diff:")
     assert finding.endswith("is stale: modeling_two.diff was edited by hand")
 
 
-def test_missing_diff(made, patchgen):
+def test_missing_diff(made, cli):
     made("generated/two/modeling_two.diff").unlink()
-    assert lines(patchgen)[0].startswith("generated/two/modeling_two.diff: PG502 is missing")
+    assert lines(cli)[0].startswith("generated/two/modeling_two.diff: PG502 is missing")
 
 
-def test_stale_because_the_settings_changed(made, patchgen):
+def test_stale_because_the_settings_changed(made, cli):
     made.write("pyproject.toml", made.read("pyproject.toml") + 'formatter = "black"\n')
     change = "the settings changed: ruff at line length 119 -> black at line length 119"
-    assert change in lines(patchgen)[0]
+    assert change in lines(cli)[0]
 
 
-def test_stale_because_a_tool_changed(made, patchgen, monkeypatch):
+def test_stale_because_a_tool_changed(made, cli, monkeypatch):
     lock = made.read("patchgen.lock")
     made.write(
         "patchgen.lock", lock.replace("ruff 0.14.10", "ruff 0.1.2").replace('output_sha256": "', 'output_sha256": "0')
     )
     made.edit(ONE, "x = 3", "x = 33")
-    (first, *_) = lines(patchgen)
+    (first, *_) = lines(cli)
     assert "the tool changed: ruff 0.1.2 -> 0.14.10" in first
 
 
-def test_stale_because_patchgen_itself_changed(made, patchgen):
+def test_stale_because_patchgen_itself_changed(made, cli):
     """Same inputs, same releases, another result: only patchgen's own code can be the reason."""
     old = made.read(ONE)
     made.write(ONE, old + "# of the former code\n")
@@ -104,94 +104,94 @@ def test_stale_because_patchgen_itself_changed(made, patchgen):
     was = hashlib.sha256(old.encode()).hexdigest()
     now = hashlib.sha256(made.read(ONE).encode()).hexdigest()
     made.edit("patchgen.lock", was, now)
-    assert lines(patchgen)[0].endswith("is stale: patchgen itself changed")
+    assert lines(cli)[0].endswith("is stale: patchgen itself changed")
 
 
-def test_several_reasons_are_all_given(made, patchgen):
+def test_several_reasons_are_all_given(made, cli):
     made.edit(TWO, "y = 2", "y = 7")
     made.edit("modular/two/modular_two.py", "y = 4", "y = 8")
     made.edit("lib/toy.py", "y = 2", "y = 5")
     reasons = "modeling_two.py was edited by hand; the modular file changed; the parent changed: toy.B"
-    assert lines(patchgen)[0].endswith(f"is stale: {reasons}")
+    assert lines(cli)[0].endswith(f"is stale: {reasons}")
 
 
-def test_noop_another_release_that_gives_the_same(made, patchgen):
+def test_noop_another_release_that_gives_the_same(made, cli):
     made.write("patchgen.lock", made.read("patchgen.lock").replace("ruff 0.14.10", "ruff 0.1.2"))
     before = made.snapshot()
-    assert patchgen("check")[0] == 0
-    assert patchgen("convert")[0] == 0
+    assert cli("check")[0] == 0
+    assert cli("convert")[0] == 0
     assert made.snapshot() == before
 
 
-def test_noop_a_parent_that_no_output_uses_changed(made, patchgen):
+def test_noop_a_parent_that_no_output_uses_changed(made, cli):
     made.write("lib/toy.py", made.read("lib/toy.py") + "\n\nclass Unused:\n    pass\n")
-    assert patchgen("check")[0] == 0
+    assert cli("check")[0] == 0
 
 
-def test_unrecorded(made, patchgen):
+def test_unrecorded(made, cli):
     made("patchgen.lock").unlink()
-    assert lines(patchgen)[0] == f"{ONE}: PG504 is not what patchgen.lock records"
-    assert patchgen("convert")[0] == 0
-    assert patchgen("check")[0] == 0
+    assert lines(cli)[0] == f"{ONE}: PG504 is not what patchgen.lock records"
+    assert cli("convert")[0] == 0
+    assert cli("check")[0] == 0
 
 
-def test_orphan_of_the_lock(made, patchgen):
+def test_orphan_of_the_lock(made, cli):
     made("modular/two/modular_two.py").unlink()
-    assert lines(patchgen) == [
+    assert lines(cli) == [
         f"{TWO}: PG503 is orphaned: modular/two/modular_two.py is gone",
         "2 outputs: 1 ok, 1 orphaned",
     ]
 
 
-def test_orphan_by_its_banner(made, patchgen):
+def test_orphan_by_its_banner(made, cli):
     made.write("generated/three/modeling_three.py", made.read(ONE))
-    assert lines(patchgen)[0] == "generated/three/modeling_three.py: PG503 is orphaned: no modular file gives it"
+    assert lines(cli)[0] == "generated/three/modeling_three.py: PG503 is orphaned: no modular file gives it"
 
 
-def test_orphan_of_a_kind_that_is_given_no_more(made, patchgen):
+def test_orphan_of_a_kind_that_is_given_no_more(made, cli):
     made.edit("modular/one/modular_one.py", "x = 3", "x = 3  # configuration")
-    patchgen("convert")
-    assert patchgen("check")[0] == 0
+    cli("convert")
+    assert cli("check")[0] == 0
     made.edit("modular/one/modular_one.py", "  # configuration", "")
     path = "modular/one/modular_one.py"
-    assert f"generated/one/configuration_one.py: PG503 is orphaned: {path} gives it no more" in lines(patchgen, path)
+    assert f"generated/one/configuration_one.py: PG503 is orphaned: {path} gives it no more" in lines(cli, path)
 
 
-def test_orphan_that_only_the_lock_names(made, patchgen):
+def test_orphan_that_only_the_lock_names(made, cli):
     for name in ("modular/two/modular_two.py", TWO, "generated/two/modeling_two.diff"):
         made(name).unlink()
-    assert lines(patchgen)[0].endswith("is gone; only patchgen.lock still names it")
-    assert patchgen("check", "--fix")[0] == 0
-    assert patchgen("check")[0] == 0
+    assert lines(cli)[0].endswith("is gone; only patchgen.lock still names it")
+    assert cli("check", "--fix")[0] == 0
+    assert cli("check")[0] == 0
 
 
-def test_noop_files_without_a_banner_are_no_orphans(made, patchgen):
+def test_noop_files_without_a_banner_are_no_orphans(made, cli):
     made.write("generated/one/notes.py", "# mine\n")
-    assert patchgen("check")[0] == 0
+    assert cli("check")[0] == 0
 
 
-def test_noop_outputs_of_a_file_that_fails_are_no_orphans(made, patchgen):
+def test_noop_outputs_of_a_file_that_fails_are_no_orphans(made, cli):
     made.write("modular/two/modular_two.py", "from toy import A\nthis is not Python\n")
     made.edit("modular/two/modular_two.py", "toy", "nowhere")
-    (finding, _) = lines(patchgen)
+    (finding, _) = lines(cli)
     assert "PG101 no module named nowhere" in finding
 
 
-def test_file_in_the_way(tree, patchgen):
+def test_file_in_the_way(tree, cli):
     tree.write(ONE, "# written by a person\n")
-    assert lines(patchgen, "modular/one")[0] == (
+    assert lines(cli, "modular/one")[0] == (
         f"{ONE}: PG509 was not written by patchgen, and modular/one/modular_one.py gives a file of this name"
     )
 
 
-def test_folder_in_the_way(tree, patchgen):
+def test_folder_in_the_way(tree, cli):
     tree(ONE).mkdir(parents=True)
-    assert "PG509" in lines(patchgen, "modular/one")[0]
+    assert "PG509" in lines(cli, "modular/one")[0]
 
 
-def test_two_files_with_one_output_name_each_other(tree, patchgen):
+def test_two_files_with_one_output_name_each_other(tree, cli):
     tree.write("modular/one/sub/modular_two.py", "from toy import A\n")
-    found = lines(patchgen, "--out", "flat")
+    found = lines(cli, "--out", "flat")
     one, other = "modular/one/sub/modular_two.py", "modular/two/modular_two.py"
     assert found == [
         "flat/modeling_one.py: PG502 is missing; modular/one/modular_one.py gives it",
@@ -201,65 +201,65 @@ def test_two_files_with_one_output_name_each_other(tree, patchgen):
     ]
 
 
-def test_two_files_with_one_output_but_for_case(tree, patchgen):
+def test_two_files_with_one_output_but_for_case(tree, cli):
     tree.write("modular/one/modular_ONE.py", "from toy import A\n")
-    assert sum("PG508" in line for line in lines(patchgen)) == 2
+    assert sum("PG508" in line for line in lines(cli)) == 2
 
 
-def test_nothing_found_at_all(tree, patchgen):
+def test_nothing_found_at_all(tree, cli):
     for name in ("one", "two"):
         tree(f"modular/{name}/modular_{name}.py").unlink()
-    assert lines(patchgen) == ["modular: PG505 holds no modular file"]
+    assert lines(cli) == ["modular: PG505 holds no modular file"]
 
 
-def test_misspelt_folder_in_the_configuration(made, patchgen):
+def test_misspelt_folder_in_the_configuration(made, cli):
     made.edit("pyproject.toml", 'sources = ["modular"]', 'sources = ["modlar"]')
-    assert patchgen("check")[1] == "modlar: PG506 does not exist\n    hint: did you mean modular?\n"
+    assert cli("check")[1] == "modlar: PG506 does not exist\n    hint: did you mean modular?\n"
 
 
-def test_misspelt_parent_folder(made, patchgen):
+def test_misspelt_parent_folder(made, cli):
     made.edit("modular/one/modular_one.py", "from toy", "from toi")
-    assert lines(patchgen)[0].startswith("modular/one/modular_one.py:1:1: PG101 no module named toi")
+    assert lines(cli)[0].startswith("modular/one/modular_one.py:1:1: PG101 no module named toi")
 
 
-def test_two_errors_in_two_files_are_one_run(made, patchgen):
+def test_two_errors_in_two_files_are_one_run(made, cli):
     made.edit("modular/one/modular_one.py", "from toy", "from toi")
     made.edit("modular/two/modular_two.py", "import A, B", "import A, Bee")
     before = made.snapshot()
-    found = lines(patchgen)
+    found = lines(cli)
     assert [line.split(":")[0] for line in found] == ["modular/one/modular_one.py", "modular/two/modular_two.py"]
     assert made.snapshot() == before
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"x = '\0'\n"], ids=["utf-16", "nul"])
-def test_file_that_is_no_text(data, made, patchgen):
+def test_file_that_is_no_text(data, made, cli):
     made("modular/one/modular_one.py").write_bytes(data)
-    assert lines(patchgen)[0].startswith("modular/one/modular_one.py")
+    assert lines(cli)[0].startswith("modular/one/modular_one.py")
 
 
-def test_output_that_is_no_text(made, patchgen):
+def test_output_that_is_no_text(made, cli):
     made(ONE).write_bytes(b"# Generated by patchgen from x\n\xff\xfe\n")
-    assert "was edited by hand" in lines(patchgen)[0]
+    assert "was edited by hand" in lines(cli)[0]
 
 
-def test_lock_with_a_merge_conflict(made, patchgen):
+def test_lock_with_a_merge_conflict(made, cli):
     made.write("patchgen.lock", "<<<<<<< HEAD\n" + made.read("patchgen.lock"))
-    code, _, err = patchgen("check")
+    code, _, err = cli("check")
     assert code == 1
     assert err.startswith("patchgen.lock:1:1: PG507 cannot be read")
 
 
-def test_modular_file_with_nothing_to_generate(tree, patchgen):
+def test_modular_file_with_nothing_to_generate(tree, cli):
     tree.write("modular/one/modular_one.py", "# nothing\n")
     tree("modular/two/modular_two.py").unlink()
     note = "modular/one/modular_one.py: note: nothing to generate: no class derives from a parent\n"
-    assert patchgen("check", "-v") == (0, note, "")
+    assert cli("check", "-v") == (0, note, "")
 
 
-def test_defect_of_the_core_is_one_line_and_does_not_stop_the_others(made, patchgen):
+def test_defect_of_the_core_is_one_line_and_does_not_stop_the_others(made, cli):
     made.edit("modular/one/modular_one.py", "x = 3", "# defect")
     made.edit("modular/two/modular_two.py", "y = 4", "y = 5")
-    code, out, err = patchgen("check")
+    code, out, err = cli("check")
     assert code == 2
     assert "modular/one/modular_one.py: PG908 internal error at standin.py:" in out
     assert "RuntimeError: the core did not expect this" in out
@@ -267,26 +267,26 @@ def test_defect_of_the_core_is_one_line_and_does_not_stop_the_others(made, patch
     assert "Traceback" not in out + err
 
 
-def test_one_path_checks_only_that(made, patchgen):
+def test_one_path_checks_only_that(made, cli):
     made.edit(TWO, "y = 2", "y = 7")
-    assert patchgen("check", "modular/one")[0] == 0
-    assert patchgen("check", "modular/one/modular_one.py")[0] == 0
-    assert patchgen("check", "modular/two/modular_two.py")[0] == 1
+    assert cli("check", "modular/one")[0] == 0
+    assert cli("check", "modular/one/modular_one.py")[0] == 0
+    assert cli("check", "modular/two/modular_two.py")[0] == 1
 
 
-def test_diff_shows_what_would_change(made, patchgen):
+def test_diff_shows_what_would_change(made, cli):
     made.edit(TWO, "y = 2", "y = 7")
     for argv in (["diff"], ["check", "--diff"], ["convert", "--diff"]):
-        code, out, err = patchgen(*argv)
+        code, out, err = cli(*argv)
         assert code == 1
         assert out.startswith(f"--- {TWO}\n+++ {TWO}\tas its modular file gives it\n")
         assert "-    y = 7\n+    y = 2\n" in out
         assert "PG501" in err
 
 
-def test_json_has_everything(made, patchgen):
+def test_json_has_everything(made, cli):
     made.edit(TWO, "y = 2", "y = 7")
-    code, out, _ = patchgen("check", "--output-format", "json")
+    code, out, _ = cli("check", "--output-format", "json")
     report = json.loads(out)
     assert code == 1
     assert [(row["path"], row["status"]) for row in report["outputs"]] == [(ONE, "ok"), (TWO, "stale")]

@@ -9,15 +9,15 @@ ONE, TWO = "generated/one/modeling_one.py", "generated/two/modeling_two.py"
 
 
 @pytest.fixture
-def made(tree, patchgen):
+def made(tree, cli):
     """The project, converted."""
-    assert patchgen("convert")[0] == 0
+    assert cli("convert")[0] == 0
     return tree
 
 
-def test_writes_outputs_diffs_and_lock(tree, patchgen):
+def test_writes_outputs_diffs_and_lock(tree, cli):
     before = set(tree.files())
-    code, out, err = patchgen("convert")
+    code, out, err = cli("convert")
     assert (code, out) == (0, "")
     assert err.splitlines() == [
         f"wrote {ONE}",
@@ -30,117 +30,117 @@ def test_writes_outputs_diffs_and_lock(tree, patchgen):
     assert set(tree.files()) - before == new
 
 
-def test_noop_twice_touches_nothing(made, patchgen):
+def test_noop_twice_touches_nothing(made, cli):
     before = made.snapshot()
     for argv in (["convert"], ["convert", "--no-cache"], ["check", "--fix"]):
-        assert patchgen(*argv)[2] == "0 written, 0 removed, 2 unchanged\n"
+        assert cli(*argv)[2] == "0 written, 0 removed, 2 unchanged\n"
     assert made.snapshot() == before
 
 
-def test_only_what_is_stale_is_touched(made, patchgen):
+def test_only_what_is_stale_is_touched(made, cli):
     before = made.snapshot()
     made.edit("modular/two/modular_two.py", "y = 4", "y = 5")
-    _, _, err = patchgen("convert")
+    _, _, err = cli("convert")
     assert f"wrote {TWO} (the modular file changed)" in err
     after = made.snapshot()
     touched = {name for name in after if after[name] != before.get(name)}
     assert touched == {"modular/two/modular_two.py", TWO, "generated/two/modeling_two.diff", "patchgen.lock"}
 
 
-def test_an_edit_by_hand_is_written_over_and_said(made, patchgen):
+def test_an_edit_by_hand_is_written_over_and_said(made, cli):
     made.edit(TWO, "y = 2", "y = 7")
-    assert f"wrote {TWO} (modeling_two.py was edited by hand)" in patchgen("convert")[2]
-    assert patchgen("check")[0] == 0
+    assert f"wrote {TWO} (modeling_two.py was edited by hand)" in cli("convert")[2]
+    assert cli("check")[0] == 0
 
 
-def test_quiet_says_nothing(tree, patchgen):
-    assert patchgen("convert", "--quiet") == (0, "", "")
+def test_quiet_says_nothing(tree, cli):
+    assert cli("convert", "--quiet") == (0, "", "")
 
 
-def test_check_flag_writes_nothing(tree, patchgen):
+def test_check_flag_writes_nothing(tree, cli):
     before = tree.snapshot()
-    assert patchgen("convert", "--check")[0] == 1
+    assert cli("convert", "--check")[0] == 1
     assert tree.snapshot() == before
 
 
-def test_one_bad_file_does_not_keep_the_others_from_being_written(tree, patchgen):
+def test_one_bad_file_does_not_keep_the_others_from_being_written(tree, cli):
     tree.edit("modular/one/modular_one.py", "from toy", "from toi")
-    code, out, err = patchgen("convert")
+    code, out, err = cli("convert")
     assert (code, tree(ONE).exists(), tree(TWO).exists()) == (1, False, True)
     assert "PG101 no module named toi" in out
     assert "2 written" in err
 
 
-def test_a_file_that_fails_keeps_its_old_output_and_record(made, patchgen):
+def test_a_file_that_fails_keeps_its_old_output_and_record(made, cli):
     before = made.snapshot()
     made.edit("modular/one/modular_one.py", "from toy", "from toi")
-    assert patchgen("convert")[0] == 1
+    assert cli("convert")[0] == 1
     after = made.snapshot()
     assert {name for name in after if after[name] != before.get(name)} == {"modular/one/modular_one.py"}
 
 
 @pytest.mark.parametrize("argv", [["convert"], ["check", "--fix"]])
-def test_a_file_of_somebodys_own_is_not_replaced(argv, tree, patchgen):
+def test_a_file_of_somebodys_own_is_not_replaced(argv, tree, cli):
     tree.write(ONE, "# by hand\n")
-    code, out, _ = patchgen(*argv)
+    code, out, _ = cli(*argv)
     assert (code, tree.read(ONE)) == (1, "# by hand\n")
     assert "PG509" in out
     assert tree(TWO).exists()
 
 
-def test_force_replaces_it(tree, patchgen):
+def test_force_replaces_it(tree, cli):
     tree.write(ONE, "# by hand\n")
-    assert patchgen("convert", "--force")[0] == 0
-    assert patchgen("check")[0] == 0
+    assert cli("convert", "--force")[0] == 0
+    assert cli("check")[0] == 0
 
 
-def test_a_diff_of_somebodys_own_is_not_replaced(tree, patchgen):
+def test_a_diff_of_somebodys_own_is_not_replaced(tree, cli):
     tree.write("generated/one/modeling_one.diff", "my notes\n")
-    assert patchgen("convert")[0] == 1
+    assert cli("convert")[0] == 1
     assert tree.read("generated/one/modeling_one.diff") == "my notes\n"
 
 
-def test_even_force_does_not_replace_a_folder(tree, patchgen):
+def test_even_force_does_not_replace_a_folder(tree, cli):
     tree.write(f"{ONE}/keep.txt", "x")
-    assert patchgen("convert", "--force")[0] == 1
+    assert cli("convert", "--force")[0] == 1
     assert tree.read(f"{ONE}/keep.txt") == "x"
 
 
-def test_convert_leaves_orphans_and_says_so(made, patchgen):
+def test_convert_leaves_orphans_and_says_so(made, cli):
     made("modular/two/modular_two.py").unlink()
-    code, out, _ = patchgen("convert")
+    code, out, _ = cli("convert")
     assert (code, made(TWO).exists()) == (1, True)
     assert "PG503 is orphaned" in out
 
 
-def test_fix_removes_orphans_with_their_diff_and_record(made, patchgen):
+def test_fix_removes_orphans_with_their_diff_and_record(made, cli):
     made("modular/two/modular_two.py").unlink()
-    assert patchgen("check", "--fix")[0] == 0
+    assert cli("check", "--fix")[0] == 0
     assert not made(TWO).exists()
     assert not made("generated/two/modeling_two.diff").exists()
     assert list(json.loads(made.read("patchgen.lock"))["outputs"]) == [ONE]
-    assert patchgen("check")[0] == 0
+    assert cli("check")[0] == 0
 
 
-def test_fix_keeps_an_orphan_that_was_edited(made, patchgen):
+def test_fix_keeps_an_orphan_that_was_edited(made, cli):
     made("modular/two/modular_two.py").unlink()
     made.edit(TWO, "y = 2", "y = 7")
-    code, out, _ = patchgen("check", "--fix")
+    code, out, _ = cli("check", "--fix")
     assert (code, made(TWO).exists()) == (1, True)
     assert "it was edited by hand" in out
     assert TWO in json.loads(made.read("patchgen.lock"))["outputs"]
 
 
-def test_fix_keeps_an_orphan_that_no_record_tells_of(made, patchgen):
+def test_fix_keeps_an_orphan_that_no_record_tells_of(made, cli):
     made.write("generated/three/modeling_three.py", made.read(ONE))
-    assert patchgen("check", "--fix")[0] == 1
+    assert cli("check", "--fix")[0] == 1
     assert made("generated/three/modeling_three.py").exists()
 
 
-def test_out_takes_the_outputs_and_leaves_the_lock_alone(made, patchgen, tmp_path):
+def test_out_takes_the_outputs_and_leaves_the_lock_alone(made, cli, tmp_path):
     lock = made.read("patchgen.lock")
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
-    assert patchgen("convert", "--out", str(tmp_path / "out"))[0] == 0
+    assert cli("convert", "--out", str(tmp_path / "out"))[0] == 0
     assert sorted(os.listdir(tmp_path / "out")) == [
         "modeling_one.diff",
         "modeling_one.py",
@@ -148,36 +148,36 @@ def test_out_takes_the_outputs_and_leaves_the_lock_alone(made, patchgen, tmp_pat
         "modeling_two.py",
     ]
     assert made.read("patchgen.lock") == lock
-    assert patchgen("check", "--out", str(tmp_path / "out"))[0] == 0
-    assert patchgen("check")[0] == 1
+    assert cli("check", "--out", str(tmp_path / "out"))[0] == 0
+    assert cli("check")[0] == 1
 
 
-def test_out_remembers_why_outside_the_project(made, patchgen, tmp_path):
+def test_out_remembers_why_outside_the_project(made, cli, tmp_path):
     out = str(tmp_path / "out")
-    patchgen("convert", "--out", out)
+    cli("convert", "--out", out)
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
-    assert "modeling_one.py:6:1: PG501 is stale: the modular file changed" in patchgen("check", "--out", out)[1]
+    assert "modeling_one.py:6:1: PG501 is stale: the modular file changed" in cli("check", "--out", out)[1]
 
 
-def test_mode_of_an_output_is_kept(made, patchgen):
+def test_mode_of_an_output_is_kept(made, cli):
     made(ONE).chmod(0o755)
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
-    patchgen("convert")
+    cli("convert")
     assert made(ONE).stat().st_mode & 0o777 == 0o755
 
 
-def test_an_output_that_is_a_link_stays_one(made, patchgen):
+def test_an_output_that_is_a_link_stays_one(made, cli):
     target = made("elsewhere/real.py")
     target.parent.mkdir()
     made(ONE).rename(target)
     made(ONE).symlink_to(target)
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
-    assert patchgen("convert")[0] == 0
+    assert cli("convert")[0] == 0
     assert made(ONE).is_symlink()
     assert "x = 4" in target.read_text()
 
 
-def test_a_modular_file_that_changes_meanwhile_is_not_written(made, patchgen, monkeypatch):
+def test_a_modular_file_that_changes_meanwhile_is_not_written(made, cli, monkeypatch):
     import patchgen.convert as convert
 
     real = convert.examine
@@ -189,13 +189,13 @@ def test_a_modular_file_that_changes_meanwhile_is_not_written(made, patchgen, mo
         return report
 
     monkeypatch.setattr(convert, "examine", examine)
-    code, out, _ = patchgen("convert")
+    code, out, _ = cli("convert")
     assert code == 2
     assert "PG905 modular_one.py changed while it was being converted\n    hint: run the command again" in out
     assert "x = 3" in made.read(ONE)
 
 
-def test_what_a_killed_run_had_begun_is_finished_first(made, patchgen):
+def test_what_a_killed_run_had_begun_is_finished_first(made, cli):
     """A journal and its staged file are left: the next run moves the file, then finds it stale or not."""
     from dataclasses import asdict
 
@@ -204,8 +204,8 @@ def test_what_a_killed_run_had_begun_is_finished_first(made, patchgen):
     temp = made.write("generated/one/.patchgen-99999999-0.tmp", made.read(ONE) + "# late\n")
     move = write.Move(str(made(ONE)), str(temp), "", write._digest(made(ONE)), write._digest(temp))
     made.write(".patchgen_cache/journal.json", json.dumps([asdict(move)]))
-    assert patchgen("convert")[0] == 0
-    assert patchgen("check")[0] == 0
+    assert cli("convert")[0] == 0
+    assert cli("check")[0] == 0
     assert not temp.exists()
     assert not made(".patchgen_cache/journal.json").exists()
 
@@ -215,50 +215,50 @@ def test_cache_folder_is_marked_as_one(made):
     assert made.read(".patchgen_cache/.gitignore") == "*\n"
 
 
-def test_explain_finds_the_line_that_a_line_came_from(made, patchgen):
-    assert patchgen("explain", f"{TWO}:6") == (0, f"{TWO}:6 comes from toy.py:6:1\n        y = 2\n", "")
-    assert "blank line, or written by patchgen" in patchgen("explain", f"{TWO}:1")[1]
+def test_explain_finds_the_line_that_a_line_came_from(made, cli):
+    assert cli("explain", f"{TWO}:6") == (0, f"{TWO}:6 comes from toy.py:6:1\n        y = 2\n", "")
+    assert "blank line, or written by patchgen" in cli("explain", f"{TWO}:1")[1]
 
 
-def test_explain_tells_what_an_output_was_made_from(made, patchgen):
-    out = patchgen("explain", TWO)[1]
+def test_explain_tells_what_an_output_was_made_from(made, cli):
+    out = cli("explain", TWO)[1]
     assert f"{TWO}\nmade from modular/two/modular_two.py by " in out
     assert "  toy.A  (toy.py)\n  toy.B  (toy.py)\n" in out
 
 
 @pytest.mark.parametrize("target", ["generated/nothing.py", "pyproject.toml", "lib/toy.py:3"])
-def test_explain_of_anything_else_is_wrong_usage(target, made, patchgen):
-    assert patchgen("explain", target)[0] == 2
+def test_explain_of_anything_else_is_wrong_usage(target, made, cli):
+    assert cli("explain", target)[0] == 2
 
 
-def test_list_has_the_figures(made, patchgen):
-    out = patchgen("list")[1].splitlines()
+def test_list_has_the_figures(made, cli):
+    out = cli("list")[1].splitlines()
     assert out[0].split("  ")[0] == "output"
     assert out[1].split() == [ONE, "2", "0", "6", "A", "toy", "ok"]
 
 
-def test_stdin_gives_the_text_and_writes_nothing(made, patchgen, monkeypatch):
+def test_stdin_gives_the_text_and_writes_nothing(made, cli, monkeypatch):
     import io
     import sys
 
     text = made.read("modular/one/modular_one.py").replace("x = 3", "x = 9")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     before = made.snapshot()
-    code, out, err = patchgen("convert", "-", "--stdin-filename", "modular/one/modular_one.py")
+    code, out, err = cli("convert", "-", "--stdin-filename", "modular/one/modular_one.py")
     assert (code, err) == (0, "")
     assert out == made.read(ONE).replace("x = 3", "x = 9")
     assert made.snapshot() == before
 
 
-def test_stdin_errors_name_the_file_that_it_stands_for(made, patchgen, monkeypatch):
+def test_stdin_errors_name_the_file_that_it_stands_for(made, cli, monkeypatch):
     import io
     import sys
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"from toi import A\n")))
-    code, out, err = patchgen("convert", "-", "--stdin-filename", "modular/one/modular_one.py")
+    code, out, err = cli("convert", "-", "--stdin-filename", "modular/one/modular_one.py")
     assert (code, out) == (1, "")
     assert err.startswith("modular/one/modular_one.py:1:1: PG101 no module named toi")
 
 
-def test_stdin_needs_a_name(made, patchgen):
-    assert patchgen("convert", "-")[0] == 2
+def test_stdin_needs_a_name(made, cli):
+    assert cli("convert", "-")[0] == 2

@@ -7,15 +7,15 @@ import pytest
 
 
 @pytest.fixture
-def made(tree, patchgen):
+def made(tree, cli):
     """The project, converted, and a copy of its parents beside it."""
-    assert patchgen("convert")[0] == 0
+    assert cli("convert")[0] == 0
     shutil.copytree(tree("lib"), tree.top.parent / "next")
     return tree
 
 
 @pytest.fixture
-def drift(made, patchgen):
+def drift(made, cli):
     """Edits the new parents, then gives what becomes of each modular file and the whole report."""
 
     def run(old: str = "", new: str = "") -> tuple[int, dict[str, str], str]:
@@ -23,8 +23,8 @@ def drift(made, patchgen):
         path.write_text(path.read_text().replace(old, new))
         root = str(made.top.parent / "next")
         before = made.snapshot()
-        code, out, _ = patchgen("check", "--package-root", root)
-        report = json.loads(patchgen("check", "--package-root", root, "--output-format", "json")[1])
+        code, out, _ = cli("check", "--package-root", root)
+        report = json.loads(cli("check", "--package-root", root, "--output-format", "json")[1])
         assert made.snapshot() == before
         return code, {row["modular"].split("/")[1]: row["fit"] for row in report["drift"]}, out
 
@@ -48,9 +48,9 @@ def test_regenerates_clean(drift):
     assert "-    y = 2" not in out
 
 
-def test_verbose_shows_the_upstream_diff_of_what_regenerates(drift, patchgen, made):
+def test_verbose_shows_the_upstream_diff_of_what_regenerates(drift, cli, made):
     drift("y = 2", "y = 5")
-    out = patchgen("check", "-v", "--package-root", str(made.top.parent / "next"))[1]
+    out = cli("check", "-v", "--package-root", str(made.top.parent / "next"))[1]
     assert "--- toy.B (recorded)\n+++ toy.B (new)\n" in out
     assert "-    y = 2\n+    y = 5" in out
 
@@ -81,14 +81,14 @@ def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
     assert "-    y = 2\n+    y = 5" in out
 
 
-def test_noop_without_another_tree_there_is_no_drift(made, patchgen):
-    assert "drift" not in json.loads(patchgen("check", "--output-format", "json")[1])
+def test_noop_without_another_tree_there_is_no_drift(made, cli):
+    assert "drift" not in json.loads(cli("check", "--output-format", "json")[1])
 
 
-def test_convert_takes_the_variants_to_the_new_release(made, drift, patchgen):
+def test_convert_takes_the_variants_to_the_new_release(made, drift, cli):
     drift("y = 2", "y = 5")
     root = str(made.top.parent / "next")
-    assert patchgen("convert", "--package-root", root)[0] == 0
+    assert cli("convert", "--package-root", root)[0] == 0
     assert "y = 5" in made.read("generated/two/modeling_two.py")
-    assert patchgen("check", "--package-root", root)[0] == 0
-    assert patchgen("check")[0] == 1
+    assert cli("check", "--package-root", root)[0] == 0
+    assert cli("check")[0] == 1

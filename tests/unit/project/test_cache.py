@@ -1,0 +1,124 @@
+"""What is remembered is believed while everything that it was made from is the same, and no longer."""
+
+import json
+import shutil
+
+import pytest
+
+from tests import standin
+
+
+@pytest.fixture
+def flattened(tree, cli, monkeypatch):
+    """The project, converted; and the names of the modular files that the core has been asked for since."""
+    seen = []
+
+    def flatten(path, env, settings):
+        seen.append(path.stem)
+        return standin.stand_in(path, env, settings)
+
+    monkeypatch.setattr("patchgen.flatten.flatten", flatten)
+    assert cli("convert")[0] == 0
+    seen.clear()
+    return seen
+
+
+def test_noop_nothing_is_flattened_again(flattened, cli):
+    for argv in (["check"], ["convert"], ["list"], ["diff"], ["lint"]):
+        cli(*argv)
+    assert flattened == []
+
+
+def test_problems_are_remembered_too(tree, flattened, cli):
+    tree.edit("modular/one/modular_one.py", "from toy", "from toi")
+    first = cli("check")
+    assert flattened == ["modular_one"]
+    assert cli("check") == first
+    assert flattened == ["modular_one"]
+
+
+@pytest.mark.parametrize(
+    "name, old, new, expected",
+    [
+        ("modular/one/modular_one.py", "x = 3", "x = 4", {"modular_one"}),
+        ("lib/toy.py", "y = 2", "y = 5", {"modular_one", "modular_two"}),
+        ("pyproject.toml", "[tool.patchgen]", "[tool.patchgen]\nline-length = 90", {"modular_one", "modular_two"}),
+        ("pyproject.toml", 'roots = ["lib"]', 'roots = ["lib", "modular"]', {"modular_one", "modular_two"}),
+    ],
+)
+def test_a_change_of(name, old, new, expected, tree, flattened, cli):
+    tree.edit(name, old, new)
+    cli("check", "-q")
+    assert set(flattened) == expected
+
+
+def test_noop_the_same_bytes_at_another_time(tree, flattened, cli):
+    for name in ("modular/one/modular_one.py", "lib/toy.py"):
+        tree.write(name, tree.read(name))
+    cli("check")
+    assert flattened == []
+
+
+def test_a_module_that_appears_before_the_one_that_was_found(tree, flattened, cli):
+    tree.write("toy.py", standin.PARENT)  # the project's top is looked through before its `lib`
+    cli("check")
+    assert set(flattened) == {"modular_one", "modular_two"}
+
+
+def test_a_parent_that_was_missing_appears(tree, flattened, cli):
+    tree.edit("modular/one/modular_one.py", "from toy", "from toi")
+    assert cli("check")[0] == 1
+    tree.write("lib/toi.py", standin.PARENT)
+    flattened.clear()
+    cli("check")
+    assert flattened[0] == "modular_one"
+
+
+def test_a_parent_that_could_not_be_read_is_mended(tree, flattened, cli):
+    tree.write("lib/toy.py", "class A(:\n")
+    assert cli("check")[0] == 1
+    tree.write("lib/toy.py", standin.PARENT)
+    assert cli("check")[0] == 0
+
+
+@pytest.mark.parametrize("what", ["patchgen.cache.own_digest", "patchgen.cache.versions"])
+def test_other_code_or_other_releases(what, flattened, cli, monkeypatch):
+    monkeypatch.setattr(what, lambda *_: () if what.endswith("versions") else "other")
+    cli("check")
+    assert set(flattened) == {"modular_one", "modular_two"}
+
+
+def test_entries_do_not_pile_up(tree, flattened, cli):
+    before = len(list(tree(".patchgen_cache/outcomes").iterdir()))
+    for value in range(5):
+        tree.write("modular/one/modular_one.py", f"from toy import A\nx = {value}\n")
+        cli("check")
+    assert len(list(tree(".patchgen_cache/outcomes").iterdir())) == before == 2
+
+
+def test_a_file_that_changes_while_it_is_flattened_is_not_remembered(tree, flattened, cli, monkeypatch):
+    def flatten(path, env, settings):
+        result = standin.stand_in(path, env, settings)
+        tree.write("lib/toy.py", standin.PARENT.replace("y = 2", "y = 6"))
+        return result
+
+    tree.edit("modular/two/modular_two.py", "y = 4", "y = 5")
+    with monkeypatch.context() as during:
+        during.setattr("patchgen.flatten.flatten", flatten)
+        cli("check", "modular/two")
+    flattened.clear()
+    cli("check", "modular/two")
+    assert "modular_two" in flattened
+
+
+def test_an_entry_of_another_project_is_not_believed(tree, flattened, cli, tmp_path, monkeypatch):
+    other = tmp_path / "copy"
+    shutil.copytree(tree.top, other)
+    monkeypatch.chdir(other)
+    cli("check")
+    assert set(flattened) == {"modular_one", "modular_two"}
+
+
+def test_entries_hold_no_texts(tree, flattened):
+    for path in tree(".patchgen_cache/outcomes").iterdir():
+        assert "class A" not in json.dumps(json.loads(path.read_text()))
