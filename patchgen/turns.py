@@ -11,7 +11,8 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.lock import NAME
 from patchgen.places import OUTCOMES, lock_of, make_state, state_of
 from patchgen.project import Project
-from patchgen.write import JOURNAL, recover, sweep
+from patchgen.recover import recover, sweep
+from patchgen.write import JOURNAL
 
 PATIENCE = 300.0  # seconds that a run waits for its turn
 

@@ -12,16 +12,12 @@ import hashlib
 import itertools
 import json
 import os
-import re
 import stat
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 JOURNAL = "journal.json"
-STALE_AFTER = 3600.0  # seconds; a process number may belong to another process by then
-_TEMP = re.compile(r"\.patchgen-(\d+)-\d+\.tmp")
 _NUMBERS = itertools.count()
 
 
@@ -93,56 +89,7 @@ def apply(changes: Sequence[Change], state: Path) -> None:
             raise Unfinished(getattr(error, "errno", None), str(getattr(error, "strerror", error)), at) from error
         raise
     (state / JOURNAL).unlink(missing_ok=True)
-    _discard(moves)
-
-
-def recover(state: Path, root: Path) -> tuple[str, ...]:
-    """Finish what a killed run had begun below `root`; the files that were moved.
-
-    A target that was changed by others since then is left alone, and so is whatever no run of ours would have staged:
-    a journal may come with a checkout.
-    """
-    try:
-        moves = [Move(**item) for item in json.loads((state / JOURNAL).read_bytes())]
-    except FileNotFoundError:
-        return ()
-    except (ValueError, TypeError):
-        moves = []  # Not written by this version: what it staged is swept, so nothing has changed.
-    moves = [move for move in moves if _is_plausible(move, root)]
-    finished = [move.target for move in moves if _finish(move)]
-    (state / JOURNAL).unlink(missing_ok=True)
-    _discard(moves)
-    return tuple(finished)
-
-
-def _is_plausible(move: Move, root: Path) -> bool:
-    """Whether `move` stays below `root` and concerns files that have the names of staged ones."""
-    target = Path(move.target)
-    staged = [Path(name) for name in (move.temp, move.backup) if name]
-    inside = target.resolve() == target and target.is_relative_to(root)
-    return inside and all(path.parent == target.parent and _TEMP.fullmatch(path.name) for path in staged)
-
-
-def _finish(move: Move) -> bool:
-    present = _digest(Path(move.target))
-    if move.temp and _digest(Path(move.temp)) == move.new and present in (move.old, move.new):
-        os.replace(move.temp, move.target)
-        return True
-    if not move.temp and present and present == move.old:
-        os.unlink(move.target)
-        return True
-    return False
-
-
-def sweep(folders: Iterable[Path]) -> None:
-    """Remove what killed runs have staged in `folders` and never moved."""
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            for entry in list(os.scandir(folder)):
-                found = _TEMP.fullmatch(entry.name)
-                # Not the time of modification: a backup is a second name for a file that may be old.
-                if found and (not _is_alive(int(found[1])) or time.time() - entry.stat().st_ctime > STALE_AFTER):
-                    os.unlink(entry.path)
+    discard(moves)
 
 
 @contextlib.contextmanager
@@ -157,7 +104,7 @@ def _blamed_on(target: str) -> Iterator[None]:
 
 def _plan(change: Change) -> Move:
     """The names that a change will use.  Nothing is made yet, so that whatever is made can be found again."""
-    old = _digest(change.path)
+    old = content_digest(change.path)
     temp = "" if change.data is None else str(_temp_name(change.path.parent))
     backup = str(_temp_name(change.path.parent)) if old else ""
     new = "" if change.data is None else hashlib.sha256(change.data).hexdigest()
@@ -199,7 +146,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 def _verify(moves: Iterable[Move]) -> None:
     for move in moves:
-        if move.temp and _digest(Path(move.temp)) != move.new:
+        if move.temp and content_digest(Path(move.temp)) != move.new:
             raise OSError(errno.EIO, "what was written is not what is read back", move.target)
 
 
@@ -214,7 +161,7 @@ def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
     """Put back every former content.  False where even that fails: the journal stays, and the next run goes on."""
     try:
         for move in reversed(moves):
-            if _digest(Path(move.target)) == move.old:
+            if content_digest(Path(move.target)) == move.old:
                 continue
             if move.backup:
                 os.replace(move.backup, move.target)
@@ -223,14 +170,15 @@ def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
     except OSError:
         return False
     (state / JOURNAL).unlink(missing_ok=True)
-    _discard(moves)
+    discard(moves)
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()
     return True
 
 
-def _discard(moves: Iterable[Move]) -> None:
+def discard(moves: Iterable[Move]) -> None:
+    """Remove what the moves have staged and kept."""
     for move in moves:
         for name in (move.temp, move.backup):
             if name:
@@ -260,17 +208,8 @@ def _temp_name(folder: Path) -> Path:
     return folder / f".patchgen-{os.getpid()}-{next(_NUMBERS)}.tmp"
 
 
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
-
-
-def _digest(path: Path) -> str:
+def content_digest(path: Path) -> str:
+    """The sha256 of the file at `path`; empty where there is none."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Every code that is raised is explained, every explanation is of a code that is raised, and the page is up to date."""
+"""Every code that is raised is explained, every explanation is of such a code, and the page is up to date."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_cache_that_is_a_link_to_the_outside(tree, outside):
 
 @pytest.mark.parametrize("kind", ["target", "temp", "backup", "link"])
 def test_journal_that_came_with_the_checkout(kind, tree, outside):
-    from patchgen.write import Move, _digest
+    from patchgen.write import Move, content_digest
 
     inside, beyond = tree.write("generated/a.py", "old"), outside("keep/notes.py")
     temp = tree.write("generated/.patchgen-1-1.tmp", "evil")
@@ -139,7 +139,7 @@ def test_journal_that_came_with_the_checkout(kind, tree, outside):
     if kind == "link":
         tree("generated/link.py").symlink_to(beyond)
         target = tree("generated/link.py")
-    move = Move(str(target), str(temp), backup, _digest(target), _digest(temp))
+    move = Move(str(target), str(temp), backup, content_digest(target), content_digest(temp))
     tree.write(".patchgen_cache/journal.json", json.dumps([asdict(move)]))
     before = outside.snapshot()
     assert main(["convert", "-q"]) == 0

@@ -202,7 +202,7 @@ def test_what_a_killed_run_had_begun_is_finished_first(made, cli):
     from patchgen import write
 
     temp = made.write("generated/one/.patchgen-99999999-0.tmp", made.read(ONE) + "# late\n")
-    move = write.Move(str(made(ONE)), str(temp), "", write._digest(made(ONE)), write._digest(temp))
+    move = write.Move(str(made(ONE)), str(temp), "", write.content_digest(made(ONE)), write.content_digest(temp))
     made.write(".patchgen_cache/journal.json", json.dumps([asdict(move)]))
     assert cli("convert")[0] == 0
     assert cli("check")[0] == 0

@@ -11,7 +11,8 @@ from dataclasses import asdict
 import pytest
 
 from patchgen import write
-from patchgen.write import JOURNAL, Change, Move, apply, recover, replace_file, sweep
+from patchgen.recover import STALE_AFTER, recover, sweep
+from patchgen.write import JOURNAL, Change, Move, apply, content_digest, replace_file
 from tests.toytree import REPOSITORY
 
 
@@ -158,7 +159,7 @@ def test_recover_leaves_alone_what_others_changed_since(tmp_path, state):
     target, temp = tmp_path / "a", tmp_path / ".patchgen-1-0.tmp"
     target.write_bytes(b"edited since")
     temp.write_bytes(b"staged")
-    move = Move(str(target), str(temp), "", write._digest(tmp_path / "none"), write._digest(temp))
+    move = Move(str(target), str(temp), "", content_digest(tmp_path / "none"), content_digest(temp))
     (state / JOURNAL).write_text(json.dumps([asdict(move)]))
     assert recover(state, tmp_path) == ()
     assert target.read_bytes() == b"edited since"
@@ -185,7 +186,7 @@ def test_sweep_takes_old_ones_even_of_a_live_number(tmp_path, monkeypatch):
     path = tmp_path / f".patchgen-{os.getpid()}-0.tmp"
     path.touch()
     now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 2 * write.STALE_AFTER)
+    monkeypatch.setattr(time, "time", lambda: now + 2 * STALE_AFTER)
     sweep([tmp_path])
     assert not path.exists()
 
