@@ -1,12 +1,14 @@
 # reason: a text model inside a larger one has a prefix of its own
 # search: installed
 # --- modular aria/modular_aria.py
+from huggingface_hub.dataclasses import strict
 from torch import nn
 
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaMLP, LlamaModel
 
 
+@strict
 class AriaTextConfig(LlamaConfig):
     model_type = "aria_text"
     moe_num_experts: int = 8
@@ -34,8 +36,8 @@ class AriaTextModel(LlamaModel):
 # defines AriaTextConfig
 
 
-@auto_docstring(checkpoint="meta-llama/Llama-2-7b-hf")
 @strict
+@auto_docstring(checkpoint="meta-llama/Llama-2-7b-hf")
 class AriaTextConfig(PreTrainedConfig):
     r"""
     ```python

@@ -16,5 +16,5 @@ class ToyA(toy.ToyA):
         with new:
             x
 # --- error
-toy/modular_toy_fast.py:8:5: PG304 no class that ToyA is merged with has a method foward
+toy/modular_toy_fast.py:7:11: PG304 no class that ToyA is merged with has a method foward
     hint: did you mean forward?
