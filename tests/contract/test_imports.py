@@ -1,0 +1,123 @@
+"""Which part of patchgen may import which, as a table; and what is never imported at all.
+
+A part is a package or a module directly below `patchgen`.  The core turns one modular file into text; all else finds
+files, compares, records, writes and prints.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.toytree import REPOSITORY, environment
+
+# What each part of the core imports beside itself.  `link` and `rewrite` do not know each other: `flatten` hands the
+# text of a merged class from one to the other.
+CORE = {
+    "edits": set(),
+    "errors": set(),
+    "settings": set(),
+    "flat": {"errors"},
+    "source": {"errors"},
+    "plan": {"errors", "source"},
+    "rewrite": {"errors", "source", "plan"},
+    "link": {"errors", "source", "plan"},
+    "emit": {"errors", "settings", "flat", "source", "plan", "link"},
+    "flatten": {"errors", "settings", "flat", "source", "plan", "rewrite", "link", "emit"},
+    "parts": set(),  # carried into generated files, which import nothing of patchgen
+    "lab": set(),
+}
+# Packages from outside the standard library, and the parts that may import them.
+OUTSIDE = {
+    "black": {"emit"},
+    "click": {"cli"},
+    "filelock": {"turns"},
+    "libcst": {"rewrite"},
+    "platformdirs": {"places"},
+    "rich": {"cli"},
+    "torch": {"lab", "parts"},
+    "transformers": {"lab", "parts"},
+}
+
+FILES = sorted((REPOSITORY / "patchgen").rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path) for path in FILES}
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports(path: Path, *, inside: bool = True) -> Iterator[tuple[int, str]]:
+    """(line, module) of each import; those of functions only if `inside`, those for a type checker never."""
+    stack: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}:{node.lineno}: write it absolutely"
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, name if name in MODULES else node.module) for name in inner)
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            stack.extend(ast.iter_child_nodes(node) if inside or not is_function else [])
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_each_part_imports_what_the_table_says(path):
+    here = part_of(module_of(path))
+    for line, name in imports(path):
+        package, other = name.split(".")[0], part_of(name)
+        place = f"{path.relative_to(REPOSITORY)}:{line} imports {name}"
+        if package == "patchgen":
+            allowed = other in {"", here, *CORE[here]} if here in CORE else other != "cli" or here in ("cli", "__main__")
+        else:
+            allowed = package in sys.stdlib_module_names or here in OUTSIDE.get(package, ())
+        assert allowed, place
+
+
+def test_every_part_of_the_table_is_there():
+    assert CORE.keys() <= {part_of(module) for module in MODULES}
+
+
+def test_no_modules_import_each_other():
+    """Nor by way of others, while they are being imported; `run` and `pool` know each other later on."""
+    graph = {module_of(path): {name for _, name in imports(path, inside=False) if name in MODULES} for path in FILES}
+    graph = {module: names - {module} for module, names in graph.items()}
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
+
+
+SCRIPT = """
+import sys
+from patchgen.cli import main
+absent = {"torch", "transformers", "modular", "generated"}
+assert not absent & set(sys.modules), "after `import patchgen.cli`"
+code = main(["convert", "--no-cache", "--jobs", "1"])
+assert not absent & {name.split(".")[0] for name in sys.modules}, "after a conversion"
+sys.exit(code)
+"""
+
+
+def test_nothing_of_models_is_imported(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8")
+    for path in sorted((REPOSITORY / "modular").rglob("modular_*.py")):
+        copy = tmp_path / path.relative_to(REPOSITORY)
+        copy.parent.mkdir(parents=True)
+        copy.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    argv = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.rglob("modeling_llama_sdpa.py"))
