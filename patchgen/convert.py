@@ -7,7 +7,7 @@ of the place that it writes to, and first finishes what a killed run had begun t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,10 +24,10 @@ from patchgen.write import Change, Unfinished, apply
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a run did: the gate's report on the tree as it was, the verdicts that hold no more, the files changed."""
+    """What a run did: the gate's report on the tree as it was, whose verdicts hold no more, which files it changed."""
 
     report: Report
-    mended: tuple[Verdict, ...] = ()
+    mended: frozenset[str] = frozenset()
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()  # what stood in the way of writing
@@ -35,7 +35,7 @@ class Written:
     @property
     def remaining(self) -> tuple[Problem, ...]:
         """The findings that writing has not mended."""
-        left = [v.problem for v in self.report.verdicts if v not in self.mended and v.problem is not None]
+        left = [v.problem for v in self.report.verdicts if v.shown not in self.mended and v.problem is not None]
         return tuple(sorted({*self.report.problems, *self.problems, *left}))
 
 
@@ -79,7 +79,7 @@ def _write(
     fresh = {outcome.modular.shown: outcome for outcome in report.outcomes}
     problems: list[Problem] = []
     wanted: list[Wanted] = []
-    done: list[Verdict] = []
+    mended: set[str] = set()
     for verdict in report.verdicts:
         if not _is_to_be_written(verdict, force=force, remove=remove):
             continue
@@ -88,16 +88,16 @@ def _write(
             # An orphan may be nothing but a record.
             mend = [want for want in verdict.mend if want.data is not None or want.path.exists()]
             wanted += [Wanted(confine(project, want.path), want.data) for want in mend]
-            done.append(verdict)
+            mended.add(verdict.shown)
         except PatchgenError as error:
             problems += problems_of(error)
     for root in roots:
         mine = [want for want in wanted if root_of(project, want.path) == root]
-        records = _records_after(project, report, done, made_by, root)
+        records = _records_after(project, report, mended, made_by, root)
         apply([*_changes(mine), *_lock_change(project, root, records)], state_of(project, root))
     return Written(
         report,
-        tuple(done),
+        frozenset(mended),
         tuple(project.shown(want.path) for want in wanted if want.data is not None),
         tuple(project.shown(want.path) for want in wanted if want.data is None),
         tuple(problems),
@@ -135,17 +135,15 @@ def _changes(wanted: Iterable[Wanted]) -> list[Change]:
     return [Change(want.path, want.data) for want in sorted(wanted, key=lambda want: want.path)]
 
 
-def _records_after(
-    project: Project, report: Report, done: Sequence[Verdict], made_by: str, root: Path
-) -> dict[str, Record]:
-    """The records below `root` once `done` has been written."""
+def _records_after(project: Project, report: Report, mended: Set[str], made_by: str, root: Path) -> dict[str, Record]:
+    """The records below `root` once the outputs in `mended` have been written."""
     records = read_lock(lock_of(project, root))
     by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
         outcome = by_modular.get(verdict.modular)
-        if verdict.status is Status.ORPHANED and verdict in done and root == project.home:
+        if verdict.status is Status.ORPHANED and verdict.shown in mended and root == project.home:
             records.pop(verdict.shown, None)
-        elif verdict.made and outcome and (verdict.status is Status.OK or verdict in done):
+        elif verdict.made and outcome and (verdict.status is Status.OK or verdict.shown in mended):
             output = outcome.modular.folder / verdict.made.name
             if root_of(project, output) == root and outcome.modular.recorded == (root == project.home):
                 name = output.relative_to(root).as_posix()
@@ -154,7 +152,9 @@ def _records_after(
 
 
 def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Project) -> Record:
-    return make_record(name, outcome.modular.shown, outcome.digest, made, made_by, project.config.settings)
+    record = make_record(name, outcome.modular.shown, outcome.digest, made, made_by, project.config.settings)
+    # Of a foreign tree it is only asked why an output is stale, and whole trees would make for a large file.
+    return record if outcome.modular.recorded else replace(record, lines=())
 
 
 def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) -> list[Change]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ def main(argv: Sequence[str]) -> int:
     """Run `patchgen ARGV`; the exit code."""
     collecting = gc.isenabled()
     gc.disable()  # A collection walks every syntax tree that is kept, and a command ends before it would pay.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot print is no reason to fail
     try:
         return _run(argv)
     finally:

@@ -31,7 +31,8 @@ def convert_stdin(name: str | None, package_root: str | None, out: str | None, a
         staged.write_bytes(sys.stdin.buffer.read())
         outcome = next(flatten_group(_moved(project, Path(folder)), "strict", [make_modular(project, staged)]))
     sys.stderr.write(FORMATS[make_style(False, False, "text").form](Page(findings=outcome.problems)))
-    sys.stdout.write("".join((outcome.texts or {})[made.name] for made in outcome.made))
+    code = "".join((outcome.texts or {})[made.name] for made in outcome.made)
+    sys.stdout.buffer.write(code.encode("utf-8"))  # as in a file, whatever the locale
     return exit_code(outcome.problems)
 
 

@@ -295,6 +295,24 @@ def test_works_in_a_folder_that_is_gone(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_name_that_the_terminal_cannot_print(tmp_path):
+    tree = toy_project(tmp_path / "proj", variants=1)
+    tree.write("modular/ü/modular_ü.py", variant("A", "ü"))
+    done = run(tree, "check", env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "generated/\\xfc/modeling_\\xfc.py: PG502 is missing" in done.stdout
+
+
+def test_stdin_gives_utf_8_whatever_the_locale(tmp_path):
+    tree = toy_project(tmp_path / "proj", variants=1)
+    text = tree.write("modular/v1/modular_v1.py", variant("A", "ü")).read_bytes()
+    assert run(tree, "convert").returncode == 0
+    argv = command("convert", "-", "--stdin-filename", "modular/v1/modular_v1.py")
+    env = environment(PYTHONIOENCODING="ascii")
+    done = subprocess.run(argv, input=text, cwd=tree.top, env=env, capture_output=True)
+    assert done.stdout == tree("generated/v1/modeling_v1.py").read_bytes()
+
+
 def test_optimised_python_gives_the_same(tmp_path):
     one, two = (toy_project(tmp_path / name, variants=2) for name in ("one", "two"))
     assert run(one, "convert").returncode == 0

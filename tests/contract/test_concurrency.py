@@ -43,7 +43,11 @@ def test_the_number_of_workers_changes_nothing(jobs, tree, tmp_path):
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "7"])
-@pytest.mark.parametrize("more", [{"LC_ALL": "C", "PYTHONUTF8": "0"}, {"TZ": "Asia/Tokyo"}], ids=["locale", "zone"])
+@pytest.mark.parametrize(
+    "more",
+    [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"TZ": "Asia/Tokyo"}],
+    ids=["locale", "zone"],
+)
 def test_neither_hash_seed_nor_locale_nor_time_zone_changes_anything(seed, more, tree, tmp_path):
     other = toy_project(tmp_path / "a folder with spaces ü", variants=6)
     assert run(tree, "convert").returncode == 0
