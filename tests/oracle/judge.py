@@ -11,6 +11,7 @@ import ast
 import contextlib
 import dataclasses
 import functools
+import importlib.util
 import inspect
 import re
 import signal
@@ -59,13 +60,14 @@ def compare(case: Case, flat_texts: dict[str, str], folder: Path) -> Difference 
 def inherited(case: Case, folder: Path) -> list[tuple[str, object]]:
     """What the probe sees when Python itself inherits."""
     write(folder, {**case.files, **case.oracle_files})
-    with _imports(folder):
+    with _imports(folder), _afresh({parent for parent, _, _ in case.overrides}):
         module = __import__(_dotted(case.modular), fromlist=["_"])
         _replace(case, module)
         for cls, member in case.removed:
             setattr(getattr(module, cls), member, _Gone(member))
         names: dict[str, Any] = {}
-        for parent in [name for name in sys.modules if name.startswith("toypack.")]:
+        others = [name for name in sys.modules if name.startswith("toypack.")]
+        for parent in dict.fromkeys([*(parent for parent, _, _ in case.overrides), *others]):
             names |= vars(sys.modules[parent])
         names |= vars(module)
         return _probe(case, names)
@@ -80,11 +82,14 @@ def flattened(case: Case, flat_texts: dict[str, str], folder: Path) -> list[tupl
     with _imports(folder):
         names: dict[str, Any] = {}
         for name, text in flat_texts.items():
-            module = types.ModuleType(name.removesuffix(".py"))
+            write(folder / "flat", {name: text})
+            spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), folder / "flat" / name)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
             sys.modules[module.__name__] = module
             try:
                 with _limited():
-                    exec(compile(text, name, "exec"), vars(module))
+                    spec.loader.exec_module(module)
             except Exception as error:
                 return [("import of the flat file", _error(error)), *[("", None)] * 99]
             names |= vars(module)
@@ -122,6 +127,27 @@ def _imports(folder: Path | None) -> Iterator[None]:
                 del sys.modules[name]
 
 
+@contextlib.contextmanager
+def _afresh(modules: set[str]) -> Iterator[None]:
+    """Installed modules are imported anew, so that what is done to them is undone afterwards."""
+    kept = {name: sys.modules.pop(name) for name in modules if name in sys.modules}
+    _forget(modules)
+    try:
+        yield
+    finally:
+        for name in modules:
+            sys.modules.pop(name, None)
+        _forget(modules)
+        sys.modules |= kept
+
+
+def _forget(modules: set[str]) -> None:
+    """A package remembers its modules as attributes."""
+    for package, _, last in (name.rpartition(".") for name in modules):
+        if package in sys.modules:
+            vars(sys.modules[package]).pop(last, None)
+
+
 def _inside(module: object, folder: Path) -> bool:
     return str(getattr(module, "__file__", None) or "").startswith(str(folder))
 
@@ -133,7 +159,7 @@ def _replace(case: Case, modular: types.ModuleType) -> None:
         for parent, name, new in case.overrides
     ]
     for parent in {id(parent): parent for parent, _, _ in swaps}.values():
-        for cls in [value for value in vars(parent).values() if isinstance(value, type)]:
+        for cls in [value for value in vars(parent).values() if isinstance(value, type) and value is not object]:
             bases = tuple(_swapped(cls, base, swaps) for base in cls.__bases__)
             if bases != cls.__bases__ and cls.__module__ == parent.__name__:
                 cls.__bases__ = bases
@@ -165,7 +191,7 @@ class _Unswapped:
 def _swapped(cls: type, base: type, swaps: list[tuple[types.ModuleType, type, type]]) -> type:
     for _, old, new in swaps:
         # The replacing class itself keeps its parent.
-        if base is old and cls is not new and not issubclass(old, cls):
+        if base is old and isinstance(new, type) and cls is not new and not issubclass(old, cls):
             return new
     return base
 
@@ -260,8 +286,7 @@ def _class_facts(case: Case, cls: type) -> object:
 
 
 def _is_generated(cls: type) -> bool:
-    module = sys.modules.get(cls.__module__)
-    return cls.__module__.split(".")[0].startswith(("toy", "modeling_", "configuration_")) or module is None
+    return cls.__module__.startswith(("toypack", "modeling_", "configuration_", "transformers.models."))
 
 
 def _member_facts(value: object) -> object:

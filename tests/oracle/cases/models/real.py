@@ -1,0 +1,271 @@
+# Classes of installed models.
+# The format is told in ../../packages.py; `# parent:` is the module whose names are overridden.
+
+# === llama: value of the parent's forward
+# parent: transformers.models.llama.modeling_llama
+# overrides: LlamaMLP
+# --- modular_neo.py
+from transformers.models.llama import modeling_llama as llama
+
+
+class LlamaMLP(llama.LlamaMLP):
+    def forward(self, x):
+        out = super().forward(x)
+        return out * <1>
+# --- probe
+from oracle_models import *
+model = fill(LlamaForCausalLM(config("llama")))
+keys(model)
+model(words()).logits
+gradients(model, model(words()).logits)
+
+# === llama: attention around the parent's
+# parent: transformers.models.llama.modeling_llama
+# overrides: LlamaAttention
+# --- modular_neo.py
+from torch import nn
+
+from transformers.models.llama.modeling_llama import LlamaAttention as Upstream
+
+
+class LlamaAttention(Upstream):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.gate = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
+
+    def forward(self, hidden_states, *args, **kwargs):
+        attn_output, weights = super().forward(hidden_states, *args, **kwargs)
+        return attn_output * self.gate(hidden_states).sigmoid(), weights
+# --- probe
+from oracle_models import *
+model = fill(LlamaForCausalLM(config("llama")))
+keys(model)
+model(words(), output_attentions=True).attentions
+gradients(model, model(words()).logits)
+model.generate(words(), max_new_tokens=3, do_sample=False)
+
+# === llama: norm with another signature
+# parent: transformers.models.llama.modeling_llama
+# overrides: LlamaRMSNorm
+# --- modular_neo.py
+import torch
+from torch import nn
+
+from transformers.models.llama import modeling_llama as llama
+
+
+class LlamaRMSNorm(llama.LlamaRMSNorm):
+    def __init__(self, hidden_size, eps=1e-6, unit_offset=True):
+        super().__init__(hidden_size, eps)
+        self.weight = nn.Parameter(torch.zeros(hidden_size))
+        self.offset = <1>.0 if unit_offset else 0.0
+
+    def forward(self, hidden_states):
+        dtype = hidden_states.dtype
+        x = hidden_states.float()
+        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
+        return ((self.offset + self.weight) * x).to(dtype)
+# --- probe
+from oracle_models import *
+model = fill(LlamaForCausalLM(config("llama")))
+keys(model)
+repr(model.model.norm)
+model(words()).logits
+
+# === llama: layer with an early return and a super in a branch
+# parent: transformers.models.llama.modeling_llama
+# overrides: LlamaDecoderLayer
+# --- modular_neo.py
+from transformers.models.llama import modeling_llama as llama
+
+
+class LlamaDecoderLayer(llama.LlamaDecoderLayer):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.skipped = layer_idx == 1
+
+    def forward(self, hidden_states, **kwargs):
+        if self.skipped:
+            return hidden_states
+        out = super().forward(hidden_states, **kwargs)
+        return hidden_states + (out - hidden_states) / <1>
+# --- probe
+from oracle_models import *
+model = fill(LlamaForCausalLM(config("llama")))
+keys(model)
+model(words()).logits
+gradients(model, model(words()).logits)
+
+# === llama: function and constant redefined
+# parent: transformers.models.llama.modeling_llama
+# overrides: rotate_half, LlamaMLP
+# --- modular_neo.py
+import torch
+
+from transformers.models.llama import modeling_llama as llama
+
+
+def rotate_half(x):
+    x1, x2 = x[..., ::2], x[..., 1::2]
+    return torch.stack((-x2, x1), dim=-1).flatten(-2)
+
+
+class LlamaMLP(llama.LlamaMLP):
+    def forward(self, x):
+        return super().forward(x)[..., :] + 0.5 * x
+# --- probe
+from oracle_models import *
+model = fill(LlamaForCausalLM(config("llama")))
+model(words()).logits
+
+# === llama: edit of the gate
+# parent: transformers.models.llama.modeling_llama
+# overrides: LlamaMLP
+# --- modular_neo.py
+from patchgen.edits import Hole, edit, new, old
+
+from transformers.models.llama import modeling_llama as llama
+
+
+class LlamaMLP(llama.LlamaMLP):
+    @edit("forward")
+    def clamped(self, gate: Hole):
+        with old:
+            self.act_fn(gate)
+        with new:
+            self.act_fn(gate.clamp(max=0.<1>))
+# --- oracle modular_neo.py
+from transformers.models.llama import modeling_llama as llama
+
+
+class LlamaMLP(llama.LlamaMLP):
+    def forward(self, x):
+        return self.down_proj(self.act_fn(self.gate_proj(x).clamp(max=0.<1>)) * self.up_proj(x))
+# --- probe
+from oracle_models import *
+model = fill(LlamaForCausalLM(config("llama")))
+model(words()).logits
+
+# === llama: new model
+# parent: transformers.models.llama.modeling_llama
+# classes: NeoMLP, NeoModel, NeoForCausalLM
+# overrides: LlamaMLP > NeoMLP, LlamaModel > NeoModel, LlamaForCausalLM > NeoForCausalLM
+# renames: Llama > Neo
+# --- modular_neo.py
+from torch import nn
+
+from transformers.models.llama.modeling_llama import LlamaForCausalLM, LlamaMLP, LlamaModel
+
+
+class NeoMLP(LlamaMLP):
+    def forward(self, x):
+        return super().forward(x) * <1>
+
+
+class NeoModel(LlamaModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.extra_norm = nn.LayerNorm(config.hidden_size)
+
+    def forward(self, *args, **kwargs):
+        outputs = super().forward(*args, **kwargs)
+        outputs.last_hidden_state = self.extra_norm(outputs.last_hidden_state)
+        return outputs
+
+
+class NeoForCausalLM(LlamaForCausalLM):
+    pass
+# --- probe
+from oracle_models import *
+model = fill(NeoForCausalLM(config("llama")))
+keys(model)
+model(words()).logits
+model._no_split_modules
+
+# === qwen3: attention and model
+# parent: transformers.models.qwen3.modeling_qwen3
+# overrides: Qwen3Attention, Qwen3Model
+# --- modular_neo.py
+from transformers.models.qwen3 import modeling_qwen3 as qwen3
+
+
+class Qwen3Attention(qwen3.Qwen3Attention):
+    def forward(self, hidden_states, position_embeddings, attention_mask, past_key_values=None, **kwargs):
+        out = super().forward(
+            hidden_states, position_embeddings, attention_mask, past_key_values=past_key_values, **kwargs
+        )
+        return out[0] * <1>, out[1]
+
+
+class Qwen3Model(qwen3.Qwen3Model):
+    def __init__(self, config):
+        super().__init__(config)
+        self.layers = self.layers[:1]
+# --- probe
+from oracle_models import *
+model = fill(Qwen3ForCausalLM(config("qwen3")))
+keys(model)
+model(words()).logits
+
+# === bert: embeddings and self attention
+# parent: transformers.models.bert.modeling_bert
+# overrides: BertEmbeddings, BertSelfAttention, BertPooler
+# --- modular_neo.py
+from torch import nn
+
+from transformers.models.bert import modeling_bert as bert
+
+
+class BertEmbeddings(bert.BertEmbeddings):
+    def __init__(self, config):
+        super().__init__(config)
+        del self.token_type_embeddings
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings * 2, config.hidden_size)
+
+    def forward(self, input_ids=None, token_type_ids=None, position_ids=None, inputs_embeds=None, **kwargs):
+        words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        return self.dropout(self.LayerNorm(words + self.position_embeddings(position_ids)))
+
+
+class BertSelfAttention(bert.BertSelfAttention):
+    def forward(self, hidden_states, *args, **kwargs):
+        return super().forward(hidden_states * <1>, *args, **kwargs)
+
+
+class BertPooler(bert.BertPooler):
+    def forward(self, hidden_states):
+        pooled = super().forward(hidden_states)
+        return pooled.relu()
+# --- probe
+from oracle_models import *
+model = fill(BertModel(config("bert")))
+keys(model)
+positions = torch.arange(7).expand(2, 7)
+model(words(), position_ids=positions).last_hidden_state
+model(words(), position_ids=positions).pooler_output
+
+# === bert: removed members and a mixin
+# parent: transformers.models.bert.modeling_bert
+# overrides: BertIntermediate, BertOutput
+# --- modular_neo.py
+from transformers.models.bert import modeling_bert as bert
+
+
+class Halved:
+    def forward(self, *args, **kwargs):
+        return super().forward(*args, **kwargs) * 0.5
+
+
+class BertIntermediate(Halved, bert.BertIntermediate):
+    pass
+
+
+class BertOutput(bert.BertOutput):
+    def forward(self, hidden_states, input_tensor):
+        hidden_states = self.dense(hidden_states)
+        return super().forward.__name__ and self.LayerNorm(hidden_states + <1> * input_tensor)
+# --- probe
+from oracle_models import *
+model = fill(BertModel(config("bert")))
+keys(model)
+model(words()).last_hidden_state

@@ -1,0 +1,210 @@
+# Small torch modules: what `nn.Module` adds to classes (registration, order, buffers, `__call__`).
+# The format is told in ../../packages.py.
+
+# === torch: layer replaced in __init__
+# classes: ToyMLP
+# overrides: ToyMLP
+# --- modeling_toy.py
+import torch
+from torch import nn
+
+
+class ToyMLP(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.up = nn.Linear(size, size * 2)
+        self.act = nn.ReLU()
+        self.down = nn.Linear(size * 2, size)
+        self.scale = nn.Parameter(torch.ones(size))
+
+    def forward(self, x):
+        return self.down(self.act(self.up(x))) * self.scale
+
+
+class ToyModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([ToyMLP() for _ in range(2)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x) + x
+        return x
+# --- modular_neo.py
+from torch import nn
+
+from . import modeling_toy as toy
+
+
+class ToyMLP(toy.ToyMLP):
+    def __init__(self, size=4):
+        super().__init__(size)
+        self.act = nn.GELU()
+        self.norm = nn.LayerNorm(size)
+
+    def forward(self, x):
+        return super().forward(self.norm(x)) * <1>
+# --- probe
+from oracle_models import *
+model = fill(ToyModel())
+keys(model)
+model(numbers(3, 4))
+gradients(model, model(numbers(3, 4)))
+keys(ToyMLP(size=6))
+
+# === torch: layer deleted and buffer added
+# classes: ToyMLP
+# overrides: ToyMLP
+# --- modeling_toy.py
+import torch
+from torch import nn
+
+
+class ToyMLP(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.up = nn.Linear(size, size)
+        self.dropout = nn.Dropout(0.5)
+        self.register_buffer("steps", torch.arange(size).float(), persistent=False)
+
+    def forward(self, x):
+        return self.up(x) + self.steps
+# --- modular_neo.py
+import torch
+
+from . import modeling_toy as toy
+
+
+class ToyMLP(toy.ToyMLP):
+    def __init__(self, size=4):
+        super().__init__(size)
+        del self.dropout
+        self.register_buffer("factor", torch.tensor(<1>.0))
+
+    def forward(self, x):
+        out = super().forward(x)
+        return out * self.factor
+# --- probe
+from oracle_models import *
+model = fill(ToyMLP())
+keys(model)
+hasattr(model, "dropout")
+model(numbers(3, 4))
+
+# === torch: explicit nn.Module init
+# classes: ToyMLP
+# overrides: ToyMLP
+# --- modeling_toy.py
+from torch import nn
+
+
+class ToyMLP(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.up = nn.Linear(size, size)
+
+    def forward(self, x):
+        return self.up(x)
+
+    def extra_repr(self):
+        return f"toy {super().extra_repr()}"
+# --- modular_neo.py
+from torch import nn
+
+from . import modeling_toy as toy
+
+
+class ToyMLP(toy.ToyMLP):
+    def __init__(self, size=4):
+        nn.Module.__init__(self)
+        self.up = nn.Linear(size, size, bias=False)
+
+    def extra_repr(self):
+        return super().extra_repr() + "!"
+# --- probe
+from oracle_models import *
+model = fill(ToyMLP())
+keys(model)
+repr(model)
+model(numbers(3, 4))
+
+# === torch: no_grad and autocast decorators
+# classes: ToyMLP
+# overrides: ToyMLP
+# --- modeling_toy.py
+import torch
+from torch import nn
+
+
+class ToyMLP(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.up = nn.Linear(size, size)
+
+    @torch.no_grad()
+    def forward(self, x):
+        y = self.up(x)
+        return y * 2
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class ToyMLP(toy.ToyMLP):
+    def forward(self, x):
+        out = super().forward(x)
+        return out + self.up(x) * <1>
+# --- probe
+from oracle_models import *
+model = fill(ToyMLP())
+out = model(numbers(3, 4))
+gradients(model, model(numbers(3, 4)))
+torch.is_grad_enabled()
+
+# === torch: mixin over a module
+# classes: ToyMLP
+# overrides: ToyMLP
+# --- modeling_toy.py
+from torch import nn
+
+
+class ToyBase(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.size = size
+        self.up = nn.Linear(size, size)
+
+
+class ToyMLP(ToyBase):
+    def __init__(self, size=4):
+        super().__init__(size)
+        self.down = nn.Linear(size, size)
+
+    def forward(self, x):
+        return self.down(self.up(x))
+# --- modular_neo.py
+from torch import nn
+
+from . import modeling_toy as toy
+
+
+class Residual:
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+class Scaled:
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.norm = nn.LayerNorm(self.size)
+
+    def forward(self, x):
+        return super().forward(self.norm(x)) * <1>
+
+
+class ToyMLP(Residual, Scaled, toy.ToyMLP):
+    pass
+# --- probe
+from oracle_models import *
+model = fill(ToyMLP())
+keys(model)
+model(numbers(3, 4))
