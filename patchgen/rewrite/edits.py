@@ -103,6 +103,9 @@ def _read(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     if words != ["old", "new"]:
         what = f"the edit of {method} is not `with old:` followed by `with new:`"
         raise PatchgenError("PG302", at, what, "write exactly these two blocks")
+    if is_dots(old.body[0]) or is_dots(old.body[-1]):
+        what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
+        raise PatchgenError("PG302", body.at(statement, old), what, "write the code between which it stands")
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     holes = tuple(a.arg for a in arguments if a.annotation and marker(body, a.annotation) == "Hole")
     literal = tuple(a for a in arguments if a.arg not in holes)
@@ -168,7 +171,7 @@ def _find(bodies: Sequence[ClassBody], place: int, edit: EditDeclaration) -> tup
     known = [name for body in bodies[place + 1 :] for name in body.names]
     what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
     at = bodies[place].at(edit.statement, edit.target)
-    raise PatchgenError("PG304", at, what, did_you_mean(edit.method, known))
+    raise PatchgenError("PG304", at, what, did_you_mean(edit.method, known) or "name a method of a parent")
 
 
 def _refuse_unknown_names(
@@ -237,7 +240,9 @@ def _refuse_overlaps(body: ClassBody, code: Fragment, found: Sequence[tuple[Edit
         if start < end:
             at: Location = body.at(other.statement, other.node)
             what = f"the edit {other.node.name} changes what {one.node.name} changes"
-            raise PatchgenError("PG303", at, what, "make one edit of both")
+            if one is other:
+                what = f"the places that {one.node.name} matches overlap"
+            raise PatchgenError("PG303", at, what, "make one edit of both" if one is not other else "match more")
 
 
 def _replacement(body: ClassBody, edit: EditDeclaration, match: Match) -> Replacement:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from patchgen.rewrite.classbody import ClassBody, Statement
 from patchgen.rewrite.fragment import fragment
-from patchgen.rewrite.initial import assigned
+from patchgen.rewrite.instance import assigned
+from patchgen.rewrite.reach import calls_inherited
 from patchgen.rewrite.supercall import first_parameter, methods_of
 
 SETS = frozenset(
@@ -35,11 +36,13 @@ def refusal(
 ) -> str | None:
     """Why the decorator of the class at `place` can neither stay nor go; None when it can."""
     if "forward" in changed:
-        if any("_forward_of_" in name for statement in order for name in statement.names):
-            return "whose wrapping of forward super().forward would miss"
+        if any(
+            calls_inherited(statement.node, "forward") for b in bodies[:place] for statement in b.binders("forward")
+        ):
+            return "and super().forward means the forward that it wraps"
         missed = sorted(_read(order) - {name for s in order for name in s.names} - _assigned(order))
         if missed:
-            return f"which sets {missed[0]}, and the class with its own forward still needs that"
+            return f"which sets {missed[0]}; the class has its own forward and may still need that"
         return None
     if "__init__" in changed and any(_mentions(body) for body in bodies[:place]):
         return "which sets attributes after __init__ that the child's __init__ uses"

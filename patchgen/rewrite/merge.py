@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.errors import Problem, Refusals
+from patchgen.errors import PatchgenError, Problem, Refusals
 from patchgen.plan.model import ClassPlan, MergedClass
 from patchgen.rewrite.classbody import ClassBody, Statement, class_body
 from patchgen.rewrite.classreads import write_out_literals
@@ -17,11 +17,11 @@ from patchgen.rewrite.classscope import Key, captured, changed_reads, laid_over,
 from patchgen.rewrite.edits import apply_edits
 from patchgen.rewrite.fields import field_problems, fields_of
 from patchgen.rewrite.fragment import INDENT
-from patchgen.rewrite.hoist import resolve_supers
 from patchgen.rewrite.inline import is_placeholder
 from patchgen.rewrite.overrides import claimed_twice, missing_parameters
 from patchgen.rewrite.private import write_out_private_names
 from patchgen.rewrite.removal import mark_removals
+from patchgen.rewrite.resolve import resolve_supers
 from patchgen.rewrite.signature import class_head
 from patchgen.rewrite.specials import settle_specials
 
@@ -41,6 +41,7 @@ class Draft:
     order: tuple[Statement, ...] = ()
     after: frozenset[Key] = frozenset()
     changed: frozenset[str] = frozenset()
+    decorators: tuple[tuple[str, str], ...] = ()
     head: str = ""
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -60,7 +61,8 @@ class Draft:
 def check_declaration(draft: Draft) -> Draft:
     """What the child says twice, and what it takes away."""
     removals = mark_removals(draft.bodies)
-    return replace(draft, bodies=removals.bodies).found(*removals.problems, *claimed_twice(draft.bodies[0]))
+    twice = claimed_twice(draft.bodies[0]) if len(draft.bodies) > 1 else ()
+    return replace(draft, bodies=removals.bodies).found(*removals.problems, *twice)
 
 
 def make_edits(draft: Draft) -> Draft:
@@ -111,7 +113,7 @@ def _in_order(draft: Draft, step: Callable[[Statements], Statements]) -> Draft:
 
 def write_head(draft: Draft) -> Draft:
     """Decorators, bases and keywords."""
-    head = class_head(draft.plan, draft.bodies, draft.changed, draft.order)
+    head = class_head(draft.plan, draft.bodies, draft.changed, draft.order, dict(draft.decorators))
     return replace(draft, head=head.text, notes=(*draft.notes, *head.notes)).found(*head.problems)
 
 
@@ -125,18 +127,25 @@ PASSES: tuple[tuple[str, Callable[[Draft], Draft]], ...] = (
 )
 
 
-def merge_class(plan: ClassPlan, trace: Trace | None = None) -> MergedClass:
+def merge_class(
+    plan: ClassPlan, trace: Trace | None = None, decorators: Sequence[tuple[str, str]] = ()
+) -> MergedClass:
     """The flat class of `plan`; `trace` is given (pass, class text) after each pass.
 
+    `decorators` are further class decorators, each with the method whose override takes it away.
     Raises Refusals with every problem that the first pass with problems finds.
     """
-    draft = taken_apart(plan)
-    for name, step in PASSES:
-        draft = step(draft)
-        if draft.problems:
-            raise Refusals(draft.problems)
-        if trace:
-            trace(name, draft.text)
+    try:
+        draft = replace(taken_apart(plan), decorators=tuple(decorators))
+        for name, step in PASSES:
+            draft = step(draft)
+            if draft.problems:
+                raise Refusals(draft.problems)
+            if trace:
+                trace(name, draft.text)
+    except RecursionError as error:
+        at = plan.chain[0].at(1, 0)
+        raise PatchgenError("PG006", at, "is nested too deeply to be merged", "bind parts of it to names") from error
     return MergedClass(plan.name, draft.text, draft.notes)
 
 

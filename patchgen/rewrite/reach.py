@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from patchgen.rewrite.classbody import ClassBody
-from patchgen.rewrite.supercall import first_parameter, methods_of
+from patchgen.rewrite.supercall import first_parameter, marker_index, methods_of
 
 
 def read_through_self(bodies: Sequence[ClassBody], method: str) -> frozenset[str]:
@@ -40,7 +40,17 @@ def _attributes(bodies: Sequence[ClassBody], name: str) -> set[str]:
 def reaches_parent(bodies: Sequence[ClassBody], method: str) -> bool:
     """Whether each override of `method` in `bodies` calls the one that it overrides."""
     overrides = [statement for body in bodies for statement in body.binders(method)]
-    return all(
-        any(isinstance(node, ast.Attribute) and node.attr == method for node in ast.walk(statement.node))
-        for statement in overrides
-    )
+    return all(calls_inherited(statement.node, method) for statement in overrides)
+
+
+def calls_inherited(override: ast.stmt, method: str) -> bool:
+    """Whether `super().method` or `Parent.method` occurs in `override`."""
+    for node in ast.walk(override):
+        match node:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name) if name == method:
+                return True
+            case ast.Attribute(value=owner, attr=name) if name == method and marker_index(owner) is not None:
+                return True
+            case _:
+                pass
+    return False

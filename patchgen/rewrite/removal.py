@@ -13,11 +13,8 @@ from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.rewrite.classbody import ClassBody, Statement
-from patchgen.rewrite.initial import assigned, deletions
+from patchgen.rewrite.instance import MODEST_BASES, assigned
 from patchgen.rewrite.supercall import first_parameter, methods_of
-
-# Bases outside the chain whose `__init__` sets nothing that a model would delete.
-SETTING_LITTLE = frozenset({"GradientCheckpointingLayer", "Module", "PreTrainedModel", "object"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +66,21 @@ def _useless_deletions(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
             continue
         known = {name for body in bodies for s in body.statements for name in _set_by(s)}
         known |= {name for body in bodies for name in body.names}
-        for deletion, name in deletions(node, first_parameter(node) or ""):
+        for deletion, name in _deletions(node):
             near = did_you_mean(name, known)
-            if name not in known and (near or bases <= SETTING_LITTLE):
+            if name not in known and (near or bases <= MODEST_BASES):
                 what = f"self.{name} is deleted, but no class that {bodies[0].own_name} is merged with sets it"
                 hint = near or "remove the line"
                 yield PatchgenError("PG232", bodies[0].at(statement, deletion), what, hint).problem
+
+
+def _deletions(method: ast.FunctionDef) -> Iterator[tuple[ast.stmt, str]]:
+    """Each `del self.x` at the top of the method's body."""
+    for node in method.body:
+        match node:
+            case ast.Delete(targets=[ast.Attribute(value=ast.Name(id=owner), attr=name)]):
+                if owner == first_parameter(method):
+                    yield node, name
 
 
 def _set_by(statement: Statement) -> frozenset[str]:

@@ -8,7 +8,7 @@ restate it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -51,14 +51,22 @@ class Head:
 
 
 def class_head(
-    plan: ClassPlan, bodies: Sequence[ClassBody], edited: frozenset[str], order: Sequence[Statement]
+    plan: ClassPlan,
+    bodies: Sequence[ClassBody],
+    edited: frozenset[str],
+    order: Sequence[Statement],
+    further: Mapping[str, str],
 ) -> Head:
-    """Decorators and class line of the flat class; `edited` are methods with edits, `order` is the class body."""
-    chosen = _Chosen(plan, bodies, edited, order, list(bodies[0].decorators))
+    """Decorators and class line of the flat class; `edited` are methods with edits, `order` is the class body.
+
+    `further` are decorators that the project knows, each with the method whose override takes it away.
+    """
+    chosen = _Chosen(plan, bodies, edited, order, further, list(bodies[0].decorators))
     for place, body in enumerate(bodies[1:], start=1):
         for decorator in body.decorators:
             chosen.inherit(decorator, place)
     keywords, problems = _keywords(bodies)
+    problems += _type_parameters(bodies)
     line = _class_line(bodies[0], plan, keywords)
     text = "".join(decorator.text for decorator in chosen.kept) + line
     return Head(text, tuple(chosen.notes), (*chosen.problems, *problems))
@@ -72,6 +80,7 @@ class _Chosen:
     bodies: Sequence[ClassBody]
     edited: frozenset[str]
     order: Sequence[Statement]
+    further: Mapping[str, str]
     kept: list[Decorator]
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -83,7 +92,9 @@ class _Chosen:
             return
         changed = self._changed(place)
         match RULES.get(name, (None, ""))[0]:
-            case None:
+            case None if self.further.get(name) in changed:
+                self._drop(decorator, place, f"{self.plan.name} has a {self.further[name]} of its own")
+            case None if name not in self.further:
                 hint = f"decorate {self.plan.name} with it too, or with what shall stand in its place"
                 self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
             case Rule.KERNEL if changed & read_through_self(self.bodies[place:], "forward"):
@@ -112,7 +123,7 @@ class _Chosen:
         return self.edited | frozenset(name for body in self.bodies[:place] for name in body.names)
 
     def _drop(self, decorator: Decorator, place: int, because: str) -> None:
-        what = RULES[decorator.short_name][1]
+        what = RULES.get(decorator.short_name, ("", "belongs to a method of the parent"))[1]
         own = self.bodies[place].own_name
         self.notes.append(f"@{decorator.short_name} of {own} is dropped: it {what}, and {because}")
 
@@ -138,6 +149,19 @@ def _keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
             at = body.piece.at(keyword.lineno, keyword.col_offset)
             problems.append(PatchgenError("PG221", at, what, f"write {keyword.arg}={value} in the child too").problem)
     return [f"{name}={value}" if name else f"**{value}" for name, value in own.items()], problems
+
+
+def _type_parameters(bodies: Sequence[ClassBody]) -> list[Problem]:
+    """`class Parent[T]` names T in its body, which the flat class must name too."""
+    own = [ast.unparse(p) for p in getattr(bodies[0].node, "type_params", [])]
+    problems = []
+    for body in bodies[1:]:
+        for parameter in getattr(body.node, "type_params", []):
+            if ast.unparse(parameter) not in own:
+                what = f"{body.own_name} has a type parameter {ast.unparse(parameter)}, which its child does not have"
+                hint = f"write class {bodies[0].own_name}[{ast.unparse(parameter)}]"
+                problems.append(PatchgenError("PG221", body.at_head(), what, hint).problem)
+    return problems
 
 
 def _adds_fields(bodies: Sequence[ClassBody]) -> bool:

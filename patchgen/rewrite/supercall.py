@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from patchgen.plan.model import ClassPlan
 from patchgen.source.scopes import ComprehensionNode, FunctionNode
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MARKER = re.compile(r"__parent_(\d+)__")
 
 
@@ -23,6 +24,7 @@ class SuperUse:
 
     The search begins at `start` in the chain.  `receiver` is the name of the object that it is bound to; it is None
     for `Parent.name`, which is bound to nothing.  `nested`: inside a function or comprehension of the method.
+    `marker` is the parent in `super(Parent, self)`.
     """
 
     node: ast.Attribute
@@ -31,6 +33,7 @@ class SuperUse:
     start: int
     receiver: str | None
     nested: bool
+    marker: ast.Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,11 @@ class Misuse:
     node: ast.expr
     what: str
     hint: str
+
+    @property
+    def is_super(self) -> bool:
+        """Whether it is a use of `super`, not of a class."""
+        return not (isinstance(self.node, ast.Name) and self.node.id != "super")
 
 
 def methods_of(statement: ast.stmt) -> Iterator[FunctionNode]:
@@ -153,7 +161,8 @@ class _Walker:
             case [ast.Name() as owner, ast.Name(id=receiver)]:
                 start = self._start(owner)
                 # An explicit object is the same one wherever the call stands.
-                self.found.append(SuperUse(node, call, node.attr, start, receiver, False))
+                marker = owner if marker_index(owner) is not None else None
+                self.found.append(SuperUse(node, call, node.attr, start, receiver, False, marker))
             case _:
                 hint = "write super()"
                 self.found.append(Misuse(node, "super is called with arguments that are no plain names", hint))

@@ -16,5 +16,5 @@ class C(P):
     def forward(self, x):
         return x * self.has_gate
 # --- error
-# parent.py:1:1: PG225 P is decorated with use_experts_implementation, which sets has_gate, and the class with its own forward still needs that
+# parent.py:1:1: PG225 P is decorated with use_experts_implementation, which sets has_gate; the class has its own forward and may still need that
 #     hint: decorate C with it too

@@ -15,3 +15,4 @@ class C(P):
         return super().f()
 # --- error
 # modular.py:3:16: PG231 super().f has been removed by P
+#     hint: leave the call out
