@@ -30,13 +30,13 @@ def verify(
             warnings.simplefilter("ignore")
             compile(text, name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
-        at = Location(name, getattr(error, "lineno", 0) or 0, 1)
+        at = _near(getattr(error, "lineno", 1) or 1, lines, modular)
         return (Problem(at, "PG404", f"the generated module does not compile: {error}", "please report this"),)
     if base is not None and ast.dump(ast.parse(text)) == ast.dump(ast.parse(base)):
         hint = "declare what the variant changes, or delete the modular file"
         return (Problem(Location(modular), "PG501", "the generated code equals its parent's", hint),)
-    found = {*_unbound(name, text, lines, base), *_misfits(name, text, lines, base), *_tool_imports(text, modular)}
-    return tuple(sorted(found))
+    found = {*_unbound(text, lines, modular, base), *_misfits(text, lines, modular, base)}
+    return tuple(sorted({*found, *_tool_imports(text, modular)}))
 
 
 def _tool_imports(text: str, modular: str) -> Iterator[Problem]:
@@ -50,34 +50,35 @@ def _tool_imports(text: str, modular: str) -> Iterator[Problem]:
                 yield Problem(Location(modular), "PG407", f"the generated module would import {name}", hint)
 
 
-def _unbound(name: str, text: str, lines: tuple[LineOrigin, ...], base: str | None) -> Iterator[Problem]:
-    known = {unbound for unbound, _, _ in _unbound_names(base)} if base is not None else set()
-    for unbound, line, column in _unbound_names(text):
+def _unbound(text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None) -> Iterator[Problem]:
+    known = {unbound for unbound, _ in _unbound_names(base)} if base is not None else set()
+    for unbound, line in _unbound_names(text):
         if unbound not in known:
-            at = origin_of(line, lines) or Location(name, line, column)
+            at = _near(line, lines, modular)
             yield Problem(at, "PG402", f"the name {unbound} is bound by nothing", "import or define it")
 
 
-def _unbound_names(text: str) -> Iterator[tuple[str, int, int]]:
+def _unbound_names(text: str) -> Iterator[tuple[str, int]]:
     tree = ast.parse(text)
     bound = {*bound_names(tree.body), *_KNOWN}
     bound |= {n for node in ast.walk(tree) if isinstance(node, ast.Global) for n in node.names}
     if "*" not in bound:
-        yield from ((r.name, r.line, r.column + 1) for r in references(tree.body) if r.name not in bound)
+        yield from ((r.name, r.line) for r in references(tree.body) if r.name not in bound)
 
 
-def _misfits(name: str, text: str, lines: tuple[LineOrigin, ...], base: str | None) -> Iterator[Problem]:
+def _misfits(text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None) -> Iterator[Problem]:
     known = {(m.call, m.why) for m in misfits(base)} if base is not None else set()
     for misfit in misfits(text):
         if (misfit.call, misfit.why) not in known:
-            at = origin_of(misfit.line, lines) or Location(name, misfit.line, 1)
+            at = _near(misfit.line, lines, modular)
             what = f"the call {misfit.call} does not fit: {misfit.callee} {misfit.why}"
             yield Problem(at, "PG406", what, "change the call, or keep the parameters that it passes")
 
 
-def origin_of(line: int, lines: tuple[LineOrigin, ...]) -> Location | None:
-    """Where the generated `line` came from."""
-    for part in lines:
-        if part.first <= line <= part.last:
-            return Location(part.path, part.line + line - part.first, 1)
-    return None
+def _near(line: int, lines: tuple[LineOrigin, ...], modular: str) -> Location:
+    """Where the generated `line` came from; for one that patchgen wrote, the last one above it that has an origin."""
+    above = [part for part in lines if part.first <= line]
+    if not above:
+        return Location(modular, 1, 1)
+    part = max(above, key=lambda part: part.first)
+    return Location(part.path, part.line + min(line, part.last) - part.first, 1)
