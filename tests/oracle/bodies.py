@@ -46,6 +46,7 @@ class Body:
     tag: str
     early: bool = True  # whether an early return may be drawn
     function: str = "shift"  # the module function that it calls, which it therefore does not bind
+    kept: tuple[str, ...] = ()  # more names that it does not bind
     lines: list[str] = field(default_factory=list)
 
     def write(self, count: int, depth: int = 1) -> Body:
@@ -64,10 +65,10 @@ class Body:
 
     def target(self) -> str:
         """A local name to bind; it counts as bound from the next statement on."""
-        return self.draw.choice([name for name in POOL if name != self.function])
+        return self.draw.choice([name for name in POOL if name not in (self.function, *self.kept)])
 
     def _inner(self, count: int = 1) -> str:
-        return Body(self.draw, list(self.names), self.tag, self.early, self.function).write(count, 0).text()
+        return Body(self.draw, list(self.names), self.tag, self.early, self.function, self.kept).write(count, 0).text()
 
     def _statement(self, depth: int) -> None:
         draw, name = self.draw, self.target()
@@ -131,7 +132,7 @@ class Body:
         ]
 
     def _loop(self, name: str) -> str:
-        inner = Body(self.draw, [*self.names, name], self.tag, self.early, self.function).write(1, 0)
+        inner = Body(self.draw, [*self.names, name], self.tag, self.early, self.function, self.kept).write(1, 0)
         if self.draw.chance(0.5):
             return (
                 f"{inner.text()}\nif {name} > {self.draw.randrange(1, 5)}:\n    {self.draw.pick('continue', 'pass')}"

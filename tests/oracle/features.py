@@ -57,14 +57,11 @@ def _parent_method(draw: Draw, name: str, sig: Signature, kind: str, statements:
 
 
 def _child_method(draw: Draw, name: str, sig: Signature, kind: str, template: str) -> str:
-    body = Body(draw, list(sig.names), "C", early=kind == "method", function="shift")
+    kept = ("kwargs",) if "kwargs" in sig.child else ()
+    body = Body(draw, list(sig.names), "C", early=kind == "method", function="shift", kept=kept)
     body.write(draw.randrange(3))
     bound = draw.choice([*body.names, "1"])
-    local, other = draw.sample([n for n in POOL if n not in ("shift", *sig.names)], 2)
-    if "*args" in sig.child or "kwargs" in sig.child:
-        local, other = draw.sample(["x", "y", "t", "out"], 2)
-        body.lines = [line for line in body.lines if "kwargs" not in line]
-        bound = "self.n"
+    local, other = draw.sample([n for n in POOL if n not in ("shift", *kept, *sig.names)], 2)
     call = f"{draw.choice(SPELLED)}.{name}({sig.forward})"
     spelled = f"super(CHILD, self).{name}({sig.forward})"
     text = "\n".join([*body.lines, template])
