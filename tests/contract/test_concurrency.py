@@ -15,8 +15,9 @@ from patchgen.cli import main
 from tests import deadly
 from tests.toytree import command, environment, run, toy_project, variant
 
-ROUNDS = [pytest.param(2, id="few"), pytest.param(20, id="many", marks=pytest.mark.slow)]
-KILLS = [pytest.param(8, id="few"), pytest.param(200, id="many", marks=pytest.mark.slow)]
+SLOW = [pytest.mark.slow, pytest.mark.timeout(1800)]
+ROUNDS = [pytest.param(2, id="few"), pytest.param(20, id="many", marks=SLOW)]
+KILLS = [pytest.param(8, id="few"), pytest.param(200, id="many", marks=SLOW)]
 
 
 @pytest.fixture
