@@ -59,6 +59,11 @@ class Statement:
         return self if text == self.text else replace(self, text=text, changed=True)
 
     @property
+    def is_certain(self) -> bool:
+        """Whether its names are bound whenever it has run: a branch not taken binds nothing, `x: T` neither."""
+        return _is_certain(self.node, frozenset(self.names))
+
+    @property
     def key(self) -> tuple[int, int]:
         """What tells it from every other statement of the chain, whatever its text becomes."""
         return self.origin, self.number
@@ -109,8 +114,39 @@ class ClassBody:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name that the body binds."""
+        """Every name that the body binds, annotates or deletes."""
         return frozenset(name for statement in self.statements for name in statement.names)
+
+    @property
+    def deleted(self) -> frozenset[str]:
+        """The names that are gone again at the end of the body."""
+        last = {name: statement.node for statement in self.statements for name in statement.names}
+        return frozenset(name for name, node in last.items() if isinstance(node, ast.Delete))
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The names that the class may have as attributes of its own."""
+        bare = {s.key for s in self.statements if isinstance(s.node, ast.AnnAssign) and s.node.value is None}
+        bound = {name for statement in self.statements if statement.key not in bare for name in statement.names}
+        return frozenset(bound - self.deleted)
+
+
+def _is_certain(node: ast.stmt, names: frozenset[str]) -> bool:
+    match node:
+        case ast.If(body=body, orelse=[_, *_] as orelse):
+            return all(names <= _certain(branch) for branch in (body, orelse))
+        case ast.If() | ast.For() | ast.While() | ast.Try() | ast.TryStar() | ast.With() | ast.Match():
+            return not names
+        case ast.AnnAssign(value=None) | ast.Delete():
+            return False
+        case _:
+            return True
+
+
+def _certain(body: list[ast.stmt]) -> frozenset[str]:
+    """The names that `body` surely binds."""
+    bound = [(node, frozenset(bound_names([node]))) for node in body]
+    return frozenset(name for node, names in bound if _is_certain(node, names) for name in names)
 
 
 def class_body(piece: Piece, own_name: str, origin: int) -> ClassBody:

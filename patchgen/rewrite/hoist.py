@@ -23,6 +23,7 @@ IMPLICIT = {"__new__": "staticmethod", "__init_subclass__": "classmethod", "__cl
 
 # They say something of the class's own method, which a private copy of the parent's is not.
 _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
+_KNOWS_ITS_NAME = frozenset({"cached_property"})
 _DEF = re.compile(r"(?:async\s+)?def\s+(\w+)")
 
 
@@ -42,6 +43,29 @@ def private_name(name: str, owner: str, taken: Sequence[str] | frozenset[str]) -
     while found in taken:
         found, number = f"{wanted}_{number}", number + 1
     return found
+
+
+def obstacle(group: Sequence[Statement], name: str, order: Sequence[Statement]) -> str | None:
+    """Why a copy of the member would not do for the member; None when it does."""
+    if any(set(member.names) != {name} for member in group):
+        return "it is bound together with other names"
+    if not any(member.is_certain for member in group):
+        return "it is not bound in every case"
+    kept = {statement.key for statement in order}
+    for member in group:
+        decorators = getattr(member.node, "decorator_list", [])
+        if any(_called(decorator) in _KNOWS_ITS_NAME for decorator in decorators):
+            return "its decorator stores under the name that it has"
+        if not isinstance(member.node, Function) and member.key in kept and not is_literal(member.node):
+            return "its value would be made twice"
+    return None
+
+
+def is_literal(node: ast.stmt) -> bool:
+    """Whether `node` is an assignment of a constant, or of a display of constants."""
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else node
+    kinds = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.expr_context
+    return value is not None and all(isinstance(child, kinds) for child in ast.walk(value))
 
 
 def hoisted(member: Statement, name: str, private: str) -> Statement:

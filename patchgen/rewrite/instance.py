@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from patchgen.plan.model import ClassPlan
 from patchgen.rewrite.classbody import ClassBody
+from patchgen.rewrite.hoist import is_literal
 
 REGISTERS = frozenset({"register_buffer", "register_parameter", "register_module", "add_module"})
 # Ends the `__init__` of every model: initialises the weights that exist by then and reads no attribute by name.
@@ -49,18 +50,10 @@ def _special(bodies: Sequence[ClassBody]) -> frozenset[str]:
     found: set[str] = set()
     for body in bodies:
         for statement in body.statements:
-            match statement.node:
-                case ast.Assign(value=value) | ast.AnnAssign(value=value) if value is None or _is_literal(value):
-                    pass
-                case _:
-                    found.update(statement.names)
+            bare = isinstance(statement.node, ast.AnnAssign) and statement.node.value is None
+            if not bare and not is_literal(statement.node):
+                found.update(statement.names)
     return frozenset(found)
-
-
-def _is_literal(value: ast.expr) -> bool:
-    return all(
-        isinstance(n, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.expr_context) for n in ast.walk(value)
-    )
 
 
 def assignment(node: ast.stmt, this: Instance) -> tuple[str | None, ast.expr | None]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.rewrite.classbody import Statement
-from patchgen.rewrite.fragment import Splice, splice
+from patchgen.rewrite.fragment import Splice, splice, split_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,12 @@ class Member:
     @property
     def key(self) -> tuple[int, int]:
         return self.statements[0].key
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the class has all its names because of it."""
+        certain = {name for statement in self.statements if statement.is_certain for name in statement.names}
+        return self.names <= certain
 
 
 def members(statements: Sequence[Statement]) -> tuple[Member, ...]:
@@ -71,7 +77,8 @@ def lay(
     new: list[Statement] = []
     for member in members(child):
         hit = [other for other in parents if other.names & member.names]
-        stays = member.key in after or any(other.names - own for other in hit) or _only_annotates(member, hit)
+        partly = any(other.names - own for other in hit) or not (member.is_certain or _all_bare(member, *hit))
+        stays = member.key in after or partly or any(_acts_on_others(other, parents) for other in hit)
         if not hit or stays:
             new += member.statements
         else:
@@ -101,7 +108,7 @@ def _with_leading_of(old: Statement, new: Sequence[Statement]) -> Iterable[State
 
 
 def _blank_lines(leading: str) -> str:
-    return "".join(line for line in leading.splitlines(keepends=True) if not line.strip())
+    return "".join(line for line in split_lines(leading) if not line.strip())
 
 
 def _in_order(child: Sequence[Statement], chosen: Sequence[Statement]) -> Iterable[Statement]:
@@ -109,12 +116,26 @@ def _in_order(child: Sequence[Statement], chosen: Sequence[Statement]) -> Iterab
     return (statement for statement in child if statement.key in keys)
 
 
-def _only_annotates(member: Member, hit: Sequence[Member]) -> bool:
-    """`x: T` in the child leaves the parent's value of x as it is."""
-    bare = all(isinstance(s.node, ast.AnnAssign) and s.node.value is None for s in member.statements)
-    return bare and any(
-        not (isinstance(s.node, ast.AnnAssign) and s.node.value is None) for o in hit for s in o.statements
-    )
+def _all_bare(*members: Member) -> bool:
+    """`x: T` over `x: S`; over a value it leaves that as it is."""
+    return all(_is_bare(statement) for member in members for statement in member.statements)
+
+
+def _acts_on_others(member: Member, parents: Sequence[Member]) -> bool:
+    """Whether making the member may change another one, as `@f.register` does: then it cannot be left out."""
+    others = {name for other in parents for name in other.names} - member.names
+    for statement in member.statements:
+        node = statement.node
+        made: list[ast.AST] = list(getattr(node, "decorator_list", []))
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            made = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+        if any(isinstance(n, ast.Name) and n.id in others for part in made for n in ast.walk(part)):
+            return True
+    return False
+
+
+def _is_bare(statement: Statement) -> bool:
+    return isinstance(statement.node, ast.AnnAssign) and statement.node.value is None
 
 
 def _in_place_of(member: Member, parent: Member) -> tuple[Statement, ...]:

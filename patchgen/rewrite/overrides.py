@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from patchgen.errors import PatchgenError, Problem
 from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.supercall import Function
 from patchgen.source.scopes import parameters
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def claimed_twice(body: ClassBody) -> Iterator[Problem]:
     """Two plain definitions of one method in a class body: the first would be ignored without a word."""
-    for name in sorted(body.names):
+    for name in sorted(body.names - {"_"}):
         functions = [s for s in body.binders(name) if isinstance(s.node, Function)]
         for one, other in zip(functions, functions[1:], strict=False):
             if not _belongs_to(one.node, other.node):

@@ -17,7 +17,7 @@ from patchgen.rewrite.ancestry import outer_base, searched
 from patchgen.rewrite.classbody import ClassBody, Statement
 from patchgen.rewrite.fields import Fields, fields_of, generated_between
 from patchgen.rewrite.fragment import Splice, splice
-from patchgen.rewrite.hoist import hoisted, identifiers, private_name
+from patchgen.rewrite.hoist import hoisted, identifiers, obstacle, private_name
 from patchgen.rewrite.initial import settle
 from patchgen.rewrite.inline import Inlined, Site, binding, call_site, inlined
 from patchgen.rewrite.instance import instance
@@ -123,7 +123,7 @@ class _Resolver:
     def _target(self, use: SuperUse) -> int | None:
         by_name = use.receiver is None
         places = searched(self._bodies, use.start) if by_name else range(use.start, len(self._bodies))
-        return next((place for place in places if use.name in self._bodies[place].names), None)
+        return next((place for place in places if use.name in self._bodies[place].members), None)
 
     def _beyond(self, use: SuperUse, statement: Statement) -> Iterator[Splice]:
         """A use that no class of the chain answers: `super()` stays, a parent by name becomes the base."""
@@ -165,8 +165,9 @@ class _Resolver:
         if (name, target) in self._names:
             return self._names[name, target]
         owner = self._bodies[target].own_name
-        if any(set(member.names) != {name} for member in group):
-            what = f"super().{name} is bound together with other names in {owner}"
+        why = obstacle(group, name, self._order)
+        if why:
+            what = f"{name} of {owner} cannot be kept under a private name: {why}"
             raise PatchgenError("PG214", asked.at, what, f"write {name} out in the child")
         private = private_name(name, owner, self._taken)
         self._taken |= {private}

@@ -26,7 +26,7 @@ class Specials:
 
 def settle_specials(bodies: tuple[ClassBody, ...], flat: str) -> Specials:
     """Union `__slots__`, write out the `__hash__` that `__eq__` takes away, refuse what ran when a parent was made."""
-    problems = [*_ran_for_the_child(bodies)]
+    problems = [*_ran_for_the_child(bodies), *(_bound_otherwise(bodies) if len(bodies) > 1 else ())]
     hashed = tuple(_without_hash(body, bodies[place + 1 :]) for place, body in enumerate(bodies))
     if not any("__slots__" in body.names for body in bodies):
         return Specials(hashed, tuple(problems))
@@ -37,6 +37,20 @@ def settle_specials(bodies: tuple[ClassBody, ...], flat: str) -> Specials:
     first = hashed[0]
     statements = tuple(s.with_text(text) if "__slots__" in s.names else s for s in first.statements)
     return Specials((replace(first, statements=statements), *hashed[1:]), tuple(problems))
+
+
+def _bound_otherwise(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
+    """Class bodies that take a name out of their own namespace, which a parent has, or bind a global one."""
+    for place, body in enumerate(bodies):
+        inherited = {name for other in bodies[place + 1 :] for name in other.members}
+        for statement in body.statements:
+            lost = sorted(set(statement.names) & body.deleted & inherited)
+            if isinstance(statement.node, ast.Delete) and lost:
+                what = f"{lost[0]} is deleted in the class body, where the parent's {lost[0]} would be meant too"
+                yield PatchgenError("PG202", body.at(statement), what, "give it another name").problem
+            if isinstance(statement.node, ast.Global):
+                what = "a class body that binds global names cannot be merged"
+                yield PatchgenError("PG202", body.at(statement), what, "bind them at module level").problem
 
 
 def _ran_for_the_child(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
