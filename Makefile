@@ -27,6 +27,8 @@ check: $(ENV)
 
 regen: $(ENV)
 	$(BIN)/patchgen convert
+	$(BIN)/patchgen errors --markdown > docs/errors.md
+	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden tests/unit/rewrite
 
 clean:
 	rm -rf .venv .patchgen_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

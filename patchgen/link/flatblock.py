@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.link.annotations import quote_own_name
 from patchgen.link.localise import localise
 from patchgen.plan.declare import Declaration
-from patchgen.plan.lineage import Lineages
+from patchgen.plan.lineage import Lineages, bases_of
 from patchgen.plan.model import ClassPlan, MergedClass, Piece, Symbol
 from patchgen.plan.naming import Naming
 from patchgen.source.blocks import Block, ModuleIndex
@@ -122,8 +123,14 @@ class Builder:
         merged = self.merge(plan)
         leading = next((p.leading for p in pieces if p.leading.strip()), pieces[-1].leading)
         lazy = self.source_block(unit).lazy_annotations
-        needs = _needs(merged.text, pieces, lazy)
-        return FlatBlock(unit, "class", plan.name, leading, merged.text, needs, (plan.name,), pieces, merged.notes)
+        text = merged.text if lazy else quote_own_name(merged.text, plan.name)
+        needs = _needs(text, pieces, lazy)
+        if any(need.eager and need.name == plan.name for need in needs):
+            what = f"the body of {plan.name} reads a parent of that name while the class is made"
+            raise PatchgenError(
+                "PG124", pieces[0].at(1, 0), what, "bind what is needed of it to a name above the class"
+            )
+        return FlatBlock(unit, "class", plan.name, leading, text, needs, (plan.name,), pieces, merged.notes)
 
     def _class_block(self, index: ModuleIndex, symbol: Symbol) -> Block:
         block = index.definition(symbol.name)
@@ -134,13 +141,10 @@ class Builder:
         """The expressions of the bases that stay, as the pieces spell them."""
         spelled: dict[Symbol, str] = {}
         for symbol, piece in zip(declaration.chain, pieces, strict=True):
-            node = ast.parse(piece.text).body[0]
-            assert isinstance(node, ast.ClassDef)
-            written = [ast.unparse(base) for base in node.bases]
-            known = self.lineages.direct_bases(symbol, declaration.at) or ()
-            written = [base for base in written if base != "object"]
-            for base, expression in zip(known, written, strict=True):
-                spelled.setdefault(base.symbol, expression)
+            node = next(n for n in ast.parse(piece.text).body if isinstance(n, ast.ClassDef))
+            known = bases_of(self.naming.bindings, self.index(symbol.module), symbol.name)
+            for base, written in zip(known, node.bases, strict=True):
+                spelled.setdefault(base.symbol, ast.unparse(written))
         return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
 
 
@@ -171,7 +175,7 @@ def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool) -> tupl
             if symbol is None:
                 continue
             known, first = meanings.setdefault(reference.name, (symbol, piece))
-            if known != symbol:
+            if not known.is_same(symbol):
                 raise PatchgenError(
                     "PG401",
                     pieces[0].at(1, 0),

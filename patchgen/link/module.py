@@ -46,28 +46,30 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     if converted:
         imports = (*imports, f"{IMPORT}\n")
     ending = "".join([same_initialisation(blocks, builder), converted]) if asked else ""
-    text = assemble(header(gathered, builder), imports, blocks, _exports(gathered, builder))
+    tail = builder.index(gathered.base).tail if gathered.base else ""
+    text = assemble(header(gathered, builder), imports, blocks, tail, _exports(gathered, builder))
     text += f"\n\n{ending}" if ending else ""
     requests = tuple((sibling, _key(builder, need.symbol, need.home)) for sibling, need in gathered.siblings)
     return FlatModule(kind, gathered.base, text, blocks, requests)
 
 
-def assemble(head: str, imports: Sequence[str], blocks: Sequence[FlatBlock], exports: str) -> str:
-    """Header, module docstring, imports and blocks as one text."""
+def assemble(head: str, imports: Sequence[str], blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
+    """Header, module docstring, imports, blocks and the comments behind the last one, as one text."""
     docs = [block for block in blocks if block.kind == "doc"]
     parts = [head, *(block.text for block in docs[:1]), *imports, "\n"]
     for block in blocks:
         if block in docs[:1] or (block.name == "__all__" and exports):
             continue
         parts.append(_leading(block) + block.text)
-    return "".join([*parts, exports])
+    return "".join([*parts, tail if tail.strip() else "", exports])
 
 
 def header(gathered: Gathered, builder: Builder) -> str:
-    """The licence comment at the top of the followed module, or of the modular file, or of the first parent."""
-    sources = [gathered.base] if gathered.base else [builder.naming.plan.modular.source.module]
-    sources += builder.naming.plan.parents
-    return next((text for module in sources if (text := _comment_at_top(builder.index(module)))), "")
+    """The comments at the top of the modular file and the licences of the modules that the output was made from."""
+    plan = builder.naming.plan
+    parents = [gathered.base] if gathered.base else plan.parents
+    texts = [_comment_at_top(builder.index(module)) for module in (plan.modular.source.module, *parents)]
+    return "#\n".join(dict.fromkeys(text for text in texts if text))
 
 
 def _comment_at_top(index: ModuleIndex) -> str:
