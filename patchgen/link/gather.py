@@ -91,9 +91,9 @@ class _Closure:
         if not any(b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks):
             return tuple(Unit(need.home, guard.first) for guard in guards)
         known = self.imports.setdefault(need.name, need)
-        if known.symbol != need.symbol:
+        if not known.symbol.is_same(need.symbol):
             known_symbol, symbol = self._resolved(known), self._resolved(need)
-            if known_symbol != symbol:
+            if not known_symbol.is_same(symbol):
                 at = block.pieces[0].at(1, 0)
                 what = f"{need.name} is {known_symbol} for {known.home} and {symbol} for {need.home}"
                 raise PatchgenError("PG401", at, what, "import one of them under another name")

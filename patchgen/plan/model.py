@@ -23,6 +23,10 @@ class Symbol:
     def __str__(self) -> str:
         return f"{self.module}.{self.name}" if self.name else self.module
 
+    def is_same(self, other: Symbol) -> bool:
+        """Whether both are one thing: `from torch import nn` and `import torch.nn as nn` name it differently."""
+        return str(self) == str(other)
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:

@@ -38,15 +38,15 @@ class Naming:
 
     plan: ModulePlan
     bindings: Bindings
-    _known: dict[tuple[Symbol, bool], Place] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[Symbol, bool, bool], Place] = field(default_factory=dict, repr=False, compare=False)
     _renames: dict[str, dict[str, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def place(self, symbol: Symbol, home: str) -> Place:
         """Where code that stands in module `home` finds `symbol` in the flat files."""
-        from_layer = home in self._layer_modules
-        if (symbol, from_layer) not in self._known:
-            self._known[symbol, from_layer] = self._find(symbol, from_layer)
-        return self._known[symbol, from_layer]
+        key = (symbol, home in self._layer_modules, home == symbol.module)
+        if key not in self._known:
+            self._known[key] = self._find(*key)
+        return self._known[key]
 
     def renamed_classes(self, module: ModuleIndex) -> dict[str, str]:
         """The class names that code of `module` may mention in strings, with what they become."""
@@ -69,7 +69,7 @@ class Naming:
     def _base_kinds(self) -> dict[str, str]:
         return {module: kind for kind, module in self.plan.bases.items()}
 
-    def _find(self, symbol: Symbol, from_layer: bool) -> Place:
+    def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Place:
         module, name = symbol.module, symbol.name
         imported = Place(None, name)
         if not name:
@@ -82,8 +82,10 @@ class Naming:
             return self._renamed(symbol)
         if not self.bindings.territory.flattens(module):
             return imported
-        # A class of another model that is used and not derived from stays where it is, and so does what parents import.
-        if module.startswith(f"{MODELS}.") and (not from_layer or self._is_class(symbol)):
+        # A class of another model that is used and not derived from stays where it is, and so does what parents import;
+        # a function that is carried brings what it uses of its own module.
+        stays = not from_layer or self._is_class(symbol)
+        if module.startswith(f"{MODELS}.") and stays and not from_its_own:
             return imported
         return Place(symbol, name)
 
