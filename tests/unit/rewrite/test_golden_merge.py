@@ -1,6 +1,6 @@
 """Every case of tests/golden/merge: the flat class, byte for byte, or the exact problems.
 
-`PATCHGEN_REGEN=1 pytest tests/unit/rewrite` writes what comes out; git shows what moved.
+`PATCHGEN_REFRESH=1 pytest tests/unit/rewrite` writes what comes out; git shows what moved.
 """
 
 import os
@@ -17,7 +17,7 @@ CASES = sorted((Path(__file__).parents[2] / "golden" / "merge").glob("*.py"))
 def test_case(path):
     golden = read_golden(path)
     outcome = outcome_of(golden)
-    if os.environ.get("PATCHGEN_REGEN"):
+    if os.environ.get("PATCHGEN_REFRESH"):
         write_golden(golden, outcome)
         return
     assert outcome[0] in golden.sections, f"{outcome[0]}:\n{outcome[1]}"
