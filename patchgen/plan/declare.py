@@ -66,7 +66,7 @@ def make_plan(modular: ModuleIndex, bindings: Bindings) -> ModulePlan:
     declared: list[Declaration] = []
     problems: list[Problem] = []
     for layer in layers:
-        problems += [*_conditional_classes(layer, bindings), *_imports_in_company(layer), *_repeated(layer)]
+        problems += [*_conditional_classes(layer, bindings), *_imports_in_company(layer), *_declared_twice(layer)]
         for name in layer.classes:
             try:
                 declared.append(_declare(layer, name, bindings, lineages, tuple(m.source.module for m in layers)))
@@ -100,18 +100,6 @@ def _imports_in_company(layer: ModuleIndex) -> Iterator[Problem]:
         if block.kind == "other" and block.imports:
             at = layer.source.at(block.first)
             yield Problem(at, "PG122", "an import shares its line with another statement", "write it on its own line")
-
-
-def _repeated(layer: ModuleIndex) -> Iterator[Problem]:
-    """Classes and functions that a modular file defines twice: the first one would be lost."""
-    first: dict[str, int] = {}
-    for block in layer.blocks:
-        if block.kind not in ("class", "def"):
-            continue
-        known = first.setdefault(block.name, block.first)
-        if known != block.first and "overload" not in block.uses:
-            at = layer.source.at(block.first)
-            yield Problem(at, "PG303", f"{block.name} is defined here and on line {known}", "keep one of them")
 
 
 def _declared_twice(layer: ModuleIndex) -> Iterator[Problem]:
