@@ -152,6 +152,51 @@ def refuse_other_attention(owner: str, implementation: str | None) -> None:
         )
 
 
+def sdpa_attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    eager: Callable[..., tuple[torch.Tensor, torch.Tensor]],
+    *,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The attention output (batch, queries, heads, size), and the weights where they are asked for.
+
+    A mask has four dimensions (batch, one or heads, queries, keys).  By `attn_implementation`:
+
+        sdpa   None: all keys; in a causal module each of several queries sees the keys up to its own
+               bool: True is seen; float: added to the scores
+        eager  None: all keys; bool and float as above
+
+    A sliding window is in the mask: transformers makes none only where the window holds every key.
+
+    `module` has `is_causal` and `config`.  `eager` is the parent's attention function, which computes what has weights
+    to return: everything under "eager", and what is asked for with `output_attentions` under "sdpa".
+    """
+    implementation = module.config._attn_implementation
+    refuse_other_attention(type(module).__name__, implementation)
+    if attention_mask is not None and attention_mask.dim() != 4:
+        raise ValueError(
+            f"{type(module).__name__} takes a mask of four dimensions, not one of shape {tuple(attention_mask.shape)}"
+        )
+    causal = kwargs.get("is_causal")
+    causal = module.is_causal if causal is None else causal
+
+    if implementation == "eager" or kwargs.get("output_attentions") or module.config.output_attentions:
+        mask = additive_mask(attention_mask, query, key, causal=causal and implementation != "eager")
+        return eager(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)
+
+    for name in NOT_IN_SDPA:
+        if kwargs.get(name) is not None:
+            raise NotImplementedError(f"{type(module).__name__} was given `{name}`, which SDPA does not compute")
+    output = sdpa(query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout)
+    return output.transpose(1, 2), None
+
+
 def sdpa(
     query_BHLD: torch.Tensor,
     key_BGSD: torch.Tensor,
@@ -209,51 +254,6 @@ def additive_mask(
         return mask
     zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
     return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
-
-
-def sdpa_attention(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    eager: Callable[..., tuple[torch.Tensor, torch.Tensor]],
-    *,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    **kwargs: Any,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The attention output (batch, queries, heads, size), and the weights where they are asked for.
-
-    A mask has four dimensions (batch, one or heads, queries, keys).  By `attn_implementation`:
-
-        sdpa   None: all keys; in a causal module each of several queries sees the keys up to its own
-               bool: True is seen; float: added to the scores
-        eager  None: all keys; bool and float as above
-
-    A sliding window is in the mask: transformers makes none only where the window holds every key.
-
-    `module` has `is_causal` and `config`.  `eager` is the parent's attention function, which computes what has weights
-    to return: everything under "eager", and what is asked for with `output_attentions` under "sdpa".
-    """
-    implementation = module.config._attn_implementation
-    refuse_other_attention(type(module).__name__, implementation)
-    if attention_mask is not None and attention_mask.dim() != 4:
-        raise ValueError(
-            f"{type(module).__name__} takes a mask of four dimensions, not one of shape {tuple(attention_mask.shape)}"
-        )
-    causal = kwargs.get("is_causal")
-    causal = module.is_causal if causal is None else causal
-
-    if implementation == "eager" or kwargs.get("output_attentions") or module.config.output_attentions:
-        mask = additive_mask(attention_mask, query, key, causal=causal and implementation != "eager")
-        return eager(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)
-
-    for name in NOT_IN_SDPA:
-        if kwargs.get(name) is not None:
-            raise NotImplementedError(f"{type(module).__name__} was given `{name}`, which SDPA does not compute")
-    output = sdpa(query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout)
-    return output.transpose(1, 2), None
 
 
 class BertSelfAttention(nn.Module):

@@ -34,7 +34,7 @@ def verify(
         return (Problem(at, "PG404", f"the generated module does not compile: {error}", "please report this"),)
     if base is not None and ast.dump(ast.parse(text)) == ast.dump(ast.parse(base)):
         hint = "declare what the variant changes, or delete the modular file"
-        return (Problem(Location(modular), "PG501", "the generated code equals its parent's", hint),)
+        return (Problem(Location(modular), "PG408", "the generated code equals its parent's", hint),)
     found = {*_unbound(text, lines, modular, base), *_misfits(text, lines, modular, base)}
     return tuple(sorted({*found, *_tool_imports(text, modular)}))
 

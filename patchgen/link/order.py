@@ -68,15 +68,21 @@ class _Placing:
         if unit in self.placed:
             return
         block = self._blocks[unit]
+        behind = []
         for needed, eager in self._needed(block):
-            if needed in self.placed or needed == unit or _stands_later(needed, unit):
+            if needed in self.placed or needed == unit:
                 continue
-            if needed in below or needed in self._spine:
+            if _stands_later(needed, unit):
+                behind.append(needed)
+            elif needed in below or needed in self._spine:
                 if eager:
                     self._require(needed, unit, below)
-                continue
-            self.place(needed, (*below, unit))
+            else:
+                self.place(needed, (*below, unit))
         self.placed.setdefault(unit, block)
+        for needed in behind:
+            if needed not in self._spine:
+                self.place(needed, (*below, unit))
 
     def _require(self, needed: Unit, unit: Unit, below: tuple[Unit, ...]) -> None:
         """Bring `needed` forward; two blocks that need each other at import cannot both come first."""
