@@ -1,8 +1,8 @@
-"""One file a case: what a modular file and its parents give, as text, or the message with which they are refused.
+"""One file a case: what a modular file and its parents give, as text, or the message that refuses them.
 
-`# --- parent PATH` and `# --- modular PATH` are files; `# --- flat NAME` is an output, `# --- flat NAME: A, B` only the
-definitions A and B of it, and `# --- error` the messages.  `# search: installed` lets parents be found where Python
-finds them.  PATCHGEN_REFRESH=1 writes what is so now; git then shows what that changes.
+`# --- parent PATH` and `# --- modular PATH` are files; `# --- flat NAME` is an output, `# --- flat NAME: A, B` only
+the definitions A and B of it, and `# --- error` the messages.  `# search: installed` lets parents be found where
+Python finds them.  PATCHGEN_REFRESH=1 writes what is so now; git then shows what that changes.
 """
 
 from __future__ import annotations
