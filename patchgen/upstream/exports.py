@@ -1,0 +1,63 @@
+"""The end of every output: its part of the modular file's `__all__`, and of its module-level `__getattr__`.
+
+Both statements name what belongs to several files.  Each name goes where a class of that name would go.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+
+Route = Callable[[str], str]  # the name of a class -> its kind
+
+
+def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
+    """By kind, the text of `__all__` with the names of that kind, in order; none where the value is no list.
+
+    `text` is the assignment, `leading` the blank lines and comments above it; comments inside the list are lost.
+    """
+    value = _value(text)
+    if not isinstance(value, ast.List):
+        return {}
+    names: dict[str, list[str]] = {}
+    for item in value.elts:
+        if isinstance(item, ast.Constant) and isinstance(item.value, str):
+            names.setdefault(route(item.value), []).append(ast.unparse(item))
+    return {kind: f"{leading}__all__ = [{', '.join(items)}]\n" for kind, items in names.items()}
+
+
+def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:
+    """By kind, the text of `__getattr__ = deprecate_attr(__name__, remove={...})` with the names of that kind.
+
+    The call is built anew, on one line: colmodernvbert's is written over several and comes out as it fits.
+    """
+    call = _value(text)
+    if not isinstance(call, ast.Call):
+        return {}
+    tables = [(keyword.arg, keyword.value) for keyword in call.keywords if isinstance(keyword.value, ast.Dict)]
+    kinds = dict.fromkeys(route(name) for _, table in tables for name, _ in _items(table))
+    return {kind: f"{leading}__getattr__ = {_call_for(call, kind, route)}\n" for kind in kinds}
+
+
+def _call_for(call: ast.Call, kind: str, route: Route) -> str:
+    arguments = [ast.unparse(argument) for argument in call.args]
+    for keyword in call.keywords:
+        value = ast.unparse(keyword.value)
+        if isinstance(keyword.value, ast.Dict):
+            mine = [f"{name!r}: {ast.unparse(entry)}" for name, entry in _items(keyword.value) if route(name) == kind]
+            value = f"{{{', '.join(mine)}}}"
+            if not mine:
+                continue
+        arguments.append(f"{keyword.arg}={value}" if keyword.arg else f"**{value}")
+    return f"{ast.unparse(call.func)}({', '.join(arguments)})"
+
+
+def _items(table: ast.Dict) -> Iterable[tuple[str, ast.expr]]:
+    for key, value in zip(table.keys, table.values, strict=True):
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            yield key.value, value
+
+
+def _value(text: str) -> ast.expr | None:
+    statement = ast.parse(text).body[0]
+    return statement.value if isinstance(statement, ast.Assign) else None
