@@ -1,0 +1,115 @@
+"""Where strings, comments and names lie in a piece of Python text, without parsing it.
+
+In: text that is known to be Python.  Out: the text with its tokens rewritten, or its identifiers.  The literal part of an
+f-string is neither a string nor a name; what stands in its braces is code.  A quote nested in an f-string of the same
+quote (Python 3.12) is not understood: transformers supports older interpreters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+_PLAIN = r"(?:[rR][bB]?|[bB][rR]?|[uU])?"
+_FORMATTED = r"(?:[fF][rR]?|[rR][fF])"
+_BODY = (
+    r'(?:"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
+    r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
+    r'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+    r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')"
+)
+# `import a.b` and `from a.b import ...` alone on their line or lines; relative imports do not match.
+_ABSOLUTE_IMPORT = r"^[ \t]*(?:import[ \t]|from[ \t]+[^\W\d][\w.]*[ \t]+import[ \t]*(?:\([^)]*\))?)[^\n]*"
+_TOKEN = re.compile(
+    rf"(?P<formatted>\b{_FORMATTED}{_BODY})"
+    rf"|(?P<string>(?:\b{_PLAIN})?{_BODY})"
+    r"|(?P<comment>\#[^\n]*)"
+    rf"|(?P<imports>{_ABSOLUTE_IMPORT})"
+    r"|(?P<name>\b[^\W\d]\w*)",
+    re.DOTALL | re.MULTILINE,
+)
+_NAME_OR_FORMATTED = re.compile(rf"\b({_FORMATTED}{_BODY})|(?:\b{_PLAIN})?{_BODY}|\#[^\n]*|\b([^\W\d]\w*)", re.DOTALL)
+_PREFIXED_QUOTE = re.compile(rf"\b{_FORMATTED}[\"']")
+
+
+def identifiers(text: str) -> frozenset[str]:
+    """Every name in the code of `text`: attributes, keywords and parameters too, words in strings and comments not."""
+    found: set[str] = set()
+    formatted: list[str] = []
+    for fstring, name in _NAME_OR_FORMATTED.findall(text):
+        if name:
+            found.add(name)
+        elif fstring:
+            formatted.append(fstring)
+    for fstring in formatted:
+        for is_code, part in split_fstring(fstring):
+            if is_code:
+                found |= identifiers(part)
+    return frozenset(found)
+
+
+def rewrite(
+    text: str,
+    name: Callable[[str], str] | None,
+    string: Callable[[str], str],
+    comment: Callable[[str], str],
+) -> str:
+    """`text` with every name, string and comment replaced; absolute imports stay, as does the text of f-strings."""
+
+    def replaced(match: re.Match[str]) -> str:
+        token = match.group()
+        match match.lastgroup:
+            case "name":
+                return name(token) if name else token
+            case "string":
+                return string(token)
+            case "comment":
+                return comment(token)
+            case "formatted":
+                return "".join(
+                    rewrite(part, name, string, comment) if is_code else part for is_code, part in split_fstring(token)
+                )
+            case _:
+                return token
+
+    return _TOKEN.sub(replaced, text)
+
+
+def has_fstring(text: str) -> bool:
+    """Whether `text` may hold an f-string; a word in a string can look like one."""
+    return _PREFIXED_QUOTE.search(text) is not None
+
+
+def split_fstring(token: str) -> Iterator[tuple[bool, str]]:
+    """The parts of an f-string in order, each with whether it is code; joined they give the token back."""
+    at, start, end = 0, 0, len(token)
+    while at < end:
+        if token.startswith(("{{", "}}"), at):
+            at += 2
+        elif token[at] == "{":
+            yield False, token[start : at + 1]
+            stop = _end_of_field(token, at + 1)
+            yield True, token[at + 1 : stop]
+            start = at = stop  # A conversion and a format may follow, the format with fields of its own.
+        else:
+            at += 1
+    yield False, token[start:]
+
+
+def _end_of_field(token: str, at: int) -> int:
+    """Where the expression that begins at `at` ends: at `!r`, `:` or the closing brace."""
+    depth, quote = 0, ""
+    while at < len(token):
+        char = token[at]
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif depth and char in ")]}":
+            depth -= 1
+        elif not depth and (char in ":}" or (char == "!" and token[at + 1 : at + 2] != "=")):
+            return at
+        at += 1
+    return at
