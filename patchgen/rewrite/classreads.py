@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError, Problem
 from patchgen.rewrite.ancestry import searched
-from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.fragment import Splice, splice
+from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import class_reads, marker_index
 
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.errors import PatchgenError, Problem
-from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.members import lay, members
+from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import class_reads, marker_index
 from patchgen.source.scopes import references
 

@@ -11,30 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.errors import Location, PatchgenError, Problem, did_you_mean
-from patchgen.plan.model import Symbol
-from patchgen.rewrite.classbody import ClassBody, Statement
-from patchgen.rewrite.fragment import Fragment, colon_after, fragment, same_code, suites
-from patchgen.rewrite.inline import names_in
+from patchgen.rewrite.apart import names_in
+from patchgen.rewrite.classbody import ClassBody
+from patchgen.rewrite.declared import EditDeclaration, read_edit
+from patchgen.rewrite.fragment import Fragment, fragment, same_code
 from patchgen.rewrite.nearmiss import nearest_miss
 from patchgen.rewrite.pattern import Match, find_expressions, find_statements, is_dots
 from patchgen.rewrite.replacement import Replacement, replaced
-
-MARKERS = "patchgen.edits"
-
-
-@dataclass(frozen=True, slots=True)
-class EditDeclaration:
-    """One `@edit("method")` function, read."""
-
-    method: str
-    count: int
-    statement: Statement
-    node: ast.FunctionDef
-    target: ast.expr
-    holes: tuple[str, ...]
-    literal: tuple[ast.arg, ...]
-    old: ast.With
-    new: ast.With
+from patchgen.rewrite.statement import Statement
+from patchgen.rewrite.suite import colon_after, suites
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +39,7 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
     for place in reversed(range(len(bodies))):
         body = done[place]
         try:
-            edits = [read for s in body.statements if (read := _read(body, s)) is not None]
+            edits = [read for s in body.statements if (read := read_edit(body, s)) is not None]
         except PatchgenError as error:
             problems.append(error.problem)
             continue
@@ -67,63 +52,6 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
             except PatchgenError as error:
                 problems.append(error.problem)
     return Edited(tuple(done), frozenset(methods), tuple(problems))
-
-
-def marker(body: ClassBody, node: ast.expr) -> str | None:
-    """Which of the words of `patchgen.edits` stands at `node`, under whatever name it was imported."""
-    needs = body.piece.needs
-    match node:
-        case ast.Name(id=name):
-            symbol = needs.get(name)
-        case ast.Attribute(value=ast.Name(id=module), attr=attribute):
-            owner = needs.get(module)
-            symbol = Symbol(str(owner), attribute) if owner else None
-        case _:
-            return None
-    return symbol.name if symbol and symbol.module == MARKERS else None
-
-
-def _read(body: ClassBody, statement: Statement) -> EditDeclaration | None:
-    node = statement.node
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return None
-    calls = [d for d in node.decorator_list if marker(body, d.func if isinstance(d, ast.Call) else d) == "edit"]
-    if not calls:
-        return None
-    at = body.at(statement, node)
-    if isinstance(node, ast.AsyncFunctionDef) or len(node.decorator_list) != 1:
-        raise PatchgenError("PG302", at, "an edit is a plain function with one decorator", "remove the others")
-    target, method, count = _target(body, statement, calls[0])
-    parts = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    match parts:
-        case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
-            words = [marker(body, item.context_expr) for item in (first, second)]
-        case _:
-            words = []
-    if words != ["old", "new"]:
-        what = f"the edit of {method} is not `with old:` followed by `with new:`"
-        raise PatchgenError("PG302", at, what, "write exactly these two blocks")
-    if is_dots(old.body[0]) or is_dots(old.body[-1]):
-        what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
-        raise PatchgenError("PG302", body.at(statement, old), what, "write the code between which it stands")
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    holes = tuple(a.arg for a in arguments if a.annotation and marker(body, a.annotation) == "Hole")
-    literal = tuple(a for a in arguments if a.arg not in holes)
-    return EditDeclaration(method, count, statement, node, target, holes, literal, old, new)
-
-
-def _target(body: ClassBody, statement: Statement, call: ast.expr) -> tuple[ast.expr, str, int]:
-    match call:
-        case ast.Call(args=[ast.Constant(value=str(method)) as target], keywords=[]):
-            return target, method, 1
-        case ast.Call(
-            args=[ast.Constant(value=str(method)) as target],
-            keywords=[ast.keyword(arg="count", value=ast.Constant(value=int(n)))],
-        ) if n > 0:
-            return target, method, n
-        case _:
-            at = body.at(statement, call)
-            raise PatchgenError("PG302", at, "@edit takes a method's name and a count", 'write @edit("forward")')
 
 
 def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]) -> None:

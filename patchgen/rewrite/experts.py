@@ -11,10 +11,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.fragment import fragment
 from patchgen.rewrite.instance import assigned
 from patchgen.rewrite.reach import calls_inherited
+from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import first_parameter, methods_of
 
 SETS = frozenset(

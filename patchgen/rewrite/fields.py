@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from patchgen.errors import PatchgenError, Problem
 from patchgen.plan.model import ClassPlan
-from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.classbody import ClassBody
+from patchgen.rewrite.statement import Statement
 
 FIELD_DECORATORS = frozenset({"dataclass", "strict"})
 # Their `__init_subclass__` makes a dataclass of every class below them.

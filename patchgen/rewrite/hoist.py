@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from patchgen.plan.model import ClassPlan
-from patchgen.rewrite.classbody import Statement
 from patchgen.rewrite.fragment import INDENT, Fragment, Splice, splice
+from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import Function
 
 IMPLICIT = {"__new__": "staticmethod", "__init_subclass__": "classmethod", "__class_getitem__": "classmethod"}

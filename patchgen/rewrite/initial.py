@@ -12,9 +12,10 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.rewrite.fragment import Fragment, fragment, owns_lines
-from patchgen.rewrite.inline import names_in
+from patchgen.rewrite.apart import names_in
+from patchgen.rewrite.fragment import Fragment, fragment
 from patchgen.rewrite.instance import Instance, assigned, assignment, deleted, is_quiet, may_set, reads
+from patchgen.rewrite.suite import owns_lines
 from patchgen.source.blocks import first_line
 from patchgen.source.scopes import bound_names
 

@@ -11,8 +11,8 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.rewrite.classbody import Statement
 from patchgen.rewrite.fragment import Splice, splice, split_lines
+from patchgen.rewrite.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError, Problem, Refusals
 from patchgen.plan.model import ClassPlan, MergedClass
-from patchgen.rewrite.classbody import ClassBody, Statement, class_body
+from patchgen.rewrite.classbody import ClassBody, class_body
 from patchgen.rewrite.classreads import write_out_literals
 from patchgen.rewrite.classscope import Key, captured, changed_reads, laid_over, movable, written_order
 from patchgen.rewrite.edits import apply_edits
@@ -20,10 +20,11 @@ from patchgen.rewrite.fragment import INDENT
 from patchgen.rewrite.inline import is_placeholder
 from patchgen.rewrite.overrides import claimed_twice, missing_parameters
 from patchgen.rewrite.private import write_out_private_names
-from patchgen.rewrite.removal import mark_removals
+from patchgen.rewrite.removal import mark_removals, still_there
 from patchgen.rewrite.resolve import resolve_supers
 from patchgen.rewrite.signature import class_head
 from patchgen.rewrite.specials import settle_specials
+from patchgen.rewrite.statement import Statement
 
 Trace = Callable[[str, str], None]
 Statements = tuple[Statement, ...]
@@ -81,8 +82,9 @@ def settle_names(draft: Draft) -> Draft:
 
 def lay_members(draft: Draft) -> Draft:
     """The child's members over the parents', from the last class of the chain to the first."""
+    laid = _in_order(draft, lambda order: order)
     notes = tuple(missing_parameters(draft.bodies))
-    return replace(_in_order(draft, lambda order: order), notes=notes)
+    return replace(laid, notes=notes).found(*still_there(laid.bodies, laid.order))
 
 
 def resolve(draft: Draft) -> Draft:
@@ -160,6 +162,6 @@ def taken_apart(plan: ClassPlan) -> Draft:
 def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
     docstrings = [body.docstring for body in bodies if body.docstring]
     kept = [s for s in order if len(bodies) == 1 or not is_placeholder(s.node)]
-    every = [*docstrings[:1], *kept]
+    every = [*docstrings[:1], *kept] or list(order[:1])
     text = "".join(statement.leading + statement.text for statement in every) or f"{INDENT}pass\n"
     return head + text + bodies[-1].tail

@@ -6,9 +6,10 @@ import ast
 import difflib
 from collections.abc import Iterator, Sequence
 
-from patchgen.rewrite.classbody import ClassBody, Statement
-from patchgen.rewrite.fragment import suites
+from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.pattern import is_dots
+from patchgen.rewrite.statement import Statement
+from patchgen.rewrite.suite import suites
 
 _ENOUGH = 0.4
 _MOST_LINES = 16

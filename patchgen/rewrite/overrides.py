@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from patchgen.errors import PatchgenError, Problem
-from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.classbody import ClassBody
+from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import Function
 from patchgen.source.scopes import parameters
 

@@ -11,7 +11,8 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.rewrite.fragment import same_code, suites
+from patchgen.rewrite.fragment import same_code
+from patchgen.rewrite.suite import suites
 
 Holes = Mapping[str, ast.expr | None]
 """What each hole stands for; None where nothing has been matched yet."""

@@ -23,7 +23,7 @@ Place = tuple[int, int]  # a line from 1 and a character column from 0
 def write_out_private_names(piece: Piece, own: str, flat: str) -> Piece:
     """`piece` with the private names of the class `own` spelled out for a class `flat`.
 
-    Raises PatchgenError PG241 for one inside an f-string where it cannot be told from text.
+    Raises PatchgenError PG241 for one inside an f-string that has it as text as well.
     """
     prefix = own.lstrip("_")
     if prefix == flat.lstrip("_") or not prefix or "__" not in piece.text:
@@ -69,9 +69,7 @@ def _in_code(text: str) -> Iterator[tuple[Place, str]]:
 
 
 def _in_fstrings(piece: Piece) -> Iterator[tuple[Place, str]]:
-    """Private names inside f-strings, which are one token before Python 3.12."""
-    if hasattr(tokenize, "FSTRING_START"):
-        return
+    """Private names inside f-strings, which are one token before Python 3.12; the rule is the same behind it."""
     lines = split_lines(piece.text)
     for node in ast.walk(ast.parse(piece.text)):
         if not isinstance(node, ast.JoinedStr):

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.plan.model import ClassPlan
-from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.fragment import Fragment, Splice, same_code
 from patchgen.rewrite.hoist import IMPLICIT
+from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import Function, SuperUse, first_parameter
 from patchgen.source.scopes import FunctionNode, bound_names, local_names
 

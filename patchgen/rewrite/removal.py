@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError, Problem, did_you_mean
-from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.instance import MODEST_BASES, assigned
+from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import first_parameter, methods_of
 
 
@@ -45,6 +46,17 @@ def mark_removals(bodies: Sequence[ClassBody]) -> Removals:
             problems += _claims(body, statement, name)
         done.append(replace(body, statements=tuple(statements)))
     return Removals(tuple(done), (*problems, *_useless_deletions(bodies)))
+
+
+def still_there(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iterator[Problem]:
+    """Removals of what the class body `order` binds all the same, because it needs the statement."""
+    for place, body in enumerate(bodies):
+        for statement in body.statements:
+            left = [s for s in order if statement.removes and s.origin > place and statement.names[0] in s.names]
+            if left:
+                name, owner = statement.names[0], bodies[left[0].origin]
+                what = f"{name} cannot be removed alone: {owner.own_name} binds it together with something else"
+                yield PatchgenError("PG230", body.at(statement), what, "override what is bound with it").problem
 
 
 def _claims(body: ClassBody, removal: Statement, name: str) -> list[Problem]:

@@ -12,19 +12,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.rewrite.classbody import Statement
-from patchgen.rewrite.fragment import (
-    Fragment,
-    Splice,
-    fragment,
-    indent_of,
-    owns_lines,
-    reindent,
-    same_code,
-    splice,
-    suite_text,
-)
+from patchgen.rewrite.fragment import Fragment, Splice, fragment, same_code, splice
 from patchgen.rewrite.pattern import Match
+from patchgen.rewrite.statement import Statement
+from patchgen.rewrite.suite import indent_of, owns_lines, reindent, suite_text
 from patchgen.source.blocks import first_line
 
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant, ast.List, ast.Dict, ast.Set, ast.JoinedStr)

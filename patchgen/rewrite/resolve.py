@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from patchgen.errors import PatchgenError, Problem
 from patchgen.plan.model import ClassPlan
 from patchgen.rewrite.ancestry import outer_base, searched
-from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.apart import Site, binding
+from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.fields import Fields, fields_of, generated_between
 from patchgen.rewrite.fragment import Splice, splice
 from patchgen.rewrite.hoist import hoisted, identifiers, obstacle, private_name
 from patchgen.rewrite.initial import settle
-from patchgen.rewrite.inline import Inlined, Site, binding, call_site, inlined
+from patchgen.rewrite.inline import Inlined, call_site, inlined
 from patchgen.rewrite.instance import instance
 from patchgen.rewrite.reference import Asked, reference, survives
+from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import Misuse, SuperUse, class_reads, first_parameter, methods_of, super_uses
 from patchgen.source.scopes import FunctionNode
 
@@ -145,7 +147,7 @@ class _Resolver:
         if len(binders) != 1 or _has_super(site.call):
             return None
         parent = self.resolved(binders[0])
-        bound = binding(site, use, child, parent)
+        bound = binding(site, use, parent.node)
         if bound is None:
             return None
         return inlined(site, child, parent, [(name, _argument(value, child)) for name, value in bound.bound])

@@ -15,8 +15,9 @@ from enum import Enum
 from patchgen.errors import PatchgenError, Problem
 from patchgen.plan.model import ClassPlan
 from patchgen.rewrite import experts
-from patchgen.rewrite.classbody import ClassBody, Decorator, Statement
+from patchgen.rewrite.classbody import ClassBody, Decorator
 from patchgen.rewrite.reach import reaches_parent, read_through_self
+from patchgen.rewrite.statement import Statement
 
 
 class Rule(Enum):

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError, Problem
-from patchgen.rewrite.classbody import ClassBody, Statement
+from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.fragment import INDENT
 from patchgen.rewrite.private import is_private
+from patchgen.rewrite.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
