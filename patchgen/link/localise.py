@@ -14,7 +14,7 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.plan.model import Edit, Piece, Symbol
 from patchgen.plan.naming import Naming, Place
 from patchgen.source.blocks import Block, ModuleIndex
@@ -52,8 +52,8 @@ class _Localiser:
         self._lines = tuple(block.text.split("\n"))
         self._needs: dict[str, Symbol] = {}
         # Modular files name new classes as they will be; only parents' strings follow their classes.
-        from_layer = module.source.module in {layer.source.module for layer in naming.plan.layers}
-        self._renamed: dict[str, str] = {} if from_layer else dict(naming.renamed_classes(module))
+        self._declares = module.source.module in {layer.source.module for layer in naming.plan.layers}
+        self._renamed: dict[str, str] = {} if self._declares else dict(naming.renamed_classes(module))
         self._changes: set[_Change] = set()
 
     def piece(self) -> Piece:
@@ -85,6 +85,7 @@ class _Localiser:
         if symbol is None:
             if reference.name not in _BUILTINS:
                 self._refuse_star(reference.name)
+                self._refuse_unbound(reference, at)
                 self._needs.setdefault(reference.name, Symbol("", reference.name))
             return
         used = 0
@@ -114,7 +115,7 @@ class _Localiser:
         self._replace(reference, used, new)
 
     def _refuse_replaced(self, reference: Reference, symbol: Symbol, place: Place, used: int) -> None:
-        """A modular file that calls the parent's own version of what it replaces would call itself in the flat file."""
+        """Raises PG117: a modular file that calls the parent's own version of what it replaces would call itself."""
         source = self._module.source
         layers = {layer.source.module for layer in self._naming.plan.layers}
         if source.module not in layers or symbol.module in layers or place.key == symbol or place.key is None:
@@ -166,6 +167,13 @@ class _Localiser:
         for item in (item for block in self._module.blocks for item in block.imports if item.name == "*"):
             at = self._module.source.at(item.line, item.column)
             raise PatchgenError("PG116", at, f"{name} may come from this star import", f"import {name} by its name")
+
+    def _refuse_unbound(self, reference: Reference, at: Location) -> None:
+        """In the flat file, a parent's definition of that name would be found by chance."""
+        stated = (n for b in self._module.blocks for n in ast.walk(ast.parse(b.text)) if isinstance(n, ast.Global))
+        if self._declares and not reference.quoted and not any(reference.name in node.names for node in stated):
+            hint = did_you_mean(reference.name, self._module.names) or "import or define it"
+            raise PatchgenError("PG402", at, f"the name {reference.name} is bound by nothing", hint)
 
     def _replace(self, reference: Reference, used: int, new: str) -> None:
         old = ".".join([reference.name, *reference.attributes[:used]])

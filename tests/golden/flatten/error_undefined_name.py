@@ -10,5 +10,5 @@ class ToyA(toy.ToyA):
     def run(self, x):
         return helper(x)
 # --- error
-toy/modular_toy_fast.py:6:1: PG402 the name helper is bound by nothing
+toy/modular_toy_fast.py:6:16: PG402 the name helper is bound by nothing
     hint: import or define it
