@@ -6,9 +6,9 @@ import sys
 def main() -> None:
     """Run the command line on `sys.argv` and exit with its status."""
     # Imported here: worker processes import this module too, and have no use for the command line.
-    from patchgen import cli
+    from patchgen.cli import main as run
 
-    sys.exit(cli.main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Annotations of a class that name the class itself.
 
-`def link(self, other: llama.LlamaMLP)` in a class `LlamaMLP` names the parent, which exists already; in the flat file the
-name is the class's own, which does not exist before its body has run.  A quoted annotation says the same.
+`def link(self, other: llama.LlamaMLP)` in a class `LlamaMLP` names the parent, which exists already; in the flat file
+the name is the class's own, which does not exist before its body has run.  A quoted annotation says the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A flat module as text, before formatting: header, imports, blocks.
 
-Also the parent made comparable: the followed module through the same door with nothing declared, so that the checked-in
-diff shows the variant and nothing else.
+Also the parent made comparable: the followed module through the same door with nothing declared, so that the
+checked-in diff shows the variant and nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """In which order the blocks of a flat file stand.
 
-A file that follows a parent keeps the parent's order, with changed blocks in place; every other block comes just before
-its first user.  A file that follows none begins with the modular file's order.
+A file that follows a parent keeps the parent's order, with changed blocks in place; every other block comes just
+before its first user.  A file that follows none begins with the modular file's order.
 """
 
 from __future__ import annotations

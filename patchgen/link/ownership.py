@@ -3,8 +3,8 @@
 In: a plan and the blocks of its modeling output.  Out: statements as text, empty when there is nothing to say.
 
 transformers takes a class outside its package for custom code.  It then converts none of its checkpoints (told in
-`conversions`), and initialises no module that has no parameters of its own: a flat GPT-2 silently lost the scaled start
-of its projections.
+`conversions`), and initialises no module that has no parameters of its own: a flat GPT-2 silently lost the scaled
+start of its projections.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def registrations(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
 def same_initialisation(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     """The statements that keep transformers' initialisation for the classes that derive from its `PreTrainedModel`.
 
-    A modular file that writes its own `_init_weights` keeps the treatment of custom code, which protects loaded weights
-    from initialisation in place.
+    A modular file that writes its own `_init_weights` keeps the treatment of custom code, which protects loaded
+    weights from initialisation in place.
     """
     path = builder.naming.bindings.env.path(_MODELS)
     if path is None or "def is_custom_code" not in path.read_text(encoding="utf-8"):

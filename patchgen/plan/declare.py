@@ -7,16 +7,17 @@ Otherwise it is a *source*: what the new classes reach is copied from it under o
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.plan.bindings import Bindings
+from patchgen.plan.chains import require_class, split
 from patchgen.plan.kinds import MODELING, kind_of_class, kind_of_module
-from patchgen.plan.lineage import Base, Lineages, bases_of, c3
+from patchgen.plan.lineage import Base, Lineages, bases_of
 from patchgen.plan.model import Symbol
 from patchgen.plan.prefixes import Prefix, agree, derive, model_prefix
+from patchgen.plan.soundness import unsound
 from patchgen.source.blocks import ModuleIndex
 
 
@@ -37,7 +38,8 @@ class ModulePlan:
     """All decisions about one modular file.
 
     `layers` are the modular files that speak, nearest first: the file itself, then those whose variants it extends.
-    `bases` maps a kind to the module that its output follows; `prefixes` maps the other parent modules to their rename.
+    `bases` maps a kind to the module that its output follows; `prefixes` maps the other parent modules to their
+    rename.
     """
 
     modular: ModuleIndex
@@ -66,7 +68,7 @@ def make_plan(modular: ModuleIndex, bindings: Bindings) -> ModulePlan:
     declared: list[Declaration] = []
     problems: list[Problem] = []
     for layer in layers:
-        problems += [*_conditional_classes(layer, bindings), *_imports_in_company(layer), *_declared_twice(layer)]
+        problems += unsound(layer, bindings)
         for name in layer.classes:
             try:
                 declared.append(_declare(layer, name, bindings, lineages, tuple(m.source.module for m in layers)))
@@ -76,39 +78,6 @@ def make_plan(modular: ModuleIndex, bindings: Bindings) -> ModulePlan:
         raise Refusals(problems)
     bases = _bases(declared, bindings, layers)
     return ModulePlan(modular, layers, tuple(declared), bases, _prefixes(declared, bases, bindings, layers))
-
-
-def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Problem]:
-    """Classes of a modular file that derive from a parent, but under `if` or `try`."""
-    for block in layer.blocks:
-        if block.kind != "guard":
-            continue
-        for node in ast.walk(ast.parse(block.text)):
-            if not isinstance(node, ast.ClassDef):
-                continue
-            for base in node.bases:
-                at = layer.source.at(block.first + base.lineno - 1, base.col_offset)
-                symbol = bindings.dotted(layer, ast.unparse(base), at)
-                if symbol is not None and bindings.territory.flattens(symbol.module):
-                    what = f"class {node.name} derives from {symbol} under a condition"
-                    yield Problem(at, "PG111", what, "declare it at the top level of the file")
-
-
-def _imports_in_company(layer: ModuleIndex) -> Iterator[Problem]:
-    """Lines that import and do something else as well: the import goes, the rest would have to stay."""
-    for block in layer.blocks:
-        if block.kind == "other" and block.imports:
-            at = layer.source.at(block.first)
-            yield Problem(at, "PG122", "an import shares its line with another statement", "write it on its own line")
-
-
-def _declared_twice(layer: ModuleIndex) -> Iterator[Problem]:
-    """Two classes or functions of one name: the first would be lost without a word."""
-    first: dict[str, int] = {}
-    for block in layer.blocks:
-        if block.kind in ("class", "def") and first.setdefault(block.name, block.first) != block.first:
-            what = f"{block.name} is declared here and on line {first[block.name]}"
-            yield Problem(layer.source.at(block.first), "PG123", what, "keep one of them")
 
 
 def _layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
@@ -136,70 +105,9 @@ def _declare(
     bases = bases_of(bindings, layer, name)
     for base in bases:
         if bindings.territory.flattens(base.symbol.module):
-            _require_class(bindings, base)
-    chain, rest = _split(symbol, bases, lineages, bindings, layers, at)
+            require_class(bindings, base)
+    chain, rest = split(symbol, bases, lineages, bindings, layers, at)
     return Declaration(symbol, at, bases, chain, rest, _kind(symbol, chain))
-
-
-def _require_class(bindings: Bindings, base: Base) -> None:
-    if not base.symbol.name:
-        hint = f"write {base.expression}.<class>"
-        raise PatchgenError("PG109", base.at, f"the base {base.expression} is a module, not a class", hint)
-    block = bindings.require(base.symbol, base.at)
-    if block.kind == "class":
-        return
-    if block.kind == "guard":
-        hint = (
-            "a class under if or try at module level cannot be flattened: which one it is, is known at run time only"
-        )
-        raise PatchgenError("PG111", base.at, f"{base.symbol} is defined under a condition", hint)
-    raise PatchgenError("PG109", base.at, f"{base.symbol} is not a class statement", "derive from the class itself")
-
-
-def _split(
-    symbol: Symbol,
-    bases: tuple[Base, ...],
-    lineages: Lineages,
-    bindings: Bindings,
-    layers: tuple[str, ...],
-    at: Location,
-) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
-    """The shortest beginning of the MRO that holds every flattened base from another file, and the bases that stay.
-
-    Merging is exact for a beginning of the MRO only: whatever stays is searched after all that was merged.
-    """
-    mro = lineages.mro(symbol, at)
-    chain = mro[: _merged_length(mro, lineages, bindings, layers, at)]
-    if len(chain) == 1:
-        return chain, tuple(base.symbol for base in bases)
-    for kept in chain:
-        if not bindings.territory.flattens(kept.module):
-            what = f"{kept} stays a base but stands before {chain[-1]} in the method resolution order"
-            raise PatchgenError("PG108", at, what, f"write {kept.name} after {chain[-1].name} among the bases")
-    direct = {base.symbol for member in chain for base in lineages.direct_bases(member, at) or ()} - set(chain)
-    rest = tuple(s for s in mro[len(chain) :] if s in direct)
-    lines = {s: lineages.mro(s, at) for s in rest}
-    rest = tuple(s for s in rest if not any(s in lines[other][1:] for other in rest))
-    if c3([*(lines[s] for s in rest), rest]) != mro[len(chain) :]:
-        what = f"no order of the remaining bases gives {symbol.name} the method resolution order that it has in Python"
-        raise PatchgenError("PG108", at, what, "simplify the bases")
-    return chain, rest
-
-
-def _merged_length(
-    mro: tuple[Symbol, ...], lineages: Lineages, bindings: Bindings, layers: tuple[str, ...], at: Location
-) -> int:
-    """How many classes of `mro` are merged: up to the last base from another file of any merged modular class."""
-    length, looked_at = 1, 0
-    while looked_at < length:
-        member = mro[looked_at]
-        looked_at += 1
-        if member.module not in layers:
-            continue
-        for base in lineages.direct_bases(member, at) or ():
-            if base.symbol.module != member.module and bindings.territory.flattens(base.symbol.module):
-                length = max(length, mro.index(base.symbol) + 1)
-    return length
 
 
 def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:

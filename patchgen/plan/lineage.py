@@ -29,8 +29,8 @@ class Base:
 def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, ...]:
     """The bases of class `name` of `module`, in order.
 
-    Raises PatchgenError PG105 for a base that is not a dotted name (or such a name with a subscript), PG104 for one that
-    nothing binds.
+    Raises PatchgenError PG105 for a base that is not a dotted name (or such a name with a subscript), PG104 for one
+    that nothing binds.
     """
     block = module.definition(name)
     assert block is not None

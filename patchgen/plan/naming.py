@@ -82,8 +82,8 @@ class Naming:
             return self._renamed(symbol)
         if not self.bindings.territory.flattens(module):
             return imported
-        # A class of another model that is used and not derived from stays where it is, and so does what parents import;
-        # a function that is carried brings what it uses of its own module.
+        # A class of another model that is used and not derived from stays where it is, and so does what parents
+        # import; a function that is carried brings what it uses of its own module.
         stays = not from_layer or self._is_class(symbol)
         if module.startswith(f"{MODELS}.") and stays and not from_its_own:
             return imported

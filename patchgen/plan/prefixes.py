@@ -61,13 +61,15 @@ def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | Non
     first = found[0][0]
     for prefix, at in found[1:]:
         if (prefix.old, prefix.new) != (first.old, first.new):
-            what = (
-                f"two prefixes for the classes of {module}: {first.old} -> {first.new} by class "
-                f"{first.why[0]}({first.why[1]}), {prefix.old} -> {prefix.new} by class {prefix.why[0]}({prefix.why[1]})"
-            )
+            pairs = f"{_pair(first)}, {_pair(prefix)}"
+            what = f"two prefixes for the classes of {module}: {pairs}"
             hint = f"use one prefix, or derive the classes that need {prefix.new} in a modular file of their own"
             raise PatchgenError("PG110", at, what, hint)
     return first
+
+
+def _pair(prefix: Prefix) -> str:
+    return f"{prefix.old} -> {prefix.new} by class {prefix.why[0]}({prefix.why[1]})"
 
 
 def _common_suffix(a: str, b: str) -> str:

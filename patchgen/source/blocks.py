@@ -39,8 +39,8 @@ class Import:
 class Block:
     """One top-level statement as exact text, with the names it binds, reads and imports.
 
-    `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc" or "other".  `first` and `last`
-    are lines of the file; `leading` is the blank lines and comments above.  `bases` are the base expressions of a class.
+    `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc" or "other".  `first` and
+    `last` are lines of the file; `leading` is the blank lines and comments above; `bases` are those of a class.
     """
 
     kind: str

@@ -21,8 +21,8 @@ class Reference:
     """One read of a global name, as `ast` counts lines and byte columns.
 
     `attributes` is the dotted chain that follows it (`nn.Module` reads `nn` with `("Module",)`) and `ends` where each
-    of them ends.  `hidden` are the names that scopes around the read bind.  `eager`: evaluated when the module is imported; `quoted`: inside a string annotation, whose position
-    is that of the string.
+    of them ends.  `hidden` are the names that scopes around the read bind.  `eager`: evaluated when the module is
+    imported; `quoted`: inside a string annotation, whose position is that of the string.
     """
 
     name: str
@@ -98,7 +98,7 @@ def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tup
 
 
 def local_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> frozenset[str]:
-    """The names that are local to `function`: parameters and whatever its body binds, less `global`s and `nonlocal`s."""
+    """The names that are local to `function`: what its parameters and body bind, less `global`s and `nonlocal`s."""
     body = function.body if isinstance(function.body, list) else [function.body]
     names = {*parameters(function), *bound_names(body)}
     return frozenset(names - _declared(body))

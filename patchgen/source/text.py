@@ -29,7 +29,7 @@ _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A module's text with `\\n` line ends; `digest` is the sha256 of that text, so line-end settings do not matter."""
+    """A module's text with `\\n` line ends; `digest` is the sha256 of that, so line-end settings do not matter."""
 
     module: str
     path: str

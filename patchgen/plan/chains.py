@@ -1,0 +1,72 @@
+"""Which classes are merged into a declared class, and which stay its bases.
+
+In: a class of a modular file and its MRO.  Out: the chain, a beginning of the MRO, and the bases that follow it.
+"""
+
+from __future__ import annotations
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.plan.bindings import Bindings
+from patchgen.plan.lineage import Base, Lineages, c3
+from patchgen.plan.model import Symbol
+
+
+def require_class(bindings: Bindings, base: Base) -> None:
+    if not base.symbol.name:
+        hint = f"write {base.expression}.<class>"
+        raise PatchgenError("PG109", base.at, f"the base {base.expression} is a module, not a class", hint)
+    block = bindings.require(base.symbol, base.at)
+    if block.kind == "class":
+        return
+    if block.kind == "guard":
+        hint = (
+            "a class under if or try at module level cannot be flattened: which one it is, is known at run time only"
+        )
+        raise PatchgenError("PG111", base.at, f"{base.symbol} is defined under a condition", hint)
+    raise PatchgenError("PG109", base.at, f"{base.symbol} is not a class statement", "derive from the class itself")
+
+
+def split(
+    symbol: Symbol,
+    bases: tuple[Base, ...],
+    lineages: Lineages,
+    bindings: Bindings,
+    layers: tuple[str, ...],
+    at: Location,
+) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
+    """The shortest beginning of the MRO that holds every flattened base from another file, and the bases that stay.
+
+    Merging is exact for a beginning of the MRO only: whatever stays is searched after all that was merged.
+    """
+    mro = lineages.mro(symbol, at)
+    chain = mro[: _merged_length(mro, lineages, bindings, layers, at)]
+    if len(chain) == 1:
+        return chain, tuple(base.symbol for base in bases)
+    for kept in chain:
+        if not bindings.territory.flattens(kept.module):
+            what = f"{kept} stays a base but stands before {chain[-1]} in the method resolution order"
+            raise PatchgenError("PG108", at, what, f"write {kept.name} after {chain[-1].name} among the bases")
+    direct = {base.symbol for member in chain for base in lineages.direct_bases(member, at) or ()} - set(chain)
+    rest = tuple(s for s in mro[len(chain) :] if s in direct)
+    lines = {s: lineages.mro(s, at) for s in rest}
+    rest = tuple(s for s in rest if not any(s in lines[other][1:] for other in rest))
+    if c3([*(lines[s] for s in rest), rest]) != mro[len(chain) :]:
+        what = f"no order of the remaining bases gives {symbol.name} the method resolution order that it has in Python"
+        raise PatchgenError("PG108", at, what, "simplify the bases")
+    return chain, rest
+
+
+def _merged_length(
+    mro: tuple[Symbol, ...], lineages: Lineages, bindings: Bindings, layers: tuple[str, ...], at: Location
+) -> int:
+    """How many classes of `mro` are merged: up to the last base from another file of any merged modular class."""
+    length, looked_at = 1, 0
+    while looked_at < length:
+        member = mro[looked_at]
+        looked_at += 1
+        if member.module not in layers:
+            continue
+        for base in lineages.direct_bases(member, at) or ():
+            if base.symbol.module != member.module and bindings.territory.flattens(base.symbol.module):
+                length = max(length, mro.index(base.symbol) + 1)
+    return length
