@@ -60,7 +60,7 @@ def _merge(plan: ClassPlan) -> MergedClass:
 
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
     """The module of every kind that is declared, and of those that they import from in turn."""
-    requested: dict[str, tuple[Symbol, ...]] = {kind: () for kind in kinds_of(builder)}
+    requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(kinds_of(builder), ())
     while True:
         modules = tuple(link(kind, symbols, builder) for kind, symbols in requested.items())
         wanted = dict(requested)

@@ -1,8 +1,9 @@
 """Calls inside a generated module that do not fit the signature of what they call.
 
-A variant that changes `LlamaMLP.__init__` and not its callers fails when the model is built, on somebody's GPU.  Looked
-at are calls whose callee is sure: a function or class of the module by its name, and `self.method(...)` where the class
-or an ancestor in the module defines a plain method.  What cannot be known (decorators, `*args`, other bases) is passed.
+A variant that changes `LlamaMLP.__init__` and not its callers fails when the model is built, on somebody's GPU.
+Looked at are calls whose callee is sure: a function or class of the module by its name, and `self.method(...)` where
+the class or an ancestor in the module defines a plain method.  What cannot be known (decorators, `*args`, other bases)
+is passed.
 """
 
 from __future__ import annotations

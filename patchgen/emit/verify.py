@@ -1,4 +1,4 @@
-"""Proof that a generated module stands alone: it compiles, its names are bound, its calls fit, and it changes something.
+"""Proof that a generated module stands alone: it compiles, its names are bound, its calls fit, it changes something.
 
 What is wrong here is wrong in the modular file, or in patchgen; either way nothing is written.
 """
@@ -19,7 +19,11 @@ _KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__packa
 
 
 def verify(
-    name: str, text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None = None
+    name: str,
+    text: str,
+    lines: tuple[LineOrigin, ...],
+    modular: str,
+    base: str | None = None,
 ) -> tuple[Problem, ...]:
     """What is wrong with the generated `text`, at the lines that it came from where they are known.
 
