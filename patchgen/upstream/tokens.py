@@ -1,7 +1,7 @@
 """Where strings, comments and names lie in a piece of Python text, without parsing it.
 
-In: text that is known to be Python.  Out: the text with its tokens rewritten, or its identifiers.  The literal part of an
-f-string is neither a string nor a name; what stands in its braces is code.  A quote nested in an f-string of the same
+In: text that is known to be Python.  Out: the text with its tokens rewritten, or its identifiers.  The literal part of
+an f-string is neither a string nor a name; what stands in its braces is code.  A quote nested in an f-string of the same
 quote (Python 3.12) is not understood: transformers supports older interpreters.
 """
 

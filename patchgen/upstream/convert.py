@@ -1,0 +1,195 @@
+"""One modular file of transformers and its parents, as the texts of its outputs before linting and formatting.
+
+In: the path of the modular file, and `read`, which gives the text of a file (so that a parent converted a moment ago can
+stand in for the one on disk).  Out: one `Output` a kind.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.upstream.emission import Body, inherited_order, own_order, reached
+from patchgen.upstream.exports import split_all, split_getattr
+from patchgen.upstream.facts import Block, FileFacts, ModelImport, What, read_facts
+from patchgen.upstream.graph import Graph, Node, View
+from patchgen.upstream.header import header
+from patchgen.upstream.imports import select_imports
+from patchgen.upstream.kinds import kind_of, kind_of_file
+from patchgen.upstream.merge import merge_class
+from patchgen.upstream.model import ClassText, ImportText, Output
+from patchgen.upstream.names import NameTable, Renaming, read_table
+from patchgen.upstream.parents import Parent, make_parents
+from patchgen.upstream.prefixes import common_suffix
+from patchgen.upstream.tokens import identifiers
+
+Read = Callable[[Path], str | None]
+
+
+def convert(path: Path, read: Read) -> tuple[Output, ...]:
+    """The outputs of the modular file at `path`, which lies in `models/NAME` of the package.
+
+    `read` gives a file's text, or None where there is no file.
+    Raises PatchgenError PG006 and PG601 to PG629.
+    """
+    text = read(path)
+    if text is None:
+        raise PatchgenError("PG001", Location(path.as_posix()), "does not exist")
+    models = path.parent.parent
+    facts = read_facts(text, path.as_posix())
+    table = _table(read(models / "auto/auto_mappings.py") or "", read(models / "auto/configuration_auto.py") or "")
+    model = path.stem.removeprefix("modular_")
+    parents = make_parents(facts, model, models, read, table)
+    return _Conversion(path, model, facts, parents, table).outputs()
+
+
+_table = functools.lru_cache(maxsize=8)(read_table)
+
+
+class _Conversion:
+    """The state of one conversion: the bodies grow class by class."""
+
+    def __init__(
+        self, path: Path, model: str, facts: FileFacts, parents: Mapping[tuple[str, ...], Parent], table: NameTable
+    ) -> None:
+        self.path = path
+        self.model = model
+        self.cased = table.cased(model)
+        self.facts = facts
+        self.parents = parents
+        self.table = table
+        self.classes = frozenset(name for name, block in facts.blocks.items() if block.what is What.CLASS)
+        self.graph = Graph(View("", None, model), facts)
+        self.bodies: dict[str, Body] = {}
+        self.created: dict[str, ImportText] = {}
+        self.hidden = self._sibling_names()
+        self.by_name: dict[str, ModelImport] = {one.name: one for one in facts.model_imports}
+        self._join_graphs()
+
+    def route(self, name: str) -> str:
+        """The kind of a class."""
+        return kind_of(name, self.cased)
+
+    def _sibling_names(self) -> dict[str, frozenset[str]]:
+        hidden: dict[str, frozenset[str]] = {}
+        for parent in self.parents.values():
+            names = parent.view.names(frozenset(parent.facts.siblings))
+            hidden[parent.kind] = hidden.get(parent.kind, frozenset()) | names
+        return hidden
+
+    def _join_graphs(self) -> None:
+        """Lets the parents see the modular file's definitions, then the modular file those that it imports."""
+        for parent in self.parents.values():
+            parent.graph.see(self.graph, parent.view.names(frozenset(parent.facts.siblings)))
+        for one in self.facts.model_imports:
+            parent = self.parents[one.module]
+            node = parent.graph.nodes.get(one.name)
+            if node is None or node.is_class or one.name in self.facts.blocks:
+                continue
+            self.graph.adopt(one.name, parent.graph, replacing=False)
+            if node.block.what is What.FUNCTION:
+                for other in self.parents.values():
+                    if other is not parent:
+                        other.graph.adopt(one.name, parent.graph, replacing=True)
+
+    def outputs(self) -> tuple[Output, ...]:
+        """Every kind that a class or an export needs."""
+        for block in self.facts.blocks.values():
+            if block.what is What.CLASS:
+                self._place(block)
+        ends = self._ends()
+        return tuple(self._output(kind, ends.get(kind, "")) for kind in dict.fromkeys((*self.bodies, *ends)))
+
+    def _place(self, block: Block) -> None:
+        """Puts one class of the modular file and what it brings into the body of its kind."""
+        kind = self.route(block.name)
+        body = self.bodies.setdefault(kind, Body())
+        base = next((base for base in block.bases if base in self.by_name), None)
+        if base is None:
+            node = self.graph.nodes[block.name]
+            needed = self._of_kind(self.graph.needs(node.identifiers) - {block.name}, self.graph, kind)
+            for name in own_order({name for name in needed if name not in body}, self.graph):
+                body.place(name, self.graph.nodes[name].text)
+            body.place(block.name, node.text)
+            return
+        parent = self.parents[self.by_name[base].module]
+        text = self._merged(block, base, parent)
+        for name in self._inherited(parent.graph, identifiers(text), kind, body):
+            body.place(name, parent.graph.nodes[name].text)
+        body.place(block.name, text)
+
+    def _inherited(self, graph: Graph, found: frozenset[str], kind: str, body: Body) -> list[str]:
+        """What a merged class with the identifiers `found` brings from its parent's file, in order."""
+
+        @functools.cache
+        def needs(name: str) -> frozenset[str]:
+            return self._of_kind(graph.needs(graph.nodes[name].identifiers) - {name}, graph, kind)
+
+        start = self._of_kind(graph.needs(found), graph, kind) - self.classes
+        return inherited_order(reached(start, graph, needs, body), graph, self.graph, needs)
+
+    def _of_kind(self, names: frozenset[str], graph: Graph, kind: str) -> frozenset[str]:
+        """`names` without what outputs of `kind` import from a sibling."""
+        names -= self.hidden.get(kind, frozenset())
+        others = sorted(name for name in names if graph.nodes[name].is_class and self.route(name) != kind)
+        for name in others:
+            text = f"from .{self.route(name)}_{self.model} import {name}\n"
+            self.created[text] = ImportText("", text, guard=False)
+        return names - set(others)
+
+    def _merged(self, block: Block, base: str, parent: Parent) -> str:
+        """The text of a class of the modular file, joined with its parent class."""
+        renamed = parent.view.name(base)
+        node = parent.graph.nodes.get(renamed)
+        if node is None or not node.is_class:
+            what = f"`{base}` is no class of {parent.facts.path}"
+            names = [name for name, each in parent.facts.blocks.items() if each.what is What.CLASS]
+            raise PatchgenError("PG604", self._at(block), what, did_you_mean(base, names))
+        docs = self._docs(block.name, renamed)
+        view = node.view
+        above = ClassText(renamed, view.text(node.block.leading), view.text(node.block.text))
+        own = ClassText(block.name, block.leading, block.text)
+        text, _ = merge_class(own, above, base, docs, functools.partial(self._within, block))
+        return text
+
+    def _docs(self, name: str, renamed: str) -> Callable[[str], str] | None:
+        """How strings and comments of the parent `renamed` read in class `name`, where the two differ."""
+        if name == renamed:
+            return None
+        suffix = common_suffix(name, renamed)
+        old, new = (one.removesuffix(suffix) for one in (renamed, name))
+        return Renaming(self.table.lower(old), self.table.lower(new), self.table).docs
+
+    def _at(self, block: Block) -> Location:
+        return Location(self.facts.path, block.line, 1)
+
+    def _within(self, block: Block, line: int, column: int) -> Location:
+        return Location(self.facts.path, block.first_line + line - 1, column + 1)
+
+    def _ends(self) -> dict[str, str]:
+        """By kind, what stands at the end of the file."""
+        ends: dict[str, str] = {}
+        for split, statement in ((split_getattr, self.facts.deprecated), (split_all, self.facts.exports)):
+            for kind, text in (split(statement.text, statement.leading, self.route) if statement else {}).items():
+                ends[kind] = ends.get(kind, "") + text
+        return ends
+
+    def _output(self, kind: str, end: str) -> Output:
+        body = self.bodies.get(kind, Body())
+        text = "".join(text for _, text in body.texts) + end
+        imports = select_imports(self._pool(), text, kind, frozenset(body.names))
+        shown = "/".join(self.path.parts[-3:])
+        return Output(kind, header(shown, self.facts.header) + imports + text)
+
+    def _pool(self) -> list[ImportText]:
+        """Every import that an output could have, in the order of preference."""
+        pool = [*self.facts.imports, *self.created.values()]
+        known = {one.text.strip() for one in pool}
+        for parent in self.parents.values():
+            for one in parent.imports:
+                if one.text.strip() not in known:
+                    known.add(one.text.strip())
+                    pool.append(one)
+        return pool

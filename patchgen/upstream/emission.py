@@ -1,0 +1,94 @@
+"""What an output holds and in which order: dependencies before the class that brings them, first come first served.
+
+In: names to bring, and the graphs that know them.  Out: names in order, and the `Body` that collects their texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+
+from patchgen.upstream.graph import Graph
+
+# Whatever needs them, these stand at the top, in this order.
+_FIRST = ("logger", "_CHECKPOINT_FOR_DOC", "_CONFIG_FOR_DOC")
+
+
+class Body:
+    """The definitions of one output.  Placing a name again gives it the new text and the later place."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._texts
+
+    def place(self, name: str, text: str) -> None:
+        """Puts `name` at the end."""
+        self._texts.pop(name, None)
+        self._texts[name] = text
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The definitions in the order of the output."""
+        return (*(name for name in _FIRST if name in self), *(name for name in self._texts if name not in _FIRST))
+
+    @property
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """The definitions in the order of the output, with their texts."""
+        return tuple((name, self._texts[name]) for name in self.names)
+
+
+def own_order(names: Set[str], modular: Graph) -> list[str]:
+    """The order of what a class brings that has no parent in another model.
+
+    First what came from other files, file by file; the files in the alphabetical order of their first names.
+    """
+    foreign = sorted(name for name in names if modular.nodes[name].view is not modular.view)
+    sources = list(dict.fromkeys(modular.nodes[name].view.source for name in foreign))
+
+    def rank(name: str) -> tuple[int, int, str]:
+        node = modular.nodes[name]
+        group = len(sources) if node.view is modular.view else sources.index(node.view.source)
+        return (group, node.block.position, name)
+
+    return sorted(names, key=rank)
+
+
+def inherited_order(names: Set[str], parent: Graph, modular: Graph, needs: Callable[[str], Set[str]]) -> list[str]:
+    """The order of what a class brings by way of its parent class: classes with their dependencies, then the rest."""
+    classes = [name for name in names if parent.nodes[name].is_class]
+    listed: dict[str, None] = {}
+    for name in sorted(classes, key=lambda name: _place(name, parent)):
+        required = needs(name) & (names - listed.keys())
+        theirs = [one for one in required if one in parent.positions]
+        listed |= dict.fromkeys(sorted(theirs, key=lambda one: _place(one, parent)))
+        listed |= dict.fromkeys(sorted(required - set(theirs), key=lambda one: _place(one, modular)))
+        listed[name] = None
+    rest = names - listed.keys()
+    others = [name for name in rest if name not in modular.positions]
+    ours = rest - set(others)
+    # Names that the parent file has from elsewhere come in reverse alphabetical order, which is how it happens to be.
+    by_name = sorted(others, reverse=True)
+    return [
+        *listed,
+        *sorted(by_name, key=lambda name: _place(name, parent)[0]),
+        *sorted(ours, key=lambda n: _place(n, modular)),
+    ]
+
+
+def _place(name: str, graph: Graph) -> tuple[float, str]:
+    return (graph.positions.get(name, float("inf")), name)
+
+
+def reached(start: Iterable[str], parent: Graph, needs: Callable[[str], Set[str]], body: Body) -> set[str]:
+    """`start` and everything that its classes need, at any distance, without what `body` has."""
+    found: set[str] = set()
+    left = list(start)
+    while left:
+        name = left.pop()
+        if name in found or name in body:
+            continue
+        found.add(name)
+        if parent.nodes[name].is_class:
+            left.extend(needs(name))
+    return found

@@ -1,0 +1,238 @@
+"""What one file, modular or parent, says at its top level.
+
+In: its text.  Out: `FileFacts`: definitions, imports and exports as pieces of text.  The syntax tree is dropped at once
+(keeping trees costs more than everything else, by way of the garbage collector); identifiers are found on demand.
+Silently dropped, as transformers does: docstrings, expressions, annotated assignments, `try`, loops, other `if`s.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.source.text import Source, make_source, parse_text
+from patchgen.upstream.kinds import KINDS
+from patchgen.upstream.model import ImportText
+from patchgen.upstream.tokens import identifiers
+
+_FOREIGN_FILE = re.compile(rf"(?:{'|'.join(KINDS)})_")
+_EXEMPT = "auto.modeling_auto"
+
+
+class What(Enum):
+    """The definitions that other definitions can need."""
+
+    CLASS = "class"
+    FUNCTION = "function"
+    ASSIGNMENT = "assignment"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A definition: `leading` holds the blank and comment lines above it, `position` its rank in its file."""
+
+    what: What
+    name: str
+    leading: str
+    text: str
+    line: int
+    position: int
+    bases: tuple[str, ...] = ()
+    decorator_lines: int = 0
+
+    @property
+    def first_line(self) -> int:
+        """The line of its first decorator, with which `text` begins."""
+        return self.line - self.decorator_lines
+
+    @functools.cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Every name in its code."""
+        return identifiers(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelImport:
+    """`name` comes from the file `module` of another model: `("llama", "modeling_llama")`."""
+
+    name: str
+    module: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file in pieces.
+
+    `siblings` are the names that it imports from files beside it.  `followers` are the blocks that assign to an item or
+    attribute of a name, by that name: they are called by their whole target (doge).
+    """
+
+    path: str
+    text: str = field(repr=False)
+    header: str = ""
+    blocks: Mapping[str, Block] = field(default_factory=dict)
+    imports: tuple[ImportText, ...] = ()
+    model_imports: tuple[ModelImport, ...] = ()
+    siblings: tuple[str, ...] = ()
+    followers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    exports: Block | None = None
+    deprecated: Block | None = None
+
+
+@functools.lru_cache(maxsize=1024)
+def read_facts(text: str, path: str) -> FileFacts:
+    """The facts of the file at `path`; remembered, since hundreds of modular files share their parents.
+
+    Raises PatchgenError PG006 for what is not Python, PG601 and PG602 for imports that no output could have.
+    """
+    reader = _Reader(make_source(text, path))
+    for statement, leading, code in reader.statements():
+        reader.take(statement, leading, code)
+    return reader.facts()
+
+
+class _Reader:
+    """Collects the facts of one file while its tree lives."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.header = ""
+        self.blocks: dict[str, Block] = {}
+        self.imports: list[ImportText] = []
+        self.model_imports: list[ModelImport] = []
+        self.siblings: list[str] = []
+        self.followers: dict[str, tuple[str, ...]] = {}
+        self.special: dict[str, Block] = {}
+
+    def facts(self) -> FileFacts:
+        """Everything that was taken."""
+        return FileFacts(
+            self.source.path,
+            self.source.text,
+            self.header,
+            self.blocks,
+            tuple(self.imports),
+            tuple(self.model_imports),
+            tuple(self.siblings),
+            self.followers,
+            self.special.get("__all__"),
+            self.special.get("__getattr__"),
+        )
+
+    def statements(self) -> Iterator[tuple[ast.stmt, str, str]]:
+        """Each top-level statement with the lines above it and its own lines, whatever is indented below included."""
+        body = parse_text(self.source.text, self.source.path).body
+        done = 0
+        for index, statement in enumerate(body):
+            first = _first_line(statement)
+            last = statement.end_lineno or first
+            following = _first_line(body[index + 1]) if index + 1 < len(body) else len(self.source.lines) + 1
+            if _is_compound(statement):
+                last = self._with_footer(last, following)
+            leading = self.source.slice(done + 1, first - 1)
+            if not index:
+                self.header, leading = leading, ""
+            code = self.source.slice(first, last)
+            yield statement, leading, code if code.endswith("\n") else f"{code}\n"
+            done = last
+
+    def _with_footer(self, last: int, following: int) -> int:
+        """The last line with the indented comments that end a block; a comment at column 0 belongs to what follows."""
+        end = last
+        for line in range(last + 1, following):
+            text = self.source.lines[line - 1]
+            if text.startswith("#") or not (stripped := text.strip()).startswith("#") and stripped:
+                break
+            if stripped:
+                end = line
+        return end
+
+    def take(self, statement: ast.stmt, leading: str, code: str) -> None:
+        """Files one statement where it belongs, or drops it."""
+        match statement:
+            case ast.ClassDef(name=name):
+                bases = tuple(ast.unparse(base) for base in statement.bases)
+                self._define(What.CLASS, name, leading, code, statement, bases)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                self._define(What.FUNCTION, name, leading, code, statement)
+            case ast.Assign(targets=[ast.Name(("__all__" | "__getattr__") as name)]):
+                self.special[name] = Block(What.ASSIGNMENT, name, leading, code, statement.lineno, 0)
+            case ast.Assign(targets=[ast.Name(name)]):
+                self._define(What.ASSIGNMENT, name, leading, code, statement)
+            case ast.Assign(targets=[ast.Subscript(ast.Name(name)) | ast.Attribute(ast.Name(name)), *_]):
+                target = ast.unparse(statement.targets[0])
+                self.followers[name] = (*self.followers.get(name, ()), target)
+                self._define(What.ASSIGNMENT, target, leading, code, statement)
+            case ast.ImportFrom():
+                self._import_from(statement, leading, code)
+            case ast.Import():
+                self.imports.append(ImportText(leading, code, guard=False))
+            case ast.If() if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in statement.body):
+                for inner in statement.body:
+                    if isinstance(inner, ast.ImportFrom):
+                        self._note_names(inner)
+                self.imports.append(ImportText(leading, code, guard=True))
+
+    def _define(
+        self, what: What, name: str, leading: str, code: str, statement: ast.stmt, bases: tuple[str, ...] = ()
+    ) -> None:
+        first = _first_line(statement)
+        earlier = self.blocks.get(name)
+        position = earlier.position if earlier else len(self.blocks)
+        self.blocks[name] = Block(
+            what, name, leading, code, statement.lineno, position, bases, statement.lineno - first
+        )
+
+    def _import_from(self, statement: ast.ImportFrom, leading: str, code: str) -> None:
+        if not self._note_names(statement):
+            self.imports.append(ImportText(leading, code, guard=False))
+
+    def _note_names(self, statement: ast.ImportFrom) -> bool:
+        """Whether `statement` imports from another model, in which case its names are remembered."""
+        if statement.level == 1 and statement.module and _FOREIGN_FILE.match(statement.module):
+            self.siblings += (alias.asname or alias.name for alias in statement.names)
+        module = model_module(statement)
+        if not module:
+            return False
+        at = self.source.at_node(statement)
+        if module[-1].startswith("modeling_") and self.source.path.rpartition("/")[2].startswith("modular_"):
+            _refuse_configuration(statement, module[-1], at)
+        self.model_imports += (ModelImport(alias.name, module, statement.lineno) for alias in statement.names)
+        return True
+
+
+def model_module(statement: ast.ImportFrom) -> tuple[str, ...]:
+    """Below `models`, the parts of the module that `statement` imports from; empty where that is no model's file."""
+    module = statement.module or ""
+    if statement.level == 0 and module.startswith("transformers.models."):
+        below = module.removeprefix("transformers.models.")
+    elif statement.level == 3 and module.startswith("models."):
+        below = module.removeprefix("models.")
+    elif statement.level == 2 and "." in module and _FOREIGN_FILE.match(module.partition(".")[2]):
+        below = module
+    else:
+        return ()
+    return () if below == _EXEMPT else tuple(below.split("."))
+
+
+def _refuse_configuration(statement: ast.ImportFrom, stem: str, at: Location) -> None:
+    for alias in statement.names:
+        if "Config" in alias.name:
+            what = f"imports the configuration {alias.name} from {stem}"
+            hint = f"import it from {stem.replace('modeling_', 'configuration_', 1)}"
+            raise PatchgenError("PG601", at, what, hint)
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators = getattr(statement, "decorator_list", ())
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _is_compound(statement: ast.stmt) -> bool:
+    return hasattr(statement, "body")

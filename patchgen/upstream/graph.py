@@ -1,0 +1,151 @@
+"""Which definitions need which: every identifier that names a definition counts, attributes and keywords included.
+
+In: the blocks of a file, with the renaming under which they are seen.  Out: a `Graph`, filled from several files and then
+asked.  Nothing is renamed and no identifier looked for until a definition is reached.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from patchgen.upstream.facts import Block, FileFacts, What
+from patchgen.upstream.kinds import KINDS
+from patchgen.upstream.names import Renaming
+
+
+class View:
+    """One file as it reads after renaming; `source` names it.  The modular file's own view renames nothing."""
+
+    def __init__(self, source: str, renaming: Renaming | None, model: str) -> None:
+        self.source = source
+        self.renaming = renaming
+        self._model = model
+        prefix = "" if renaming is None else re.escape(renaming.new)
+        self._siblings = re.compile(rf"(\bfrom \.(?:{'|'.join(KINDS)})_){prefix}(?= import\b)")
+
+    def text(self, text: str) -> str:
+        """A piece of the file as its outputs have it."""
+        renaming = self.renaming
+        if renaming is None:
+            return text
+        text = renaming.apply(text)
+        if renaming.new != self._model and "from ." in text:
+            # `.configuration_emu3_text` is no file: imports go back to the model's own (emu3).
+            text = self._siblings.sub(rf"\g<1>{self._model}", text)
+        return text
+
+    def name(self, name: str) -> str:
+        """An identifier as the outputs have it."""
+        return name if self.renaming is None else self.renaming.name(name)
+
+    def names(self, names: frozenset[str]) -> frozenset[str]:
+        """Identifiers as the outputs have them."""
+        return names if self.renaming is None else self.renaming.names(names)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A definition seen through a view."""
+
+    block: Block
+    view: View
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is a class, which is not followed when dependencies are closed."""
+        return self.block.what is What.CLASS
+
+    @functools.cached_property
+    def text(self) -> str:
+        """Its text with the lines above it."""
+        return self.view.text(self.block.leading + self.block.text)
+
+    @functools.cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Every name in its code."""
+        return self.view.names(self.block.identifiers)
+
+
+class Graph:
+    """The definitions that one file's classes can reach, and where each stands in that file."""
+
+    def __init__(self, view: View, facts: FileFacts) -> None:
+        self.view = view
+        self.nodes: dict[str, Node] = {}
+        self.positions: dict[str, int] = {}
+        for block in facts.blocks.values():
+            name = view.name(block.name)
+            self.nodes[name] = Node(block, view)
+            self.positions.setdefault(name, block.position)
+        self._followers = {
+            view.name(name): tuple(map(view.name, targets)) for name, targets in facts.followers.items()
+        }
+        self._closed: dict[str, frozenset[str]] = {}
+
+    def see(self, modular: Graph, siblings: frozenset[str]) -> None:
+        """Takes in what the modular file defines, all but the classes and values that this file has of its own."""
+        for name, node in modular.nodes.items():
+            match node.block.what:
+                case What.FUNCTION:
+                    takes = True
+                case What.ASSIGNMENT:
+                    takes = name not in self.nodes or _is_overriding(node.block)
+                case What.CLASS:
+                    takes = name not in self.nodes and name not in siblings
+            if takes:
+                self.nodes[name] = node
+        self._followers = modular._followers | self._followers
+        self._closed.clear()
+
+    def adopt(self, name: str, other: Graph, *, replacing: bool) -> None:
+        """Takes `name` and what it needs from `other`; of the latter only what is missing, unless `replacing`."""
+        for needed in sorted(other.closed(name)):
+            if replacing or needed not in self.nodes:
+                self.nodes[needed] = other.nodes[needed]
+        self.nodes[name] = other.nodes[name]
+        self._closed.clear()
+
+    def direct(self, name: str) -> frozenset[str]:
+        """The definitions that `name` mentions."""
+        followers = self._followers.get(name)
+        found = self.known(self.nodes[name].identifiers)
+        return found.union(self.known(frozenset(followers))) if followers else found
+
+    def known(self, identifiers: frozenset[str]) -> frozenset[str]:
+        """Those of `identifiers` that are definitions here."""
+        return identifiers & self.nodes.keys()
+
+    def needs(self, identifiers: frozenset[str]) -> frozenset[str]:
+        """What code with these identifiers needs: what it mentions, and all that the functions and values need."""
+        found = self.known(identifiers)
+        return found.union(*(self.closed(name) for name in found if not self.nodes[name].is_class))
+
+    def closed(self, name: str) -> frozenset[str]:
+        """What a function or value needs, at any distance; classes end the search and are part of the answer."""
+        known = self._closed.get(name)
+        if known is None:
+            known = self._closed[name] = frozenset(self._walk(name)) - {name}
+        return known
+
+    def _walk(self, start: str) -> Iterator[str]:
+        seen, left = {start}, [start]
+        while left:
+            name = left.pop()
+            yield name
+            if name == start or not self.nodes[name].is_class:
+                fresh = self.direct(name) - seen
+                seen |= fresh
+                left.extend(fresh)
+
+
+# A value of the modular file counts for the parent's classes only if it is documentation (hubert, sew).
+_OVERRIDING = re.compile("_CHECKPOINT|_EXPECTED|_FOR_DOC|_HIDDEN_STATES_START_POSITION")
+
+
+def _is_overriding(block: Block) -> bool:
+    if _OVERRIDING.search(block.name):
+        return True
+    return "_DOCSTRING" in block.name and block.text.partition("=")[2].strip() != "None"
