@@ -1,0 +1,206 @@
+"""The imports of one output: which of those at hand it has, and how they are written.
+
+In: the pool (the modular file's own imports, then those of every parent file, in order) and the body of the output.
+Out: text, exact before the linter sees it.  One name too many would not do: isort first joins and explodes a line that
+is too long, F401 then takes the name away, and the comma that the explosion has left keeps the line exploded
+(sam2_video, deformable_detr).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from patchgen.source.text import parse_text
+from patchgen.upstream.model import ImportText
+from patchgen.upstream.uses import used_names
+
+# The kinds whose files must load without torch.
+_WITHOUT_TORCH = frozenset({"image_processing_pil", "feature_extraction"})
+_OPTIONAL = ("torch", "torchvision")
+_STATEMENT = re.compile(r"(?:from\s+(\S+)\s+)?import\b(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import statement: `module` is empty for `import a, b`; a name is what is imported and its alias or "".
+
+    `comment` stands behind the statement.
+    """
+
+    leading: str
+    module: str
+    names: tuple[tuple[str, str], ...]
+    comment: str = ""
+
+    @property
+    def text(self) -> str:
+        """The statement on one line, without a comma at the end that would explode it."""
+        names = ", ".join(f"{name} as {alias}" if alias else name for name, alias in self.names)
+        line = f"from {self.module} import {names}" if self.module else f"import {names}"
+        return f"{line}{self.comment}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """`if test:` over imports; `rest` is the text of its `else`, whose imports are never looked into.
+
+    `read` are the names that the statement itself reads.
+    """
+
+    leading: str
+    test: str
+    imports: tuple[Import, ...]
+    rest: str = ""
+    read: frozenset[str] = frozenset()
+
+    @property
+    def text(self) -> str:
+        """The statement with each import on a line."""
+        inner = "".join(f"{_indented(one.leading)}    {one.text}" for one in self.imports)
+        return f"if {self.test}:\n{inner}{self.rest}"
+
+
+Statement = Import | Guarded
+
+
+def select_imports(pool: Sequence[ImportText], body: str, kind: str, defined: frozenset[str]) -> str:
+    """The imports that `body` uses and does not itself define, plain ones first, then those under an `if`.
+
+    A name comes from the first statement of the pool that has it.
+    """
+    statements = [read_guard(text) if text.guard else read_import(text) for text in pool]
+    kept = _select(statements, _used(statements, body) - defined)
+    if kind in _WITHOUT_TORCH:
+        kept = guard_optional(kept)
+    ordered = sorted(kept, key=lambda one: isinstance(one, Guarded))
+    return "".join(f"{one.leading}{one.text}" for one in ordered)
+
+
+def _used(statements: Iterable[Statement], body: str) -> frozenset[str]:
+    """What is read of the names that `statements` bind: by the body, or by what decides about a guarded import.
+
+    The latter holds even if that import is then left out: sam2_video has two names of it that only the linter removes.
+    """
+    statements = list(statements)
+    bound = {_bound(name) for one in statements for name in _names(one)}
+    read = {name for one in statements if isinstance(one, Guarded) for name in one.read}
+    return used_names(body, bound) | (bound & read)
+
+
+def _names(statement: Statement) -> Iterable[tuple[str, str]]:
+    imports = [statement] if isinstance(statement, Import) else statement.imports
+    return [name for one in imports for name in one.names]
+
+
+def _bound(name: tuple[str, str]) -> str:
+    """What an import of `name` binds; `import a.b` binds a."""
+    return name[1] or name[0].partition(".")[0]
+
+
+def _select(statements: Iterable[Statement], used: frozenset[str]) -> list[Statement]:
+    provided: set[str] = set()
+    kept: list[Statement] = []
+    for one in statements:
+        if isinstance(one, Guarded):
+            inner = tuple(part for each in one.imports if (part := _filtered(each, used, provided)).names)
+            if inner:
+                kept.append(replace(one, imports=inner))
+        elif (part := _filtered(one, used, provided)).names:
+            kept.append(part)
+    return kept
+
+
+def _filtered(statement: Import, used: frozenset[str], provided: set[str]) -> Import:
+    """`statement` with the names that are used and not yet `provided`, to which they are added."""
+    names = []
+    for name in statement.names:
+        key = name[1] or name[0]
+        if _bound(name) in used and key not in provided:
+            provided.add(key)
+            names.append(name)
+    return replace(statement, names=tuple(names))
+
+
+def guard_optional(statements: Sequence[Statement]) -> list[Statement]:
+    """`statements` with every import of torch, and of torchvision, gathered under one `if is_torch_available():`."""
+    rest = list(statements)
+    for package in _OPTIONAL:
+        test = f"is_{package}_available()"
+        gathered = [one for statement in rest for one in _of(statement, package, test)]
+        if gathered:
+            rest = [one for one in rest if not _of(one, package, test)]
+            rest = _importing(rest, f"is_{package}_available")
+            rest.append(Guarded("", test, tuple(replace(one, leading="") for one in gathered)))
+    return rest
+
+
+def _of(statement: Statement, package: str, test: str) -> tuple[Import, ...]:
+    """The imports of `statement` that belong under `test`."""
+    if isinstance(statement, Guarded):
+        return statement.imports if statement.test == test and not statement.rest else ()
+    modules = [statement.module] if statement.module else [name for name, _ in statement.names]
+    return (statement,) if any(module.partition(".")[0] == package for module in modules) else ()
+
+
+def _importing(statements: Sequence[Statement], name: str) -> list[Statement]:
+    """`statements`, `name` imported by the first of those that import from a module called utils."""
+    if any(name == _bound(each) for one in statements if isinstance(one, Import) for each in one.names):
+        return list(statements)
+    for at, one in enumerate(statements):
+        if isinstance(one, Import) and one.module.rpartition(".")[2] == "utils":
+            return [*statements[:at], replace(one, names=(*one.names, (name, ""))), *statements[at + 1 :]]
+    return [*statements, Import("", "...utils", ((name, ""),))]
+
+
+def read_import(text: ImportText) -> Import:
+    """The statement in `text`."""
+    module, names, comment = _parsed(text.text)
+    return Import(text.leading, module, names, comment)
+
+
+@functools.lru_cache(maxsize=4096)  # Most files import the same from the same place.
+def _parsed(text: str) -> tuple[str, tuple[tuple[str, str], ...], str]:
+    found = _STATEMENT.match(text.strip())
+    assert found, text
+    module, tail = found.groups(default="")
+    listed, closing, behind = tail.partition(")")
+    if not closing:
+        listed, mark, behind = tail.partition("#")
+        behind = mark + behind
+    bare = re.sub(r"#[^\n]*|[()\\\n]", " ", listed)
+    pairs = [part.split() for part in bare.split(",") if part.strip()]
+    comment = behind.strip()
+    return (
+        module,
+        tuple((pair[0], pair[-1] if len(pair) == 3 else "") for pair in pairs),
+        f"  {comment}" * bool(comment),
+    )
+
+
+def read_guard(text: ImportText) -> Guarded:
+    """The `if` in `text`; what its first branch holds beside imports is left out."""
+    return replace(_parsed_guard(text.text), leading=text.leading)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed_guard(text: str) -> Guarded:
+    node = parse_text(text, "guard").body[0]
+    assert isinstance(node, ast.If)
+    lines = text.splitlines(keepends=True)
+    test = ast.get_source_segment(text, node.test) or ast.unparse(node.test)
+    imports = []
+    for inner in node.body:
+        if isinstance(inner, ast.Import | ast.ImportFrom):
+            source = "".join(lines[inner.lineno - 1 : inner.end_lineno])
+            imports.append(read_import(ImportText("", source, False)))
+    rest = "".join(lines[node.body[-1].end_lineno or 1 :]) if node.orelse else ""
+    read = frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    return Guarded("", test, tuple(imports), rest, read)
+
+
+def _indented(leading: str) -> str:
+    return "".join(f"    {line}" if line.strip() else line for line in leading.splitlines(keepends=True))
