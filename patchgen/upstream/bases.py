@@ -1,0 +1,56 @@
+"""Which bases a merged class has.
+
+In: the arguments of the parent's header (renamed) and of the child's.  Out: the arguments of the merged header, and
+the names of its bases.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from patchgen.upstream.brackets import Item
+
+_KEYWORD = re.compile(r"(?:[^\W\d]\w*\s*=(?!=))|\*\*")
+_BARE = re.compile(r"[^\W\d]\w*\Z")
+
+
+def merged_arguments(child: Sequence[Item], parent: Sequence[Item], model_base: str) -> tuple[Item, ...]:
+    """The parent's arguments, with the child's further bases in their places; keywords are the parent's only."""
+    extras = [item for item in child if not _is_keyword(item) and item.text != model_base]
+    bases = [item for item in parent if not _is_keyword(item)]
+    for place, base in enumerate(bases):
+        if _BARE.match(base.text) and (extra := _replacing(base.text, extras)):
+            bases[place] = replace(base, text=extra.text)
+            extras.remove(extra)
+    texts = {base.text for base in bases}
+    bases += [extra for extra in extras if extra.text not in texts]
+    if {"nn.Module", "GradientCheckpointingLayer"} <= set(names_of(bases)):
+        bases = [base for base in bases if base.text != "nn.Module"]
+    return (*bases, *(item for item in parent if _is_keyword(item)))
+
+
+def names_of(arguments: Iterable[Item]) -> tuple[str, ...]:
+    """The bases among the arguments of a class header."""
+    return tuple(item.text for item in arguments if not _is_keyword(item))
+
+
+def _is_keyword(item: Item) -> bool:
+    return _KEYWORD.match(item.text) is not None
+
+
+def _replacing(base: str, extras: Iterable[Item]) -> Item | None:
+    """The first extra base that ends like `base` from a capital letter on, or with all of it (embedding_gemma2)."""
+    for extra in extras:
+        suffix = common_suffix(base, extra.text)
+        if suffix[:1].isupper() or extra.text.endswith(base):
+            return extra
+    return None
+
+
+def common_suffix(one: str, other: str) -> str:
+    """The longest common suffix; empty when that is all of one of them."""
+    suffix = os.path.commonprefix([one[::-1], other[::-1]])[::-1]
+    return "" if suffix in (one, other) else suffix

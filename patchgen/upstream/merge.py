@@ -1,0 +1,163 @@
+"""What a modular class becomes together with the class of another model that it derives from.
+
+In: the text of both classes, the parent's already renamed.  Out: the text of one class without inheritance between
+them, and its bases.  Text is cut at the positions of `ast`; no tree outlives the call.  Layout is left to ruff.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.upstream.bases import merged_arguments, names_of
+from patchgen.upstream.brackets import joined
+from patchgen.upstream.calls import parents_called, to_super
+from patchgen.upstream.members import Member, Members, members
+from patchgen.upstream.method import Method, make_method
+from patchgen.upstream.model import ClassText
+from patchgen.upstream.signature import is_no_inherit, merged_decorators, merged_parameters
+from patchgen.upstream.statements import Statement
+from patchgen.upstream.unravel import Tables, hoist_init, inherited_body, is_docstring, post_init_last, super_call
+
+At = Callable[[int, int], Location]
+_REMOVED = re.compile(r"    [^=:]+ = AttributeError\(")
+_RAISING = re.compile(r"    def [^\n]*\n        raise \w*Error\(")
+
+
+def merge_class(
+    child: ClassText,
+    parent: ClassText,
+    model_base: str,
+    docs: Callable[[str], str] | None,
+    child_at: At | None = None,
+) -> tuple[str, tuple[str, ...]]:
+    """The merged class's text, to be formatted, and its bases.
+
+    `model_base` is the base of `child` that `parent` stands for, `docs` a renaming of the parent's strings and
+    comments.  Raises PatchgenError PG620 to PG622; `child_at` maps a line and a byte column of the child's text to a
+    place.
+    """
+    at = child_at or (lambda line, _column: Location(child.name, line))
+    leading, text = (docs(parent.leading), docs(parent.text)) if docs else (parent.leading, parent.text)
+    own, inherited = members(child.text), members(text)
+    arguments = merged_arguments(own.arguments, inherited.arguments, model_base)
+    bases = names_of(arguments)
+    merge = _Merge(own, inherited, bases, at)
+    _require_sole_marker(own.decorators, lambda: at(1, 0))
+    decorators = merged_decorators(own.decorators, inherited.decorators)
+    header = f"class {child.name}({joined(arguments)}):\n" if arguments else f"class {child.name}:\n"
+    body = "".join(merge.body()) or "    pass\n"
+    return f"{leading}{''.join(decorators)}{header}{body}", bases
+
+
+def _require_sole_marker(decorators: Sequence[str], at: Callable[[], Location]) -> None:
+    if len(decorators) > 1 and any(is_no_inherit(decorator) for decorator in decorators):
+        what = "`@no_inherit_decorator` stands beside other decorators"
+        raise PatchgenError("PG620", at(), what, "leave it out: decorators of the modular file replace the parent's")
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """The two classes of one merge, and where its bases and errors lead."""
+
+    own: Members
+    inherited: Members
+    bases: tuple[str, ...]
+    at: At
+
+    def body(self) -> Iterable[str]:
+        """The members in the order docstring, attributes, methods."""
+        if docstring := self.own.docstring or self.inherited.docstring:
+            yield docstring.whole
+        yield from (attribute.whole for attribute in self._attributes())
+        yield from self._methods()
+
+    def _attributes(self) -> Iterable[Member]:
+        """The parent's attributes, changed and without the removed ones, then the child's own."""
+        merged = dict(self.inherited.attributes)
+        for key, attribute in self.own.attributes.items():
+            if not _is_removal(attribute):
+                merged[key] = attribute
+            elif merged.pop(key, None) is None:
+                hint = did_you_mean(key, self.inherited.attributes)
+                at = self.at(attribute.line + 1, 4)
+                raise PatchgenError("PG621", at, f"the parent has no attribute `{key}` to remove", hint)
+        return merged.values()
+
+    def _methods(self) -> Iterable[str]:
+        """The text of the parent's methods, overridden and without the removed ones, then the child's own."""
+        tables, parents = Tables(), parents_called(self.bases)
+        above = self.inherited.methods
+        merged = {name: method.whole for name, method in above.items() if name not in self.own.attributes}
+        for name, method in self.own.methods.items():
+            if name not in above:
+                merged[name] = self._added(make_method(method), tables, parents)
+            elif is_method_removal(method):
+                merged.pop(name, None)
+            else:
+                merged[name] = self._overriding(make_method(method), make_method(above[name]), tables, parents)
+        return merged.values()
+
+    def _added(self, method: Method, tables: Tables, parents: frozenset[str]) -> str:
+        """The text of a method that the parent has not."""
+        body = "".join(statement.whole for statement in self._unravelled(method, None, tables, parents))
+        head = _head(method, method.parameters, method.returns)
+        return f"{method.leading}{''.join(method.decorators)}{head}{method.tail}{body}{method.footer}"
+
+    def _overriding(self, method: Method, above: Method, tables: Tables, parents: frozenset[str]) -> str:
+        """The text of the child's method in the place and with the comments of the parent's."""
+        _require_sole_marker(method.decorators, lambda: self.at(method.line + 1, 4))
+        decorators = merged_decorators(method.decorators, above.decorators)
+        parameters = merged_parameters(method.parameters, above.parameters)
+        statements = self._unravelled(method, above, tables, parents)
+        if not any(is_docstring(statement) for statement in statements):
+            statements = [*(s for s in above.body if is_docstring(s)), *statements]
+        body = "".join(statement.whole for statement in statements)
+        head = _head(above, parameters, method.returns or above.returns)
+        return f"{above.leading}{''.join(decorators)}{head}{method.tail}{body}{method.footer}"
+
+    def _unravelled(
+        self, method: Method, above: Method | None, tables: Tables, parents: frozenset[str]
+    ) -> list[Statement]:
+        """The statements of the merged method, except for a docstring that only the parent's has."""
+        body: list[Statement] = []
+        for place, statement in enumerate(method.body):
+            if not super_call(statement, method.name):
+                body.append(to_super(statement, method.lines, parents))
+                continue
+            if above is None:
+                raise self._nothing_to_unravel(method, statement)
+            tail = method.body[place + 1 :]
+            for following in tail:
+                tables.note(method.lines, following)
+            body += inherited_body(above, tail, tables)
+            # Not where the child names the base itself: sam3_tracker works on the configuration first.
+            return hoist_init(post_init_last(body), above.body)
+        return body
+
+    def _nothing_to_unravel(self, method: Method, statement: Statement) -> PatchgenError:
+        hint = did_you_mean(method.name, self.inherited.methods)
+        what = f"the parent has no method `{method.name}` of its own to put here"
+        at = self.at(method.line + statement.node.lineno, statement.node.col_offset)
+        return PatchgenError("PG622", at, what, hint or f"name the class: `Base.{method.name}(self, ...)`")
+
+
+def _head(method: Method, parameters: str, returns: str) -> str:
+    """The header of a method up to its colon."""
+    return f"{method.between}{method.opening}({parameters}){f' {returns}' if returns else ''}:"
+
+
+def _is_removal(attribute: Member) -> bool:
+    """`name = AttributeError()`."""
+    return _REMOVED.match(attribute.text) is not None
+
+
+def is_method_removal(method: Member) -> bool:
+    """A blank line, a `def` on one line and a `raise` of an error: that text asks for the method's removal.
+
+    It is told by its text alone: directly under the `class` line it is an ordinary method (`postprocess` of
+    deepseek_vl), and a comment on the `def` line changes nothing (embedding_gemma2).
+    """
+    return method.leading == "\n" and _RAISING.match(method.text) is not None

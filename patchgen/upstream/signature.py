@@ -1,0 +1,63 @@
+"""The parameters and the decorators of a method that overrides another.
+
+In: the pieces of both methods.  Out: text.  `**super_kwargs` asks for the parent's parameters (llava_next_video).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from patchgen.upstream.brackets import Item, items, joined
+
+SUPER_KWARGS = "super_kwargs"
+NO_INHERIT = "no_inherit_decorator"
+_NAME = re.compile(r"\**\s*([^\W\d]\w*)?")
+
+
+def merged_parameters(child: str, parent: str) -> str:
+    """The child's parameters; with `**super_kwargs` the parent's, changed and followed by the child's own."""
+    if SUPER_KWARGS not in child:
+        return child
+    own, inherited = _Parameters(child), _Parameters(parent)
+    if _name(own.star_kwarg) != SUPER_KWARGS:
+        return child
+    # The first parameter is `self`, whether it is written or not.
+    changed = {_name(item): item for item in own.plain[1:]}
+    plain = [changed.pop(_name(item), item) for item in inherited.plain]
+    return joined([*plain, *changed.values(), *own.starred, *inherited.star_kwargs])
+
+
+class _Parameters:
+    """A parameter list in its parts: ordinary ones, those from `*` on, and `**kwargs`."""
+
+    def __init__(self, text: str) -> None:
+        entries = items(text)
+        stars = [place for place, item in enumerate(entries) if item.text.startswith("*")]
+        double = [place for place in stars if entries[place].text.startswith("**")]
+        end = double[0] if double else len(entries)
+        star = min([*stars, end])
+        self.plain: Sequence[Item] = entries[:star]
+        self.starred: Sequence[Item] = entries[star:end]
+        self.star_kwargs: Sequence[Item] = entries[end:]
+
+    @property
+    def star_kwarg(self) -> Item:
+        return self.star_kwargs[0] if self.star_kwargs else Item("")
+
+
+def _name(item: Item) -> str:
+    found = _NAME.match(item.text)
+    return (found.group(1) or "") if found else ""
+
+
+def merged_decorators(child: Sequence[str], parent: Sequence[str]) -> tuple[str, ...]:
+    """The child's decorators if it has any, else the parent's; a sole `@no_inherit_decorator` asks for none."""
+    if not child:
+        return tuple(parent)
+    return () if is_no_inherit(child[0]) else tuple(child)
+
+
+def is_no_inherit(decorator: str) -> bool:
+    """Whether the line is the decorator that is none."""
+    return NO_INHERIT in decorator and decorator.strip().removeprefix("@").strip() == NO_INHERIT
