@@ -83,16 +83,19 @@ class _Conversion:
         """Lets the parents see the modular file's definitions, then the modular file those that it imports."""
         for parent in self.parents.values():
             parent.graph.see(self.graph, parent.view.names(frozenset(parent.facts.siblings)))
+            parent.graph.settle()
+        own = self.facts.blocks.keys() | {one.name for one in self.facts.model_imports}
         for one in self.facts.model_imports:
             parent = self.parents[one.module]
             node = parent.graph.nodes.get(one.name)
             if node is None or node.is_class or one.name in self.facts.blocks:
                 continue
-            self.graph.adopt(one.name, parent.graph, replacing=False)
+            self.graph.adopt(one.name, parent.graph, own)
             if node.block.what is What.FUNCTION:
                 for other in self.parents.values():
                     if other is not parent:
-                        other.graph.adopt(one.name, parent.graph, replacing=True)
+                        other.graph.adopt(one.name, parent.graph)
+        self.graph.settle()
 
     def outputs(self) -> tuple[Output, ...]:
         """Every kind that a class or an export needs."""

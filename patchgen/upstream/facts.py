@@ -21,7 +21,7 @@ from patchgen.upstream.model import ImportText
 from patchgen.upstream.tokens import identifiers
 
 _FOREIGN_FILE = re.compile(rf"(?:{'|'.join(KINDS)})_")
-_EXEMPT = "auto.modeling_auto"
+_EXEMPT = ("auto.modeling_auto", "auto.configuration_auto")
 
 
 class What(Enum):
@@ -218,7 +218,7 @@ def model_module(statement: ast.ImportFrom) -> tuple[str, ...]:
         below = module
     else:
         return ()
-    return () if below == _EXEMPT else tuple(below.split("."))
+    return () if below in _EXEMPT else tuple(below.split("."))
 
 
 def _refuse_configuration(statement: ast.ImportFrom, stem: str, at: Location) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from patchgen.upstream.facts import Block, FileFacts, What
@@ -84,6 +84,7 @@ class Graph:
             view.name(name): tuple(map(view.name, targets)) for name, targets in facts.followers.items()
         }
         self._closed: dict[str, frozenset[str]] = {}
+        self._settled: Mapping[str, Node] = self.nodes
 
     def see(self, modular: Graph, siblings: frozenset[str]) -> None:
         """Takes in what the modular file defines, all but the classes and values that this file has of its own."""
@@ -98,29 +99,30 @@ class Graph:
             if takes:
                 self.nodes[name] = node
         self._followers = modular._followers | self._followers
+
+    def settle(self) -> None:
+        """Ends the taking in: what is adopted later changes nothing for the definitions that are here (evolla)."""
+        self._settled = dict(self.nodes)
         self._closed.clear()
 
-    def adopt(self, name: str, other: Graph, *, replacing: bool) -> None:
-        """Takes `name` and what it needs from `other`; of the latter only what is missing, unless `replacing`."""
-        for needed in sorted(other.closed(name)):
-            if replacing or needed not in self.nodes:
-                self.nodes[needed] = other.nodes[needed]
+    def adopt(self, name: str, other: Graph, kept: Set[str] = frozenset()) -> None:
+        """Takes `name` and what it needs from `other`, in place of what has the same names here, all but `kept`."""
+        needs = other.closed(name)
+        for needed in needs - kept:
+            self.nodes[needed] = other.nodes[needed]
         self.nodes[name] = other.nodes[name]
-        self._closed.clear()
+        self._closed[name] = needs
 
     def direct(self, name: str) -> frozenset[str]:
-        """The definitions that `name` mentions."""
+        """The settled definitions that `name` mentions."""
         followers = self._followers.get(name)
-        found = self.known(self.nodes[name].identifiers)
-        return found.union(self.known(frozenset(followers))) if followers else found
-
-    def known(self, identifiers: frozenset[str]) -> frozenset[str]:
-        """Those of `identifiers` that are definitions here."""
-        return identifiers & self.nodes.keys()
+        known = self._settled.keys()
+        found = self._settled[name].identifiers & known
+        return found.union(known & set(followers)) if followers else found
 
     def needs(self, identifiers: frozenset[str]) -> frozenset[str]:
         """What code with these identifiers needs: what it mentions, and all that the functions and values need."""
-        found = self.known(identifiers)
+        found = identifiers & self.nodes.keys()
         return found.union(*(self.closed(name) for name in found if not self.nodes[name].is_class))
 
     def closed(self, name: str) -> frozenset[str]:
@@ -135,7 +137,7 @@ class Graph:
         while left:
             name = left.pop()
             yield name
-            if name == start or not self.nodes[name].is_class:
+            if name == start or not self._settled[name].is_class:
                 fresh = self.direct(name) - seen
                 seen |= fresh
                 left.extend(fresh)
