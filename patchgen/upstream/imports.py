@@ -147,13 +147,17 @@ def _of(statement: Statement, package: str, test: str) -> tuple[Import, ...]:
 
 
 def _importing(statements: Sequence[Statement], name: str) -> list[Statement]:
-    """`statements`, `name` imported by the first of those that import from a module called utils."""
-    if any(name == _bound(each) for one in statements if isinstance(one, Import) for each in one.names):
-        return list(statements)
+    """`statements` with `name` among what the first import from a module called utils takes from there.
+
+    Where it is there already, or no such import is, a statement of its own comes first; isort joins the two, but what
+    was first loses the blank line above it (neucodec, moss_transcribe_diarize).
+    """
     for at, one in enumerate(statements):
         if isinstance(one, Import) and one.module.rpartition(".")[2] == "utils":
+            if (name, "") in one.names:
+                break
             return [*statements[:at], replace(one, names=(*one.names, (name, ""))), *statements[at + 1 :]]
-    return [*statements, Import("", "...utils", ((name, ""),))]
+    return [Import("", "...utils", ((name, ""),)), *statements]
 
 
 def read_import(text: ImportText) -> Import:
