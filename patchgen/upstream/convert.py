@@ -22,6 +22,7 @@ from patchgen.upstream.merge import merge_class
 from patchgen.upstream.model import ClassText, ImportText, Output
 from patchgen.upstream.names import NameTable, Renaming, read_table
 from patchgen.upstream.parents import Parent, make_parents
+from patchgen.upstream.pil import with_copies
 from patchgen.upstream.prefixes import common_suffix
 from patchgen.upstream.tokens import identifiers
 
@@ -181,11 +182,18 @@ class _Conversion:
 
     def _output(self, kind: str, end: str) -> Output:
         body = self.bodies.get(kind, Body())
-        text = "".join(text for _, text in body.texts) + end
-        imports = select_imports(self._pool(), text, kind, frozenset(body.names))
+        imports = self._imports(body, kind, end)
+        if kind == "image_processing_pil" and (image := self.bodies.get("image_processing")):
+            copied = with_copies(body, image, imports)
+            if len(copied.names) > len(body.names):
+                body, imports = copied, self._imports(copied, kind, end)
         shown = "/".join(self.path.parts[-3:])
-        return Output(kind, header(shown, self.facts.header) + imports + text)
+        return Output(kind, header(shown, self.facts.header) + imports + body.text + end)
 
+    def _imports(self, body: Body, kind: str, end: str) -> str:
+        return select_imports(self._pool, body.text + end, kind, frozenset(body.names))
+
+    @functools.cached_property
     def _pool(self) -> list[ImportText]:
         """Every import that an output could have, in the order of preference."""
         pool = [*self.facts.imports, *self.created.values()]

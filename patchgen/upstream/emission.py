@@ -37,19 +37,24 @@ class Body:
         """The definitions in the order of the output, with their texts."""
         return tuple((name, self._texts[name]) for name in self.names)
 
+    @property
+    def text(self) -> str:
+        """All definitions."""
+        return "".join(text for _, text in self.texts)
+
 
 def own_order(names: Set[str], modular: Graph) -> list[str]:
     """The order of what a class brings that has no parent in another model.
 
     First what came from other files, file by file; the files in the alphabetical order of their first names.
     """
-    foreign = sorted(name for name in names if modular.nodes[name].view is not modular.view)
-    sources = list(dict.fromkeys(modular.nodes[name].view.source for name in foreign))
+    origins = modular.origins
+    sources = list(dict.fromkeys(origins[name] for name in sorted(names) if name in origins))
 
-    def rank(name: str) -> tuple[int, int, str]:
-        node = modular.nodes[name]
-        group = len(sources) if node.view is modular.view else sources.index(node.view.source)
-        return (group, node.block.position, name)
+    def rank(name: str) -> tuple[float, float, str]:
+        source = origins.get(name)
+        group = len(sources) if source is None else sources.index(source)
+        return (group, *_place(name, source or modular))
 
     return sorted(names, key=rank)
 

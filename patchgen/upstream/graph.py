@@ -70,12 +70,16 @@ class Node:
 
 
 class Graph:
-    """The definitions that one file's classes can reach, and where each stands in that file."""
+    """The definitions that one file's classes can reach, and where each stands in that file.
+
+    `origins` says from which graph an adopted one was taken last, which may have it from another one in turn.
+    """
 
     def __init__(self, view: View, facts: FileFacts) -> None:
         self.view = view
         self.nodes: dict[str, Node] = {}
         self.positions: dict[str, int] = {}
+        self.origins: dict[str, Graph] = {}
         for block in facts.blocks.values():
             name = view.name(block.name)
             self.nodes[name] = Node(block, view)
@@ -108,9 +112,9 @@ class Graph:
     def adopt(self, name: str, other: Graph, kept: Set[str] = frozenset()) -> None:
         """Takes `name` and what it needs from `other`, in place of what has the same names here, all but `kept`."""
         needs = other.closed(name)
-        for needed in needs - kept:
-            self.nodes[needed] = other.nodes[needed]
-        self.nodes[name] = other.nodes[name]
+        for taken in (*(needs - kept), name):
+            self.nodes[taken] = other.nodes[taken]
+            self.origins[taken] = other
         self._closed[name] = needs
 
     def direct(self, name: str) -> frozenset[str]:

@@ -1,0 +1,30 @@
+"""What the PIL image processor of a model takes from the other one: copies, so that it loads without torchvision.
+
+In: the imports that its file would have, and both bodies.  Out: the body with the definitions that it would import.
+"""
+
+from __future__ import annotations
+
+import re
+
+from patchgen.upstream.emission import Body
+
+_IMPORT = re.compile(r"^from \.image_processing_(?!pil_|backends|utils|outputs)\w+ import ([^\n#]+)", re.MULTILINE)
+_DEFINITION = re.compile(r"(?:\s*\n|#[^\n]*\n)*(?:@|class\b|def\b|async\b)")
+
+
+def with_copies(pil: Body, image: Body, imports: str) -> Body:
+    """`pil` with what `imports` takes from `image`, each definition at the index that it has there.
+
+    Before the definition at that index, or after it if that is a value (conditional_detr).
+    """
+    wanted = [name for names in _IMPORT.findall(imports) for name in re.split(r"[,\s]+", names) if name in image]
+    texts = list(pil.texts)
+    for name in wanted:
+        index = image.names.index(name)
+        after = index < len(texts) and not _DEFINITION.match(texts[index][1])
+        texts.insert(index + after, (name, dict(image.texts)[name]))
+    copied = Body()
+    for name, text in texts:
+        copied.place(name, text)
+    return copied
