@@ -191,7 +191,7 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
 def _outline_plan(plan: ModulePlan) -> str:
     lines = [f"{kind} follows {module}" for kind, module in plan.bases.items()]
     for module, prefix in plan.prefixes.items():
-        lines.append(f"{module}: {prefix.old} -> {prefix.new}" if prefix else f"{module}: names kept")
+        lines.append(f"{module}: {prefix}" if prefix else f"{module}: names kept")
     for d in plan.declarations:
         lines.append(
             f"class {d.symbol.name} = {' + '.join(str(s) for s in d.chain)}; bases {', '.join(map(str, d.rest))}"

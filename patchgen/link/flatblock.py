@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.link.annotations import quote_own_name
 from patchgen.link.localise import localise
+from patchgen.link.sameness import same_thing
+from patchgen.plan.bindings import Bindings
 from patchgen.plan.declare import Declaration
 from patchgen.plan.lineage import Lineages, bases_of
 from patchgen.plan.model import ClassPlan, MergedClass, Piece, Symbol
@@ -102,7 +104,7 @@ class Builder:
         piece = localise(index, block, key, self.naming)
         if block.kind == "class" and piece.name != key.name and _PRIVATE.search(block.text):
             piece = replace(piece, text=self._with_private_names(piece))
-        needs = _needs(piece.text, (piece,), block.lazy_annotations)
+        needs = _needs(piece.text, (piece,), block.lazy_annotations, self.naming.bindings)
         return FlatBlock(unit, block.kind, piece.name, piece.leading, piece.text, needs, piece.defines, (piece,))
 
     def _with_private_names(self, piece: Piece) -> str:
@@ -124,7 +126,7 @@ class Builder:
         leading = next((p.leading for p in pieces if p.leading.strip()), pieces[-1].leading)
         lazy = self.source_block(unit).lazy_annotations
         text = merged.text if lazy else quote_own_name(merged.text, plan.name)
-        needs = _needs(text, pieces, lazy)
+        needs = _needs(text, pieces, lazy, self.naming.bindings)
         if any(need.eager and need.name == plan.name for need in needs):
             what = f"the body of {plan.name} reads a parent of that name while the class is made"
             raise PatchgenError(
@@ -162,7 +164,7 @@ def _concerns(block: Block, name: str) -> bool:
     return not block.defines and block.kind != "doc" and name in {r.name for r in block.references if r.eager}
 
 
-def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool) -> tuple[Need, ...]:
+def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, bindings: Bindings) -> tuple[Need, ...]:
     """What the global names of `text` mean, by the pieces that it was made from.
 
     Raises PatchgenError PG401 when two pieces mean different things by one name.
@@ -171,11 +173,11 @@ def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool) -> tupl
     found: dict[str, Need] = {}
     for reference in references(ast.parse(text).body, lazy_annotations):
         for piece in pieces:
-            symbol = _meaning(piece.needs, reference.name)
+            symbol = piece.needs.get(reference.name)
             if symbol is None:
                 continue
             known, first = meanings.setdefault(reference.name, (symbol, piece))
-            if not known.is_same(symbol):
+            if not same_thing(known, symbol, bindings):
                 raise PatchgenError(
                     "PG401",
                     pieces[0].at(1, 0),
@@ -187,7 +189,3 @@ def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool) -> tupl
             eager = reference.eager or (reference.name in found and found[reference.name].eager)
             found[reference.name] = Need(reference.name, symbol, piece.symbol.module, eager)
     return tuple(found.values())
-
-
-def _meaning(needs: Mapping[str, Symbol], name: str) -> Symbol | None:
-    return needs.get(name)

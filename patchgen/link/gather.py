@@ -13,6 +13,7 @@ from patchgen.errors import PatchgenError
 from patchgen.link.collisions import one_of_each
 from patchgen.link.flatblock import Builder, FlatBlock, Need, Unit
 from patchgen.link.roots import roots
+from patchgen.link.sameness import same_thing
 from patchgen.plan.model import Symbol
 
 
@@ -89,23 +90,8 @@ class _Closure:
         if not any(b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks):
             return tuple(Unit(need.home, guard.first) for guard in guards)
         known = self.imports.setdefault(need.name, need)
-        if not known.symbol.is_same(need.symbol):
-            known_symbol, symbol = self._resolved(known), self._resolved(need)
-            if not known_symbol.is_same(symbol):
-                at = block.pieces[0].at(1, 0)
-                what = f"{need.name} is {known_symbol} for {known.home} and {symbol} for {need.home}"
-                raise PatchgenError("PG401", at, what, "import one of them under another name")
+        if not same_thing(known.symbol, need.symbol, self._builder.naming.bindings):
+            at = block.pieces[0].at(1, 0)
+            what = f"{need.name} is {known.symbol} for {known.home} and {need.symbol} for {need.home}"
+            raise PatchgenError("PG401", at, what, "import one of them under another name")
         return tuple(Unit(need.home, guard.first) for guard in guards)
-
-    def _resolved(self, need: Need) -> Symbol:
-        """The symbol with every re-export of transformers followed, to compare two ways of importing one thing."""
-        env, symbol = self._builder.naming.bindings.env, need.symbol
-        for _ in range(8):
-            if not symbol.name or env.path(symbol.module) is None or not symbol.module.startswith("transformers"):
-                break
-            index = self._builder.index(symbol.module)
-            item = None if index.definition(symbol.name) else index.imported(symbol.name)
-            if item is None:
-                break
-            symbol = self._builder.naming.bindings.imported_symbol(index, item)
-        return symbol

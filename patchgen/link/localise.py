@@ -78,7 +78,8 @@ class _Localiser:
 
     def _refer(self, reference: Reference) -> None:
         at = self._at(reference.line, reference.column)
-        if reference.name in self._block.defines and self._key.name == reference.name and not reference.attributes:
+        imported = any(item.bound == reference.name for item in self._block.imports)
+        if self._key.name == reference.name and not reference.attributes and not imported:
             symbol: Symbol | None = self._key
         else:
             symbol = self._naming.bindings.meaning(self._module, reference.name)

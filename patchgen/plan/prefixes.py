@@ -16,15 +16,22 @@ from patchgen.errors import Location, PatchgenError
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """`old` at the start of a class name becomes `new`; `why` is the pair of names that said so."""
+    """`new` takes the place of any of `olds` at the start of a class name; `why` is the pair of names that said so.
 
-    old: str
+    A model may have several old ones: `Mamba2Mixer` and `MambaRMSNormGated` both begin names of mamba2.
+    """
+
+    olds: tuple[str, ...]
     new: str
     why: tuple[str, str]
 
     def apply(self, name: str) -> str:
-        """`name` with the new prefix; names that do not begin with the old one keep theirs."""
-        return self.new + name[len(self.old) :] if self.old and name.startswith(self.old) else name
+        """`name` with the new prefix; names that begin with no old one keep theirs."""
+        old = next((old for old in self.olds if old and name.startswith(old)), None)
+        return name if old is None else self.new + name[len(old) :]
+
+    def __str__(self) -> str:
+        return f"{' or '.join(self.olds)} -> {self.new}"
 
 
 def model_prefix(folder: str, classes: Iterable[str]) -> str:
@@ -42,17 +49,19 @@ def derive(new: str, parent: str, model: str) -> Prefix | None:
 
     `model` is the prefix of the parent's model where it is known.
     """
-    stem = parent[len(model) :] if model and parent.startswith(model) else ""
+    known = bool(model) and parent.startswith(model)
+    stem = parent[len(model) :] if known else ""
     if stem and new.endswith(stem) and new != stem:
-        return Prefix(model, new[: -len(stem)], (new, parent))
+        return Prefix((model,), new[: -len(stem)], (new, parent))
     suffix = _common_suffix(new, parent)
     if not suffix or suffix in (new, parent):
         return None
-    return Prefix(parent[: -len(suffix)], new[: -len(suffix)], (new, parent))
+    # `EsmcLayer(LlamaDecoderLayer)` says what becomes of Llama, not of LlamaDecoder.
+    return Prefix((model if known else parent[: -len(suffix)],), new[: -len(suffix)], (new, parent))
 
 
 def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | None:
-    """The one prefix that all pairs of a parent module show.
+    """The one new prefix that all pairs of a parent module show.
 
     Raises PatchgenError PG110 at the first pair that says something else than the first one.
     """
@@ -60,16 +69,16 @@ def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | Non
         return None
     first = found[0][0]
     for prefix, at in found[1:]:
-        if (prefix.old, prefix.new) != (first.old, first.new):
-            pairs = f"{_pair(first)}, {_pair(prefix)}"
-            what = f"two prefixes for the classes of {module}: {pairs}"
+        if prefix.new != first.new:
+            what = f"two prefixes for the classes of {module}: {_pair(first)}, {_pair(prefix)}"
             hint = f"use one prefix, or derive the classes that need {prefix.new} in a modular file of their own"
             raise PatchgenError("PG110", at, what, hint)
-    return first
+    olds = {old for prefix, _ in found for old in prefix.olds}
+    return Prefix(tuple(sorted(olds, key=lambda old: (-len(old), old))), first.new, first.why)
 
 
 def _pair(prefix: Prefix) -> str:
-    return f"{prefix.old} -> {prefix.new} by class {prefix.why[0]}({prefix.why[1]})"
+    return f"{prefix} by class {prefix.why[0]}({prefix.why[1]})"
 
 
 def _common_suffix(a: str, b: str) -> str:

@@ -1,5 +1,5 @@
-# expect: E PG401 toypack/modular_neo.py:5:1
-# hint: another name
+# expect: R
+# classes: NeoBlock
 # --- modeling_toy.py
 def rotate(x):
     return x + 1
@@ -23,3 +23,6 @@ from .modeling_toy import ToyBlock
 
 class NeoBlock(ToyBlock, OtherHead):
     size = 2
+# --- probe
+NeoBlock().run(1)
+NeoBlock().head(2)

@@ -1,0 +1,54 @@
+"""Whether two symbols are one thing under two addresses.
+
+`transformers.utils.can_return_tuple` is a re-export of `transformers.utils.generic.can_return_tuple`, and
+`rotate_half` is copied from model to model: code of two modules that reads either can stand in one file.
+"""
+
+from __future__ import annotations
+
+from patchgen.errors import Location
+from patchgen.plan.bindings import Bindings
+from patchgen.plan.model import Symbol
+
+_NOWHERE = Location("")
+_RE_EXPORTS = 8  # deeper than any chain of imports in transformers
+
+
+Pairs = frozenset[tuple[Symbol, Symbol]]
+
+
+def same_thing(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs = frozenset()) -> bool:
+    """Whether `a` and `b` have one definition, or two of the same text that mean the same.
+
+    `assumed` are pairs that are being compared already: functions may call each other.
+    """
+    if a.is_same(b) or (a, b) in assumed:
+        return True
+    first, second = _resolved(a, bindings), _resolved(b, bindings)
+    return first.is_same(second) or _same_text(first, second, bindings, assumed | {(a, b)})
+
+
+def _resolved(symbol: Symbol, bindings: Bindings) -> Symbol:
+    """The symbol with every re-export inside transformers followed."""
+    for _ in range(_RE_EXPORTS):
+        known = symbol.name and symbol.module.partition(".")[0] == "transformers"
+        if not known or bindings.env.path(symbol.module) is None:
+            break
+        index = bindings.env.index(symbol.module, _NOWHERE)
+        item = None if index.definition(symbol.name) else index.imported(symbol.name)
+        if item is None:
+            break
+        symbol = bindings.imported_symbol(index, item)
+    return symbol
+
+
+def _same_text(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool:
+    """Whether two functions or constants are copies, and what they read of their modules is the same too."""
+    if not all(bindings.territory.flattens(s.module) and bindings.env.path(s.module) for s in (a, b)):
+        return False
+    first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
+    one, other = first.definition(a.name), second.definition(b.name)
+    if one is None or other is None or one.text != other.text or one.kind == "class":
+        return False
+    meanings = [(bindings.meaning(first, name), bindings.meaning(second, name)) for name in one.uses - {a.name}]
+    return all(x == y or (x and y and same_thing(x, y, bindings, assumed)) for x, y in meanings)
