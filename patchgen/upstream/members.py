@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen.upstream.brackets import Item, bracket_span, colon_after, items
-from patchgen.upstream.statements import decorators_of, slice_of
+from patchgen.upstream.statements import Statement, is_docstring, slice_of
 
 # A string or comment, which may hold anything, or the start of a line one level down that closes no bracket.
-_TRIPLE = r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""' + r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
+TRIPLE = r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""' + r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
 _SINGLE = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"' + r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'"
-_START = re.compile(rf"{_TRIPLE}|{_SINGLE}|#[^\n]*|^    (?=[^\s)\]}}#])", re.MULTILINE | re.DOTALL)
-_DEF = re.compile(r"^    (?:async )?def (\w+)", re.MULTILINE)
+_START = re.compile(rf"{TRIPLE}|{_SINGLE}|#[^\n]*|^    (?=[^\s)\]}}#])", re.MULTILINE | re.DOTALL)
+DEF = re.compile(r"^    (?:async )?def (\w+)", re.MULTILINE)
 _SIMPLE_KEY = re.compile(r"    (\w+)(?: = |: )")
 _DOCSTRING = re.compile(r'    [a-zA-Z]*"""')
 
@@ -42,7 +42,7 @@ class Member:
 class Members:
     """A class in pieces; attributes are keyed by the text of their target, methods by their name."""
 
-    decorators: tuple[str, ...]
+    decorators: str
     arguments: tuple[Item, ...]
     docstring: Member | None
     attributes: dict[str, Member]
@@ -66,7 +66,7 @@ def members(text: str) -> Members:
             docstring = member
         elif (key := _attribute_key(member.text)) is not None:
             attributes[key] = member
-    return Members(_decorators(text[:decorated]), arguments, docstring, attributes, methods)
+    return Members(text[:decorated], arguments, docstring, attributes, methods)
 
 
 def _split(text: str, body: int) -> Iterator[Member]:
@@ -96,21 +96,12 @@ def _end_of(text: str, start: int, end: int) -> int:
     return end
 
 
-def _decorators(text: str) -> tuple[str, ...]:
-    """The decorators of a class, each with the comments above it."""
-    if not text:
-        return ()
-    node = ast.parse(f"{text}class _: ...").body[0]
-    assert isinstance(node, ast.ClassDef)
-    return decorators_of([f"{line}\n" for line in text.split("\n")], node.decorator_list)
-
-
 def _file(methods: dict[str, Member], method: Member) -> None:
     """A second method of a name is its setter, unless it is the property and the first one was the setter.
 
     Of three, one is lost (the overloads of `edgetam_video`).
     """
-    found = _DEF.search(method.text)
+    found = DEF.search(method.text)
     if found is None:  # A decorated class.
         return
     name = found.group(1)
@@ -125,17 +116,7 @@ def _file(methods: dict[str, Member], method: Member) -> None:
 def _is_docstring(text: str) -> bool:
     if text.endswith('"""\n') and text.count('"""') == 2:
         return True
-    return is_docstring(_parsed(text)[0], text)
-
-
-def is_docstring(node: ast.stmt, text: str) -> bool:
-    '''Whether it is a plain string in `"""`, wherever it stands; one in `\'\'\'` is none.'''
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-        and text.count('"""') > 1
-    )
+    return is_docstring(Statement("", text, _parsed(text)[0], True))
 
 
 def _attribute_key(text: str) -> str | None:

@@ -7,7 +7,7 @@ them, and its bases.  Text is cut at the positions of `ast`; no tree outlives th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
@@ -15,11 +15,11 @@ from patchgen.upstream.bases import merged_arguments, names_of
 from patchgen.upstream.brackets import joined
 from patchgen.upstream.calls import parents_called, to_super
 from patchgen.upstream.members import Member, Members, members
-from patchgen.upstream.method import Method, make_method
+from patchgen.upstream.method import Body, Method, docstring_of, make_method, parsed
 from patchgen.upstream.model import ClassText
-from patchgen.upstream.signature import is_no_inherit, merged_decorators, merged_parameters
+from patchgen.upstream.signature import is_misused, merged_decorators, merged_parameters
 from patchgen.upstream.statements import Statement
-from patchgen.upstream.unravel import Tables, hoist_init, inherited_body, is_docstring, post_init_last, super_call
+from patchgen.upstream.unravel import Tables, hoist_init, inherited_body, post_init_last, super_call
 
 At = Callable[[int, int], Location]
 _REMOVED = re.compile(r"    [^=:]+ = AttributeError\(")
@@ -49,11 +49,11 @@ def merge_class(
     decorators = merged_decorators(own.decorators, inherited.decorators)
     header = f"class {child.name}({joined(arguments)}):\n" if arguments else f"class {child.name}:\n"
     body = "".join(merge.body()) or "    pass\n"
-    return f"{leading}{''.join(decorators)}{header}{body}", bases
+    return f"{leading}{decorators}{header}{body}", bases
 
 
-def _require_sole_marker(decorators: Sequence[str], at: Callable[[], Location]) -> None:
-    if len(decorators) > 1 and any(is_no_inherit(decorator) for decorator in decorators):
+def _require_sole_marker(decorators: str, at: Callable[[], Location]) -> None:
+    if is_misused(decorators):
         what = "`@no_inherit_decorator` stands beside other decorators"
         raise PatchgenError("PG620", at(), what, "leave it out: decorators of the modular file replace the parent's")
 
@@ -102,45 +102,52 @@ class _Merge:
 
     def _added(self, method: Method, tables: Tables, parents: frozenset[str]) -> str:
         """The text of a method that the parent has not."""
-        body = "".join(statement.whole for statement in self._unravelled(method, None, tables, parents))
         head = _head(method, method.parameters, method.returns)
-        return f"{method.leading}{''.join(method.decorators)}{head}{method.tail}{body}{method.footer}"
+        return f"{method.leading}{method.decorators}{head}{method.tail}{self._body(method, None, tables, parents)}"
 
     def _overriding(self, method: Method, above: Method, tables: Tables, parents: frozenset[str]) -> str:
         """The text of the child's method in the place and with the comments of the parent's."""
-        _require_sole_marker(method.decorators, lambda: self.at(method.line + 1, 4))
+        _require_sole_marker(method.decorators, lambda: self.at(method.line, 4))
         decorators = merged_decorators(method.decorators, above.decorators)
         parameters = merged_parameters(method.parameters, above.parameters)
-        statements = self._unravelled(method, above, tables, parents)
-        if not any(is_docstring(statement) for statement in statements):
-            statements = [*(s for s in above.body if is_docstring(s)), *statements]
-        body = "".join(statement.whole for statement in statements)
         head = _head(above, parameters, method.returns or above.returns)
-        return f"{above.leading}{''.join(decorators)}{head}{method.tail}{body}{method.footer}"
+        docstring = "" if docstring_of(method) else docstring_of(above)
+        body = self._body(method, above, tables, parents)
+        return f"{above.leading}{decorators}{head}{method.tail}{docstring}{body}"
+
+    def _body(self, method: Method, above: Method | None, tables: Tables, parents: frozenset[str]) -> str:
+        """The body of the merged method, except for a docstring that only the parent's has."""
+        if f"super().{method.name}" not in method.body and not any(f"{parent}." in method.body for parent in parents):
+            return method.body
+        parsed_body = parsed(method)
+        unravelled = self._unravelled(method, parsed_body, above, tables, parents)
+        return "".join(statement.whole for statement in unravelled) + parsed_body.footer
 
     def _unravelled(
-        self, method: Method, above: Method | None, tables: Tables, parents: frozenset[str]
+        self, method: Method, own: Body, above: Method | None, tables: Tables, parents: frozenset[str]
     ) -> list[Statement]:
-        """The statements of the merged method, except for a docstring that only the parent's has."""
-        body: list[Statement] = []
-        for place, statement in enumerate(method.body):
+        """The statements of the merged body; those before the call to `super()` name the parent class no more."""
+        statements: list[Statement] = []
+        for place, statement in enumerate(own.statements):
             if not super_call(statement, method.name):
-                body.append(to_super(statement, method.lines, parents))
+                statements.append(to_super(statement, own.lines, parents))
                 continue
             if above is None:
                 raise self._nothing_to_unravel(method, statement)
-            tail = method.body[place + 1 :]
+            tail = own.statements[place + 1 :]
             for following in tail:
-                tables.note(method.lines, following)
-            body += inherited_body(above, tail, tables)
+                tables.note(own.lines, following)
+            inherited = parsed(above)
+            statements += inherited_body(inherited, tail, tables)
             # Not where the child names the base itself: sam3_tracker works on the configuration first.
-            return hoist_init(post_init_last(body), above.body)
-        return body
+            return hoist_init(post_init_last(statements), inherited.statements)
+        return statements
 
     def _nothing_to_unravel(self, method: Method, statement: Statement) -> PatchgenError:
         hint = did_you_mean(method.name, self.inherited.methods)
         what = f"the parent has no method `{method.name}` of its own to put here"
-        at = self.at(method.line + statement.node.lineno, statement.node.col_offset)
+        # Line 1 of the parsed body is not of the class.
+        at = self.at(method.line + statement.node.lineno - 1, statement.node.col_offset)
         return PatchgenError("PG622", at, what, hint or f"name the class: `Base.{method.name}(self, ...)`")
 
 

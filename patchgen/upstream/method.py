@@ -1,16 +1,21 @@
 """A method in the pieces that an override takes from one side or the other.
 
-In: the member's text.  Out: a `Method`.
+In: the member's text.  Out: a `Method`, cut without a parser, and on demand the statements of its body.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from patchgen.upstream.brackets import bracket_span, colon_after
-from patchgen.upstream.members import Member
-from patchgen.upstream.statements import Statement, decorators_of, statements
+from patchgen.upstream.members import DEF, TRIPLE, Member
+from patchgen.upstream.statements import Statement, is_docstring, statements
+
+# The comments between the decorators and `def`.
+_BETWEEN = re.compile(r"(?:^ *(?:#.*)?\n)*\Z", re.MULTILINE)
+_FIRST = re.compile(rf"\s*[a-zA-Z]*(?:{TRIPLE})[^\n]*\n", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,59 +24,72 @@ class Method:
 
     `leading` holds the lines above, `between` those between decorators and `def`, `opening` reaches to the bracket,
     `parameters` is what the brackets hold, `returns` the text from there to the colon, `tail` the rest of that line.
-    The nodes of `body` count lines in `lines`; `line` is the place of the first of these in the class.
+    `line` is the place of the body's first line in the class, from 0.
     """
 
     name: str
     leading: str
-    decorators: tuple[str, ...]
+    decorators: str
     between: str
     opening: str
     parameters: str
     returns: str
     tail: str
-    body: tuple[Statement, ...]
-    footer: str
-    lines: tuple[str, ...]
+    body: str
     line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The statements of a body, whose nodes count lines in `lines`, and the comment lines below the last of them."""
+
+    lines: tuple[str, ...]
+    statements: tuple[Statement, ...]
+    footer: str
 
 
 def make_method(member: Member) -> Method:
     """The method of `member`, cut into pieces."""
-    # str.splitlines also breaks at characters that mean nothing to the tokenizer.
-    lines = ("if 1:\n", *(f"{line}\n" for line in member.text.removesuffix("\n").split("\n")))
-    block = ast.parse("".join(lines)).body[0]
-    assert isinstance(block, ast.If)
-    node = block.body[0]
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    decorators = decorators_of(lines, node.decorator_list)
-    first = node.lineno - 1
-    header = "".join(lines[first : node.body[0].lineno])
-    span = bracket_span(header)
+    text = member.text
+    found = DEF.search(text)
+    assert found is not None
+    start = found.start()
+    between = _BETWEEN.search(text, 0, start)
+    above = between.start() if between else start
+    span = bracket_span(text, start)
     assert span is not None
-    colon = colon_after(header, span[1] + 1)
-    end = first + header.count("\n", 0, colon) + 1
-    if node.body[0].lineno == end:
-        tail, footer = "\n", ""
-        body: tuple[Statement, ...] = (_on_header_line(header[colon + 1 :].strip(), node),)
-    else:
-        tail = header[colon + 1 :].partition("\n")[0] + "\n"
-        body, footer = statements(lines, node.body, end, len(lines))
+    colon = colon_after(text, span[1] + 1)
+    end = text.find("\n", colon) + 1
+    tail, body = text[colon + 1 : end], text[end:]
+    if not body:  # It stands behind the colon.
+        tail, body = "\n", f"        {tail.strip()}\n"
     return Method(
-        node.name,
+        found.group(1),
         member.leading,
-        decorators,
-        "".join(lines[1 + sum(text.count("\n") for text in decorators) : first]),
-        header[: span[0]],
-        header[span[0] + 1 : span[1]],
-        header[span[1] + 1 : colon].strip(),
+        text[:above],
+        text[above:start],
+        text[start : span[0]],
+        text[span[0] + 1 : span[1]],
+        text[span[1] + 1 : colon].strip(),
         tail,
         body,
-        footer,
-        lines,
-        member.line - 1,
+        member.line + text.count("\n", 0, end),
     )
 
 
-def _on_header_line(text: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Statement:
-    return Statement("", f"{' ' * (node.col_offset + 4)}{text}\n", node.body[0], len(node.body) == 1)
+def parsed(method: Method) -> Body:
+    """The body of `method` in statements."""
+    # str.splitlines also breaks at characters that mean nothing to the tokenizer.
+    lines = ("if 1:\n", *(f"{line}\n" for line in method.body.removesuffix("\n").split("\n")))
+    block = ast.parse("".join(lines)).body[0]
+    assert isinstance(block, ast.If)
+    return Body(lines, *statements(lines, block.body, 1, len(lines)))
+
+
+def docstring_of(method: Method) -> str:
+    """The docstring with the lines above it, wherever in the body it stands; empty when there is none."""
+    if '"""' not in method.body:
+        return ""
+    if method.body.count('"""') == 2 and (first := _FIRST.match(method.body)) and first.group().endswith('"""\n'):
+        return first.group()
+    return "".join(statement.whole for statement in parsed(method).statements if is_docstring(statement))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from patchgen.upstream.brackets import Item, items, joined
 
 SUPER_KWARGS = "super_kwargs"
-NO_INHERIT = "no_inherit_decorator"
+NO_INHERIT = "@no_inherit_decorator"
 _NAME = re.compile(r"\**\s*([^\W\d]\w*)?")
 
 
@@ -51,13 +51,13 @@ def _name(item: Item) -> str:
     return (found.group(1) or "") if found else ""
 
 
-def merged_decorators(child: Sequence[str], parent: Sequence[str]) -> tuple[str, ...]:
+def merged_decorators(child: str, parent: str) -> str:
     """The child's decorators if it has any, else the parent's; a sole `@no_inherit_decorator` asks for none."""
     if not child:
-        return tuple(parent)
-    return () if is_no_inherit(child[0]) else tuple(child)
+        return parent
+    return "" if child.strip() == NO_INHERIT else child
 
 
-def is_no_inherit(decorator: str) -> bool:
-    """Whether the line is the decorator that is none."""
-    return NO_INHERIT in decorator and decorator.strip().removeprefix("@").strip() == NO_INHERIT
+def is_misused(decorators: str) -> bool:
+    """Whether the decorator that is none stands beside others."""
+    return NO_INHERIT in decorators.split() and decorators.strip() != NO_INHERIT

@@ -47,16 +47,6 @@ def first_line(node: ast.stmt) -> int:
     return node.lineno
 
 
-def decorators_of(lines: Sequence[str], nodes: Sequence[ast.expr]) -> tuple[str, ...]:
-    """Each decorator with the comments above it but the first, whose comments belong to the whole statement."""
-    found, above = [], nodes[0].lineno - 1 if nodes else 0
-    for node in nodes:
-        last = node.end_lineno or node.lineno
-        found.append("".join(lines[above:last]))
-        above = last
-    return tuple(found)
-
-
 def slice_of(lines: Sequence[str], node: ast.expr) -> str:
     """The source of `node`; `ast` counts columns in bytes."""
     first, last = lines[node.lineno - 1], lines[(node.end_lineno or node.lineno) - 1]
@@ -69,6 +59,17 @@ def slice_of(lines: Sequence[str], node: ast.expr) -> str:
 def column(line: str, bytes_before: int) -> int:
     """The column in characters of a column in bytes."""
     return bytes_before if line.isascii() else len(line.encode()[:bytes_before].decode())
+
+
+def is_docstring(statement: Statement) -> bool:
+    '''Whether it is a plain string in `"""`, wherever it stands; one in `\'\'\'` is none.'''
+    node = statement.node
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and statement.text.count('"""') > 1
+    )
 
 
 def statements(

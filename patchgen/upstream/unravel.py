@@ -10,9 +10,8 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from patchgen.upstream.members import is_docstring as is_docstring_node
-from patchgen.upstream.method import Method
-from patchgen.upstream.statements import Statement, slice_of
+from patchgen.upstream.method import Body
+from patchgen.upstream.statements import Statement, is_docstring, slice_of
 
 POST_INIT = "self.post_init("
 SUPER_INIT = "super().__init__"
@@ -51,11 +50,11 @@ def super_call(statement: Statement, name: str) -> bool:
     return False
 
 
-def inherited_body(parent: Method, tail: Sequence[Statement], tables: Tables) -> list[Statement]:
+def inherited_body(parent: Body, tail: Sequence[Statement], tables: Tables) -> list[Statement]:
     """The parent's statements without docstring, with those replaced and dropped that `tables` name, then the tail."""
     body: list[Statement] = []
     present: set[str] = set()
-    for statement in parent.body:
+    for statement in parent.statements:
         if is_docstring(statement):
             continue
         target = _target(statement, parent.lines)
@@ -96,8 +95,3 @@ def post_init_last(body: list[Statement]) -> list[Statement]:
     """`self.post_init(` as the last statement."""
     place = next((i for i, s in enumerate(body) if POST_INIT in s.text), len(body))
     return [*body[:place], *body[place + 1 :], *body[place : place + 1]]
-
-
-def is_docstring(statement: Statement) -> bool:
-    """Whether the statement counts as a docstring."""
-    return is_docstring_node(statement.node, statement.text)
