@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.fragment import fragment
@@ -32,23 +33,34 @@ SETS = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the decorator can neither stay nor go, and what to write."""
+
+    why: str
+    hint: str
+
+
 def refusal(
-    bodies: Sequence[ClassBody], place: int, changed: frozenset[str], order: Sequence[Statement]
-) -> str | None:
-    """Why the decorator of the class at `place` can neither stay nor go; None when it can."""
-    if "forward" in changed:
-        if any(
-            calls_inherited(statement.node, "forward") for b in bodies[:place] for statement in b.binders("forward")
-        ):
-            return "and super().forward means the forward that it wraps"
+    bodies: Sequence[ClassBody], place: int, changed: frozenset[str], order: Sequence[Statement], restated: bool
+) -> Refusal | None:
+    """What stands in the way of the decorator of the class at `place`; `restated`: the child has it too."""
+    forwards = [statement.node for body in bodies[:place] for statement in body.binders("forward")]
+    if any(calls_inherited(forward, "forward") for forward in forwards):
+        why = "and super().forward means the forward that it wraps"
+        return Refusal(why, "write out what the parent's forward does")
+    if "forward" in changed and not restated:
         missed = sorted(_read(order) - {name for s in order for name in s.names} - _assigned(order))
-        if missed:
-            return f"which sets {missed[0]}; the class has its own forward and may still need that"
-        return None
+        if not missed:
+            return None
+        why = f"which sets {missed[0]}; the class has its own forward and may still need that"
+        return Refusal(why, f"decorate {bodies[0].own_name} with it too, or set {missed[0]} in __init__")
     if "__init__" in changed and any(_mentions(body) for body in bodies[:place]):
-        return "which sets attributes after __init__ that the child's __init__ uses"
+        why = "which sets attributes after __init__ that the child's __init__ uses"
+        return Refusal(why, "give the child's attribute another name")
     if "__init__" in changed and not _passes_config(bodies[: place + 1]):
-        return "whose __init__ takes the configuration first, and the child's takes something else"
+        why = "whose __init__ takes the configuration first, and the child's takes something else"
+        return Refusal(why, "take the same first argument under the same name")
     return None
 
 

@@ -89,10 +89,13 @@ class _Chosen:
     def inherit(self, decorator: Decorator, place: int) -> None:
         """Keep, drop or refuse a decorator of the class at `place` in the chain."""
         name = decorator.short_name
-        if any(other.short_name == name for other in self.kept) and RULES.get(name, ("",))[0] is not Rule.REGISTERS:
-            return
+        restated = any(other.short_name == name for other in self.kept)
         changed = self._changed(place)
         match RULES.get(name, (None, ""))[0]:
+            case Rule.EXPERTS:
+                self._inherit_experts(decorator, place, changed, restated)
+            case rule if restated and rule is not Rule.REGISTERS:
+                pass
             case None if self.further.get(name) in changed:
                 self._drop(decorator, place, f"{self.plan.name} has a {self.further[name]} of its own")
             case None if name not in self.further:
@@ -100,8 +103,6 @@ class _Chosen:
                 self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
             case Rule.KERNEL if changed & read_through_self(self.bodies[place:], "forward"):
                 self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
-            case Rule.EXPERTS:
-                self._inherit_experts(decorator, place, changed)
             case Rule.REGISTERS if any(other.text == decorator.text for other in self.kept):
                 pass
             case Rule.REGISTERS if not reaches_parent(self.bodies[:place], "__init__"):
@@ -109,11 +110,12 @@ class _Chosen:
             case _:
                 self.kept.append(decorator)
 
-    def _inherit_experts(self, decorator: Decorator, place: int, changed: frozenset[str]) -> None:
-        why = experts.refusal(self.bodies, place, changed, self.order)
-        if why:
-            hint = f"decorate {self.plan.name} with it too"
-            self._refuse("PG225", place, decorator, why, hint)
+    def _inherit_experts(self, decorator: Decorator, place: int, changed: frozenset[str], restated: bool) -> None:
+        refusal = experts.refusal(self.bodies, place, changed, self.order, restated)
+        if refusal:
+            self._refuse("PG225", place, decorator, refusal.why, refusal.hint)
+        elif restated:
+            pass
         elif "forward" in changed:
             self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
         else:

@@ -17,4 +17,4 @@ class C(P):
         return x * self.has_gate
 # --- error
 # parent.py:1:1: PG225 P is decorated with use_experts_implementation, which sets has_gate; the class has its own forward and may still need that
-#     hint: decorate C with it too
+#     hint: decorate C with it too, or set has_gate in __init__

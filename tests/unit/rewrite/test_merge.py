@@ -1,0 +1,65 @@
+"""What merging offers beside the flat text: a look at each pass, decorators of the project, deep code."""
+
+import pytest
+
+from patchgen.errors import PatchgenError
+from patchgen.plan.model import ClassPlan, Piece, Symbol
+from patchgen.rewrite.merge import PASSES, merge_class
+from patchgen.source.text import make_source
+
+
+def piece(text, name, module):
+    return Piece(Symbol(module, name), "class", name, "", text, make_source(text, f"{module}.py", module), 1)
+
+
+def plan(child, parent, bases=("Base",)):
+    return ClassPlan("C", (piece(child, "C", "modular"), piece(parent, "P", "parent")), bases, ("C", "P"))
+
+
+PARENT = "@register\nclass P(Base):\n    def f(self, x):\n        return x\n"
+CHILD = "class C(P):\n    def f(self, x):\n        return super().f(x) + 1\n"
+
+
+def test_trace_shows_every_pass_in_order():
+    seen = []
+    merged = merge_class(plan(CHILD, PARENT.removeprefix("@register\n")), lambda name, text: seen.append((name, text)))
+    assert [name for name, _ in seen] == [name for name, _ in PASSES]
+    assert "super()" in seen[-3][1] and "_f_of_P" in seen[-2][1]
+    assert seen[-1][1] == merged.text
+
+
+@pytest.mark.parametrize(
+    ("method", "kept"),
+    [
+        pytest.param("f", False, id="goes with the method that it belongs to"),
+        pytest.param("g", True, id="stays with a method that nobody overrides"),
+    ],
+)
+def test_a_decorator_that_the_project_knows(method, kept):
+    merged = merge_class(plan(CHILD, PARENT), decorators=[("register", method)])
+    assert merged.text.startswith("@register\n") == kept
+    assert [note for note in merged.notes if "@register" in note] == ([] if kept else list(merged.notes))
+
+
+def test_a_decorator_that_nobody_knows_is_refused():
+    with pytest.raises(PatchgenError) as raised:
+        merge_class(plan(CHILD, PARENT))
+    assert raised.value.problem.code == "PG220"
+
+
+def test_deep_code_is_refused_or_merged_but_never_a_traceback():
+    deep = " + ".join(["x"] * 900)
+    parent = f"class P(Base):\n    def f(self, x):\n        return {deep}\n"
+    try:
+        assert deep in merge_class(plan(CHILD, parent)).text
+    except PatchgenError as error:
+        assert error.problem.code == "PG006"
+
+
+def test_every_problem_of_a_pass_is_raised_together():
+    child = (
+        "class C(P):\n    def f(self, x):\n        a = lambda: super().f(x)\n        return getattr(super(), 'f')(a)\n"
+    )
+    with pytest.raises(PatchgenError) as raised:
+        merge_class(plan(child, PARENT.removeprefix("@register\n")))
+    assert [problem.code for problem in raised.value.problems] == ["PG211", "PG210"]
