@@ -1,7 +1,7 @@
 """One modular file of transformers and its parents, as the texts of its outputs before linting and formatting.
 
-In: the path of the modular file, and `read`, which gives the text of a file (so that a parent converted a moment ago can
-stand in for the one on disk).  Out: one `Output` a kind.
+In: the path of the modular file, and `read`, which gives the text of a file (so that a parent converted a moment ago
+can stand in for the one on disk).  Out: one `Output` a kind.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.upstream.emission import Body, inherited_order, own_order, reached
 from patchgen.upstream.exports import split_all, split_getattr
 from patchgen.upstream.facts import Block, FileFacts, ModelImport, What, read_facts
-from patchgen.upstream.graph import Graph, Node, View
+from patchgen.upstream.graph import Graph, View
 from patchgen.upstream.header import header
 from patchgen.upstream.imports import select_imports
-from patchgen.upstream.kinds import kind_of, kind_of_file
+from patchgen.upstream.kinds import kind_of
 from patchgen.upstream.merge import merge_class
 from patchgen.upstream.model import ClassText, ImportText, Output
 from patchgen.upstream.names import NameTable, Renaming, read_table
 from patchgen.upstream.parents import Parent, make_parents
 from patchgen.upstream.pil import with_copies
 from patchgen.upstream.prefixes import common_suffix
-from patchgen.upstream.tokens import identifiers
+from patchgen.upstream.uses import make_piece
 
 Read = Callable[[Path], str | None]
 
@@ -113,23 +113,23 @@ class _Conversion:
         base = next((base for base in block.bases if base in self.by_name), None)
         if base is None:
             node = self.graph.nodes[block.name]
-            needed = self._of_kind(self.graph.needs(node.identifiers) - {block.name}, self.graph, kind)
+            needed = self._of_kind(self.graph.needs(node.words.all) - {block.name}, self.graph, kind)
             for name in own_order({name for name in needed if name not in body}, self.graph):
-                body.place(name, self.graph.nodes[name].text)
-            body.place(block.name, node.text)
+                body.place(name, self.graph.nodes[name].piece)
+            body.place(block.name, node.piece)
             return
         parent = self.parents[self.by_name[base].module]
-        text = self._merged(block, base, parent)
-        for name in self._inherited(parent.graph, identifiers(text), kind, body):
-            body.place(name, parent.graph.nodes[name].text)
-        body.place(block.name, text)
+        piece = make_piece(self._merged(block, base, parent))
+        for name in self._inherited(parent.graph, piece.words.all, kind, body):
+            body.place(name, parent.graph.nodes[name].piece)
+        body.place(block.name, piece)
 
     def _inherited(self, graph: Graph, found: frozenset[str], kind: str, body: Body) -> list[str]:
         """What a merged class with the identifiers `found` brings from its parent's file, in order."""
 
         @functools.cache
         def needs(name: str) -> frozenset[str]:
-            return self._of_kind(graph.needs(graph.nodes[name].identifiers) - {name}, graph, kind)
+            return self._of_kind(graph.needs(graph.nodes[name].words.all) - {name}, graph, kind)
 
         start = self._of_kind(graph.needs(found), graph, kind) - self.classes
         return inherited_order(reached(start, graph, needs, body), graph, self.graph, needs)
@@ -191,7 +191,7 @@ class _Conversion:
         return Output(kind, header(shown, self.facts.header) + imports + body.text + end)
 
     def _imports(self, body: Body, kind: str, end: str) -> str:
-        return select_imports(self._pool, body.text + end, kind, frozenset(body.names))
+        return select_imports(self._pool, (*body.pieces, make_piece(end)), kind, frozenset(body.names))
 
     @functools.cached_property
     def _pool(self) -> list[ImportText]:

@@ -8,39 +8,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 
 from patchgen.upstream.graph import Graph
+from patchgen.upstream.uses import Piece
 
 # Whatever needs them, these stand at the top, in this order.
 _FIRST = ("logger", "_CHECKPOINT_FOR_DOC", "_CONFIG_FOR_DOC")
 
 
 class Body:
-    """The definitions of one output.  Placing a name again gives it the new text and the later place."""
+    """The definitions of one output.  Placing a name again gives it the new piece and the later place."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
+        self._pieces: dict[str, Piece] = {}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._texts
+        return name in self._pieces
 
-    def place(self, name: str, text: str) -> None:
+    def place(self, name: str, piece: Piece) -> None:
         """Puts `name` at the end."""
-        self._texts.pop(name, None)
-        self._texts[name] = text
+        self._pieces.pop(name, None)
+        self._pieces[name] = piece
 
     @property
     def names(self) -> tuple[str, ...]:
         """The definitions in the order of the output."""
-        return (*(name for name in _FIRST if name in self), *(name for name in self._texts if name not in _FIRST))
+        return (*(name for name in _FIRST if name in self), *(name for name in self._pieces if name not in _FIRST))
 
     @property
-    def texts(self) -> tuple[tuple[str, str], ...]:
-        """The definitions in the order of the output, with their texts."""
-        return tuple((name, self._texts[name]) for name in self.names)
+    def pieces(self) -> tuple[Piece, ...]:
+        """The definitions in the order of the output."""
+        return tuple(self._pieces[name] for name in self.names)
 
     @property
     def text(self) -> str:
         """All definitions."""
-        return "".join(text for _, text in self.texts)
+        return "".join(piece.text for piece in self.pieces)
 
 
 def own_order(names: Set[str], modular: Graph) -> list[str]:

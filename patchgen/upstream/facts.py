@@ -1,7 +1,7 @@
 """What one file, modular or parent, says at its top level.
 
-In: its text.  Out: `FileFacts`: definitions, imports and exports as pieces of text.  The syntax tree is dropped at once
-(keeping trees costs more than everything else, by way of the garbage collector); identifiers are found on demand.
+In: its text.  Out: `FileFacts`: definitions, imports and exports as pieces of text.  The syntax tree is dropped at
+once (keeping trees costs more than everything else, by way of the garbage collector); names are found on demand.
 Silently dropped, as transformers does: docstrings, expressions, annotated assignments, `try`, loops, other `if`s.
 """
 
@@ -18,7 +18,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.source.text import Source, make_source, parse_text
 from patchgen.upstream.kinds import KINDS
 from patchgen.upstream.model import ImportText
-from patchgen.upstream.tokens import identifiers
+from patchgen.upstream.tokens import Words, words
 
 _FOREIGN_FILE = re.compile(rf"(?:{'|'.join(KINDS)})_")
 _EXEMPT = ("auto.modeling_auto", "auto.configuration_auto")
@@ -51,9 +51,9 @@ class Block:
         return self.line - self.decorator_lines
 
     @functools.cached_property
-    def identifiers(self) -> frozenset[str]:
-        """Every name in its code."""
-        return identifiers(self.text)
+    def words(self) -> Words:
+        """The names in its code."""
+        return words(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class ModelImport:
 class FileFacts:
     """A file in pieces.
 
-    `siblings` are the names that it imports from files beside it.  `followers` are the blocks that assign to an item or
-    attribute of a name, by that name: they are called by their whole target (doge).
+    `siblings` are the names that it imports from files beside it.  `followers` are the blocks that assign to an item
+    or attribute of a name, by that name: they are called by their whole target (doge).
     """
 
     path: str
@@ -230,7 +230,7 @@ def _refuse_configuration(statement: ast.ImportFrom, stem: str, at: Location) ->
 
 
 def _first_line(statement: ast.stmt) -> int:
-    decorators = getattr(statement, "decorator_list", ())
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 

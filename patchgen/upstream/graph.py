@@ -1,7 +1,7 @@
 """Which definitions need which: every identifier that names a definition counts, attributes and keywords included.
 
-In: the blocks of a file, with the renaming under which they are seen.  Out: a `Graph`, filled from several files and then
-asked.  Nothing is renamed and no identifier looked for until a definition is reached.
+In: the blocks of a file, with the renaming under which they are seen.  Out: a `Graph`, filled from several files and
+then asked.  Nothing is renamed and no identifier looked for until a definition is reached.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from patchgen.upstream.facts import Block, FileFacts, What
 from patchgen.upstream.kinds import KINDS
 from patchgen.upstream.names import Renaming
+from patchgen.upstream.tokens import Words
+from patchgen.upstream.uses import Piece
 
 
 class View:
@@ -59,14 +61,15 @@ class Node:
         return self.block.what is What.CLASS
 
     @functools.cached_property
-    def text(self) -> str:
-        """Its text with the lines above it."""
-        return self.view.text(self.block.leading + self.block.text)
+    def piece(self) -> Piece:
+        """It as part of an output, with the lines above it."""
+        return Piece(self.view.text(self.block.leading + self.block.text), self.words)
 
     @functools.cached_property
-    def identifiers(self) -> frozenset[str]:
-        """Every name in its code."""
-        return self.view.names(self.block.identifiers)
+    def words(self) -> Words:
+        """The names in its code."""
+        words = self.block.words
+        return Words(self.view.names(words.all), self.view.names(words.read))
 
 
 class Graph:
@@ -121,7 +124,7 @@ class Graph:
         """The settled definitions that `name` mentions."""
         followers = self._followers.get(name)
         known = self._settled.keys()
-        found = self._settled[name].identifiers & known
+        found = self._settled[name].words.all & known
         return found.union(known & set(followers)) if followers else found
 
     def needs(self, identifiers: frozenset[str]) -> frozenset[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from patchgen.source.text import parse_text
 from patchgen.upstream.model import ImportText
-from patchgen.upstream.uses import used_names
+from patchgen.upstream.uses import Piece, used_names
 
 # The kinds whose files must load without torch.
 _WITHOUT_TORCH = frozenset({"image_processing_pil", "feature_extraction"})
@@ -67,28 +67,28 @@ class Guarded:
 Statement = Import | Guarded
 
 
-def select_imports(pool: Sequence[ImportText], body: str, kind: str, defined: frozenset[str]) -> str:
-    """The imports that `body` uses and does not itself define, plain ones first, then those under an `if`.
+def select_imports(pool: Sequence[ImportText], pieces: Sequence[Piece], kind: str, defined: frozenset[str]) -> str:
+    """The imports that `pieces` use and do not define themselves, plain ones first, then those under an `if`.
 
     A name comes from the first statement of the pool that has it.
     """
     statements = [read_guard(text) if text.guard else read_import(text) for text in pool]
-    kept = _select(statements, _used(statements, body) - defined)
+    kept = _select(statements, _used(statements, pieces) - defined)
     if kind in _WITHOUT_TORCH:
         kept = guard_optional(kept)
     ordered = sorted(kept, key=lambda one: isinstance(one, Guarded))
     return "".join(f"{one.leading}{one.text}" for one in ordered)
 
 
-def _used(statements: Iterable[Statement], body: str) -> frozenset[str]:
-    """What is read of the names that `statements` bind: by the body, or by what decides about a guarded import.
+def _used(statements: Iterable[Statement], pieces: Sequence[Piece]) -> frozenset[str]:
+    """What is read of the names that `statements` bind: by the pieces, or by what decides about a guarded import.
 
     The latter holds even if that import is then left out: sam2_video has two names of it that only the linter removes.
     """
     statements = list(statements)
     bound = {_bound(name) for one in statements for name in _names(one)}
     read = {name for one in statements if isinstance(one, Guarded) for name in one.read}
-    return used_names(body, bound) | (bound & read)
+    return used_names(pieces, bound) | (bound & read)
 
 
 def _names(statement: Statement) -> Iterable[tuple[str, str]]:

@@ -19,12 +19,13 @@ def with_copies(pil: Body, image: Body, imports: str) -> Body:
     Before the definition at that index, or after it if that is a value (conditional_detr).
     """
     wanted = [name for names in _IMPORT.findall(imports) for name in re.split(r"[,\s]+", names) if name in image]
-    texts = list(pil.texts)
+    pieces = list(zip(pil.names, pil.pieces, strict=True))
+    theirs = dict(zip(image.names, image.pieces, strict=True))
     for name in wanted:
         index = image.names.index(name)
-        after = index < len(texts) and not _DEFINITION.match(texts[index][1])
-        texts.insert(index + after, (name, dict(image.texts)[name]))
+        after = index < len(pieces) and not _DEFINITION.match(pieces[index][1].text)
+        pieces.insert(index + after, (name, theirs[name]))
     copied = Body()
-    for name, text in texts:
-        copied.place(name, text)
+    for name, piece in pieces:
+        copied.place(name, piece)
     return copied

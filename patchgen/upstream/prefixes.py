@@ -36,7 +36,7 @@ def choose(prefixes: Iterable[str], cased: str) -> str:
 
 
 def without_collision(prefix: str, cased: str, cased_parent: str, parent_text: str) -> str:
-    """`prefix`, or `cased` where the parent file has a class that begins as the classes of that prefix would (janus)."""
+    """`prefix`, or `cased` where a class of the parent file begins as those of that prefix would (janus)."""
     if prefix == cased:
         return prefix
     theirs = prefix.replace(cased, cased_parent)

@@ -1,22 +1,23 @@
 """Where strings, comments and names lie in a piece of Python text, without parsing it.
 
 In: text that is known to be Python.  Out: the text with its tokens rewritten, or its identifiers.  The literal part of
-an f-string is neither a string nor a name; what stands in its braces is code.  A quote nested in an f-string of the same
-quote (Python 3.12) is not understood: transformers supports older interpreters.
+an f-string is neither a string nor a name; what stands in its braces is code.  A quote nested in an f-string of the
+same quote (Python 3.12) is not understood: transformers supports older interpreters.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 _PLAIN = r"(?:[rR][bB]?|[bB][rR]?|[uU])?"
 _FORMATTED = r"(?:[fF][rR]?|[rR][fF])"
 _BODY = (
-    r'(?:"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
-    r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
-    r'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
-    r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')"
+    r'(?:"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*"""'
+    r"|'''[^'\\]*+(?:(?:\\.|'(?!''))[^'\\]*+)*'''"
+    r'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"'
+    r"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*')"
 )
 # `import a.b` and `from a.b import ...` alone on their line or lines; relative imports do not match.
 _ABSOLUTE_IMPORT = r"^[ \t]*(?:import[ \t]|from[ \t]+[^\W\d][\w.]*[ \t]+import[ \t]*(?:\([^)]*\))?)[^\n]*"
@@ -28,24 +29,36 @@ _TOKEN = re.compile(
     r"|(?P<name>\b[^\W\d]\w*)",
     re.DOTALL | re.MULTILINE,
 )
-_NAME_OR_FORMATTED = re.compile(rf"\b({_FORMATTED}{_BODY})|(?:\b{_PLAIN})?{_BODY}|\#[^\n]*|\b([^\W\d]\w*)", re.DOTALL)
+# A name that may be read; an attribute or the keyword of a call; an f-string.  Names come first, being most.
+_WORD = re.compile(
+    r"(?<![\w.])([^\W\d]\w*+)(?![\"']|=(?!=))"
+    r"|\b([^\W\d]\w*+)(?![\"'])"
+    rf"|\b({_FORMATTED}{_BODY})|(?:\b{_PLAIN})?{_BODY}|\#[^\n]*+",
+    re.DOTALL,
+)
 _PREFIXED_QUOTE = re.compile(rf"\b{_FORMATTED}[\"']")
 
 
-def identifiers(text: str) -> frozenset[str]:
-    """Every name in the code of `text`: attributes, keywords and parameters too, words in strings and comments not."""
-    found: set[str] = set()
-    formatted: list[str] = []
-    for fstring, name in _NAME_OR_FORMATTED.findall(text):
-        if name:
-            found.add(name)
-        elif fstring:
-            formatted.append(fstring)
-    for fstring in formatted:
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The names in some code: all of them, and those that stand elsewhere than as attribute or keyword of a call."""
+
+    all: frozenset[str]
+    read: frozenset[str]
+
+
+def words(text: str) -> Words:
+    """The names in the code of `text`; words in strings and comments are none."""
+    found = _WORD.findall(text)
+    read = {name for name, _, _ in found}
+    named = {name for _, name, _ in found}
+    for fstring in {fstring for _, _, fstring in found if fstring}:
         for is_code, part in split_fstring(fstring):
             if is_code:
-                found |= identifiers(part)
-    return frozenset(found)
+                inner = words(part)
+                read |= inner.read
+                named |= inner.all
+    return Words(frozenset(read | named), frozenset(read))
 
 
 def rewrite(
