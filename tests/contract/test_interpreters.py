@@ -14,6 +14,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+THIS = f"{sys.version_info[0]}.{sys.version_info[1]}"
 CORE = ["libcst>=1.8,<2", "ruff==0.14.10", "black>=26", "click>=8.2", "rich>=14", "filelock", "platformdirs"]
 TESTS = ["pytest", "pytest-timeout", "hypothesis", "psutil"]
 
@@ -23,12 +24,12 @@ def _interpreter(version: str) -> str | None:
     program = shutil.which(f"python{version}")
     if program is None:
         return None
-    asked = [program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    asked = [program, "-c", "import sys; print(*sys.version_info[:2], sep='.')"]
     answer = subprocess.run(asked, capture_output=True, text=True, check=False)
     return program if answer.stdout.strip() == version else None
 
 
-@pytest.fixture(scope="module", params=[v for v in VERSIONS if v != "%d.%d" % sys.version_info[:2]])
+@pytest.fixture(scope="module", params=[v for v in VERSIONS if v != THIS])
 def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a fresh environment with what the core needs, and pytest."""
     program = _interpreter(request.param)
