@@ -24,7 +24,15 @@ from patchgen.rewrite.inline import Inlined, call_site, inlined
 from patchgen.rewrite.instance import instance
 from patchgen.rewrite.reference import Asked, reference, survives
 from patchgen.rewrite.statement import Statement
-from patchgen.rewrite.supercall import Misuse, SuperUse, class_reads, first_parameter, methods_of, super_uses
+from patchgen.rewrite.supercall import (
+    Misuse,
+    SuperUse,
+    class_reads,
+    first_parameter,
+    marker_in,
+    methods_of,
+    super_uses,
+)
 from patchgen.source.scopes import FunctionNode
 
 
@@ -47,7 +55,16 @@ def resolve_supers(plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequen
         # Below the whole member: a property stays together with its setter.
         waiting.append((max((last[name] for name in statement.names), default=place), work.take_copies()))
         done += [copy for until, copies in waiting if until == place for copy in copies]
-    return Resolved(tuple(done), tuple(work.problems))
+    return Resolved(tuple(done), (*work.problems, *(_left_over(done, bodies) if not work.problems else ())))
+
+
+def _left_over(done: Sequence[Statement], bodies: Sequence[ClassBody]) -> Iterator[Problem]:
+    """Parents by name at places where their members cannot be reached: a nested class, a comprehension."""
+    for statement in done:
+        if marker_in(statement.node):
+            what = "a parent that is merged is named where the flat class is not made yet"
+            hint = "bind what is needed of it to a name of the class body"
+            yield PatchgenError("PG210", bodies[statement.origin].at(statement), what, hint).problem
 
 
 def _with_class_reads(statement: Statement) -> Statement:

@@ -74,17 +74,27 @@ def marker_index(node: ast.AST) -> int | None:
 
 
 def class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
-    """The attributes of a parent by name that a statement reads when the class body runs."""
+    """The attributes of a parent by name that a statement reads in the scope of the class body."""
     stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()
-        if isinstance(node, ast.Attribute) and marker_index(node.value) is not None:
-            yield node
-        elif isinstance(node, FunctionNode):
-            evaluated = [*getattr(node, "decorator_list", []), *node.args.defaults, *node.args.kw_defaults]
-            stack += [expression for expression in evaluated if expression]
-        else:
-            stack.extend(ast.iter_child_nodes(node))
+        match node:
+            case ast.Attribute(value=owner) if marker_index(owner) is not None:
+                yield node
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                evaluated = [*getattr(node, "decorator_list", []), *node.args.defaults, *node.args.kw_defaults]
+                stack += [expression for expression in evaluated if expression]
+            case ast.ClassDef():
+                stack += [*node.decorator_list, *node.bases, *node.keywords]
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                stack.append(node.generators[0].iter)
+            case _:
+                stack.extend(ast.iter_child_nodes(node))
+
+
+def marker_in(statement: ast.stmt) -> ast.Name | None:
+    """A parent by name anywhere in `statement`."""
+    return next((n for n in ast.walk(statement) if isinstance(n, ast.Name) and _MARKER.fullmatch(n.id)), None)
 
 
 def super_uses(method: FunctionNode, origin: int, plan: ClassPlan) -> Iterator[SuperUse | Misuse]:
@@ -100,9 +110,14 @@ class _Walker:
     def __init__(self, receiver: str | None, origin: int, plan: ClassPlan) -> None:
         self.found: list[SuperUse | Misuse] = []
         self._receiver, self._origin, self._plan = receiver, origin, plan
+        self._in_class = 0
 
     def visit(self, node: ast.AST, parent: ast.AST | None, nested: bool) -> None:
         match node:
+            case (
+                ast.Name(id="super" | "__class__") | ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[]))
+            ) if self._in_class:
+                return  # a nested class has a `super` and a `__class__` of its own
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=arguments)):
                 self._attribute(node, parent, nested, arguments)
                 return
@@ -123,9 +138,7 @@ class _Walker:
                 self._function(node, nested)
                 return
             case ast.ClassDef():
-                # Its methods have a `super` of their own.
-                for expression in [*node.decorator_list, *node.bases]:
-                    self.visit(expression, node, nested)
+                self._class(node, nested)
                 return
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 self._comprehension(node, nested)
@@ -139,6 +152,13 @@ class _Walker:
         inner = set(map(id, node.body)) if isinstance(node.body, list) else {id(node.body)}
         for child in ast.iter_child_nodes(node):
             self.visit(child, node, nested or id(child) in inner)
+
+    def _class(self, node: ast.ClassDef, nested: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = isinstance(child, ast.stmt)
+            self._in_class += inner
+            self.visit(child, node, nested or inner)
+            self._in_class -= inner
 
     def _comprehension(self, node: ComprehensionNode, nested: bool) -> None:
         first = node.generators[0].iter  # evaluated outside
