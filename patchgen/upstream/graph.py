@@ -25,8 +25,6 @@ class View:
         self.source = source
         self.renaming = renaming
         self._model = model
-        prefix = "" if renaming is None else re.escape(renaming.new)
-        self._siblings = re.compile(rf"(\bfrom \.(?:{'|'.join(KINDS)})_){prefix}(?= import\b)")
 
     def text(self, text: str) -> str:
         """A piece of the file as its outputs have it."""
@@ -36,7 +34,7 @@ class View:
         text = renaming.apply(text)
         if renaming.new != self._model and "from ." in text:
             # `.configuration_emu3_text` is no file: imports go back to the model's own (emu3).
-            text = self._siblings.sub(rf"\g<1>{self._model}", text)
+            text = _siblings(renaming.new).sub(rf"\g<1>{self._model}", text)
         return text
 
     def name(self, name: str) -> str:
@@ -148,6 +146,11 @@ class Graph:
                 fresh = self.direct(name) - seen
                 seen |= fresh
                 left.extend(fresh)
+
+
+@functools.lru_cache(maxsize=1024)
+def _siblings(model: str) -> re.Pattern[str]:
+    return re.compile(rf"(\bfrom \.(?:{'|'.join(KINDS)})_){re.escape(model)}(?= import\b)")
 
 
 # A value of the modular file counts for the parent's classes only if it is documentation (hubert, sew).

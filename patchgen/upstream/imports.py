@@ -73,14 +73,14 @@ def select_imports(pool: Sequence[ImportText], pieces: Sequence[Piece], kind: st
     A name comes from the first statement of the pool that has it.
     """
     statements = [read_guard(text) if text.guard else read_import(text) for text in pool]
-    kept = _select(statements, _used(statements, pieces) - defined)
+    kept = _select(statements, _used(statements, pieces, defined))
     if kind in _WITHOUT_TORCH:
         kept = guard_optional(kept)
     ordered = sorted(kept, key=lambda one: isinstance(one, Guarded))
     return "".join(f"{one.leading}{one.text}" for one in ordered)
 
 
-def _used(statements: Iterable[Statement], pieces: Sequence[Piece]) -> frozenset[str]:
+def _used(statements: Iterable[Statement], pieces: Sequence[Piece], defined: frozenset[str]) -> frozenset[str]:
     """What is read of the names that `statements` bind: by the pieces, or by what decides about a guarded import.
 
     The latter holds even if that import is then left out: sam2_video has two names of it that only the linter removes.
@@ -88,7 +88,7 @@ def _used(statements: Iterable[Statement], pieces: Sequence[Piece]) -> frozenset
     statements = list(statements)
     bound = {_bound(name) for one in statements for name in _names(one)}
     read = {name for one in statements if isinstance(one, Guarded) for name in one.read}
-    return used_names(pieces, bound) | (bound & read)
+    return used_names(pieces, bound - defined) | (bound & read - defined)
 
 
 def _names(statement: Statement) -> Iterable[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Which of some imported names the pieces of an output use, by Python's scopes.
 
 In: the pieces, and names that imports could bind for them.  Out: those that are read where nothing hides them.  Most
-are decided by looking at words; a syntax tree is made only of a piece in which a name is also bound (a parameter `pad`,
+are decided by looking at words; a syntax tree is made only of a piece in which a name is bound too (a parameter `pad`,
 a local `resize`) or stands in a string that may be an annotation.
 """
 
@@ -17,12 +17,14 @@ from patchgen.source.scopes import references
 from patchgen.source.text import parse_text
 from patchgen.upstream.tokens import Words, words
 
-_WORD = re.compile(r"[^\W\d]\w*+")
 # A string that may be a quoted annotation: after `:`, `->`, `|`, or inside brackets, on one line.
 _MAY_BE_ANNOTATION = re.compile(r"[>:|\[,][ \t\n]*+(?:\"([^\"\n\\]++)\"|'([^'\n\\]++)')")
+# What may be a type in it: a class, or a module with what is taken from it.
+_NAMED = re.compile(r"(?<![\w.])(?:_*[A-Z]\w*+|[^\W\d]\w*+(?=\.))")
 # What stands before and behind a name that may be bound there rather than read.
-_BINDS_BEHIND = re.compile(r"[ \t]*(?:=(?!=)|[:,)\]]|in\b)")
-_BINDING_WORD = re.compile(r"\b(?:def|for|as|import|del|global)[ \t]+\(?\Z")
+_STATEMENT_BEFORE = re.compile(r"\b(?:def|for|as|import|del|global)[ \t]+\(?\Z")
+_BEHIND_TARGET = re.compile(r"[ \t]*(?:=(?!=)|[:,)\]]|in\b)")
+_CLASS = re.compile(r"^class ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,14 @@ class Piece:
         """Whether `name` may be a parameter or a local name somewhere in it; only names in lower case may."""
         if not name.lstrip("_")[:1].islower():
             return False
-        text, size = self.text, len(name)
-        at = text.find(name)
-        while at >= 0:
-            if _binds(text, at, at + size):
-                return True
-            at = text.find(name, at + size)
-        return False
+        return any(
+            _binds(self.text, match.start(), match.end()) and not self._is_method(match.start())
+            for match in _occurrences(name).finditer(self.text)
+        )
+
+    def _is_method(self, at: int) -> bool:
+        """Whether the name at `at` is that of a method, which hides nothing from other methods."""
+        return self.text.endswith("\n    def ", 0, at) and _CLASS.search(self.text) is not None
 
     @functools.cached_property
     def globals_read(self) -> frozenset[str]:
@@ -85,12 +88,20 @@ def _quoted(text: str, names: Set[str]) -> set[str]:
     if not any(name in text for name in names):
         return set()
     strings = " ".join(double or single for double, single in _MAY_BE_ANNOTATION.findall(text))
-    return set(_WORD.findall(strings))
+    return set(_NAMED.findall(strings))
+
+
+@functools.lru_cache(maxsize=4096)
+def _occurrences(name: str) -> re.Pattern[str]:
+    # The boundary before the name last: a pattern that begins with letters is found at the speed of str.find.
+    return re.compile(rf"{re.escape(name)}(?<!\w{re.escape(name)})\b")
 
 
 def _binds(text: str, start: int, end: int) -> bool:
     """Whether the name at `start` stands where a name is bound: as a parameter, a target, an import."""
-    before = text[max(start - 8, 0) : start].rstrip(" \t")
-    if before[-1:] not in "(,*[;\n" and not _BINDING_WORD.search(text[max(start - 12, 0) : start]):
-        return False
-    return before[-1:] not in "(,*[;\n" or _BINDS_BEHIND.match(text, end) is not None
+    if _STATEMENT_BEFORE.search(text, max(start - 12, 0), start):
+        return True
+    before = start
+    while before and text[before - 1] in " \t":
+        before -= 1
+    return (not before or text[before - 1] in "(,*[;\n") and _BEHIND_TARGET.match(text, end) is not None
