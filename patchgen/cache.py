@@ -18,7 +18,7 @@ from typing import Any
 
 from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.flat import Note, Summary
-from patchgen.outcome import Lookup, Made, Outcome, Read, digest_of_file
+from patchgen.outcome import Lookup, Made, Outcome, Read, digest_of_file, files_of
 from patchgen.places import cache_of, make_state
 from patchgen.project import Modular, Project
 from patchgen.source.locate import Environment
@@ -47,6 +47,11 @@ class Cache:
             return _outcome(modular, entry)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
+
+    def is_made(self, outcome: Outcome) -> bool:
+        """Whether every output of `outcome` was on disk, as it should be, when this run first looked."""
+        wanted = (item for made in outcome.made for item in files_of(outcome.modular, made))
+        return not outcome.problems and all(self._digest(str(path)) == digest for path, digest in wanted)
 
     def store(self, outcome: Outcome) -> None:
         """Remember `outcome`, unless a file changed while it was read or patchgen itself failed."""

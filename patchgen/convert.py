@@ -77,6 +77,7 @@ def _write(
     project: Project, report: Report, made_by: str, roots: Sequence[Path], *, force: bool, remove: bool
 ) -> Written:
     fresh = {outcome.modular.shown: outcome for outcome in report.outcomes}
+    made = {str(o.modular.folder / made.name): made.digest for o in report.outcomes for made in o.made}
     problems: list[Problem] = []
     wanted: list[Wanted] = []
     mended: set[str] = set()
@@ -84,7 +85,7 @@ def _write(
         if not _is_to_be_written(verdict, force=force, remove=remove):
             continue
         try:
-            _require_unchanged(fresh.get(verdict.modular))
+            _require_unchanged(fresh.get(verdict.modular), made)
             # An orphan may be nothing but a record.
             mend = [want for want in verdict.mend if want.data is not None or want.path.exists()]
             wanted += [Wanted(confine(project, want.path), want.data) for want in mend]
@@ -123,9 +124,10 @@ def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
             return False
 
 
-def _require_unchanged(outcome: Outcome | None) -> None:
+def _require_unchanged(outcome: Outcome | None, made: Mapping[str, str]) -> None:
     for read in outcome.reads if outcome else ():
-        if read.digest != digest_of_file(Path(read.path)):
+        # An output of this run can be a parent of another one.
+        if read.digest not in (made.get(read.path), digest_of_file(Path(read.path))):
             what = f"{Path(read.path).name} changed while it was being converted"
             assert outcome is not None
             raise PatchgenError("PG905", Location(outcome.modular.shown), what, "run the command again")

@@ -72,6 +72,17 @@ def problems_of(error: PatchgenError) -> tuple[Problem, ...]:
     return error.problems if isinstance(error, Refusals) else (error.problem,)
 
 
+def defect(shown: str, error: Exception) -> Problem:
+    """The problem of a file at which patchgen failed in a way that it did not foresee."""
+    import traceback  # Nothing is hoped to need it.
+
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"
+    what = f"internal error at {place}: {type(error).__name__}: {' '.join(str(error).split())}"
+    hint = "this is a defect of patchgen, not of your file; please report it together with the file"
+    return Problem(Location(shown), "PG908", what, hint)
+
+
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """A hint with the nearest of `candidates`, or the empty string when none is near."""
     near = difflib.get_close_matches(name, sorted(set(candidates)), n=3, cutoff=0.6)

@@ -5,6 +5,7 @@ Only values, so that a run that finds everything in its cache need not load what
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,13 +86,14 @@ class FlatFile:
 class Flattened:
     """Every output of one modular file; where there are problems, none of them may be written.
 
-    `reads` are the files that the outputs depend on, for a profile that works on many modular files at once; None
-    where they are what the environment was asked for meanwhile.
+    `reads` are the files that the outputs depend on and the sha256 of their bytes, or of the bytes that this run would
+    write there, for a profile that works on many modular files at once; None where they are what the environment was
+    asked for meanwhile.
     """
 
     files: tuple[FlatFile, ...] = ()
     problems: tuple[Problem, ...] = ()
-    reads: tuple[Path, ...] | None = None
+    reads: Mapping[Path, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

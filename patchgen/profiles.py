@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.errors import Location, Problem
 from patchgen.flat import Flattened
 from patchgen.project import Modular
 from patchgen.settings import Settings
 from patchgen.source.locate import Environment
 
-Flatten = Callable[[Sequence[Path], Environment, Settings], Iterator[Flattened]]
+Flatten = Callable[[Sequence[Path], Environment, Settings, int], Iterator[Flattened]]
 Split = Callable[[Sequence[Modular], int], Sequence[Sequence[Modular]]]
 
 CHUNKS_PER_WORKER = 4  # fewer would leave workers idle at the end, more would index the same parents again
@@ -24,11 +23,15 @@ CHUNKS_PER_WORKER = 4  # fewer would leave workers idle at the end, more would i
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`flatten` yields one result per path, in order; `split` deals files out to so many workers."""
+    """`flatten` yields one result per path, in order, with so many processes; `split` deals files out to workers.
+
+    `chained`: outputs are parents of other files of the run, so the files of a run are flattened together.
+    """
 
     name: str
     flatten: Flatten
     split: Split
+    chained: bool = False
 
 
 def evenly(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modular]]:
@@ -37,7 +40,12 @@ def evenly(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modular]
     return [modulars[first : first + size] for first in range(0, len(modulars), size)]
 
 
-def _flatten_strictly(paths: Sequence[Path], env: Environment, settings: Settings) -> Iterator[Flattened]:
+def together(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modular]]:
+    """All in one: the profile has workers of its own."""
+    return [modulars]
+
+
+def _flatten_strictly(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int) -> Iterator[Flattened]:
     # Imported here: a run that finds everything in its cache never loads the core.
     from patchgen.flatten import flatten
 
@@ -45,14 +53,15 @@ def _flatten_strictly(paths: Sequence[Path], env: Environment, settings: Setting
         yield flatten(path, env, settings)
 
 
-def _refuse(paths: Sequence[Path], env: Environment, settings: Settings) -> Iterator[Flattened]:
-    # By the strict rules these files would get other outputs than those that transformers ships.
-    for path in paths:
-        what = "lies inside transformers, whose own files this patchgen does not convert"
-        yield Flattened(problems=(Problem(Location(env.shown(path)), "PG910", what),))
+def _flatten_as_transformers(
+    paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
+) -> Iterator[Flattened]:
+    from patchgen.upstream.repository import flatten_repository  # neither does it load these rules
+
+    return flatten_repository(paths, env, jobs)
 
 
 PROFILES: Mapping[str, Profile] = {
     "strict": Profile("strict", _flatten_strictly, evenly),
-    "transformers": Profile("transformers", _refuse, evenly),
+    "transformers": Profile("transformers", _flatten_as_transformers, together, chained=True),
 }

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from patchgen.cache import Cache
-from patchgen.errors import Location, PatchgenError, Problem, problems_of
+from patchgen.errors import Location, PatchgenError, Problem, defect, problems_of
 from patchgen.flat import Flattened
-from patchgen.outcome import Outcome
+from patchgen.outcome import Outcome, files_of
 from patchgen.profiles import PROFILES
 from patchgen.project import Modular, Project
 from patchgen.witness import make_witness, testify
@@ -32,14 +30,37 @@ def run(
 
     `jobs` is the number of processes; 0 takes as many as there are processors, where that pays.
     """
-    known: dict[Modular, Outcome | None] = {modular: cache.load(modular) for modular in modulars}
-    rest = [modular for modular in modulars if known[modular] is None]
+    known = {modular: outcome for modular in modulars if (outcome := cache.load(modular)) is not None}
+    # Of a file whose outputs are parents of others, more is needed than what an outcome from the cache has.
+    known = {m: outcome for m, outcome in known.items() if not PROFILES[m.profile].chained or cache.is_made(outcome)}
+    rest = [modular for modular in modulars if modular not in known]
     progress(len(modulars) - len(rest))
     for outcome in _flatten_all(project, rest, jobs or _enough(len(rest))):
         cache.store(outcome)
         known[outcome.modular] = outcome
         progress(1)
-    return tuple(found for modular in modulars if (found := known[modular]) is not None)
+    moved = [modular for modular in rest if PROFILES[modular.profile].chained and not cache.is_made(known[modular])]
+    again = with_dependents(moved, known)
+    for outcome in _flatten_all(project, again, jobs or _enough(len(again))) if not set(rest).issuperset(again) else ():
+        cache.store(outcome)
+        known[outcome.modular] = outcome
+    return tuple(known[modular] for modular in modulars)
+
+
+def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) -> list[Modular]:
+    """`moved` and every file that was made from their outputs as they are on disk, if by way of others; sorted."""
+    readers: dict[str, list[Modular]] = {}
+    for modular, outcome in known.items() if moved else ():
+        for read in outcome.reads:
+            readers.setdefault(read.path, []).append(modular)
+    found, waiting = set(moved), list(moved)
+    while waiting:
+        outcome = known[waiting.pop()]
+        outputs = (str(path) for made in outcome.made for path, _ in files_of(outcome.modular, made))
+        new = {reader for output in outputs for reader in readers.get(output, ())} - found
+        found |= new
+        waiting += new
+    return sorted(found)
 
 
 def _enough(files: int) -> int:
@@ -57,15 +78,18 @@ def _flatten_all(project: Project, modulars: Sequence[Modular], jobs: int) -> It
 
             yield from in_workers(project, profile, chunks, jobs)
         else:
-            yield from flatten_group(project, profile, group)
+            yield from flatten_group(project, profile, group, jobs)
 
 
-def flatten_group(project: Project, profile: str, modulars: Sequence[Modular]) -> Iterator[Outcome]:
-    """Outcomes in order, made in this process.  No error of one file keeps the next from its turn."""
+def flatten_group(project: Project, profile: str, modulars: Sequence[Modular], jobs: int = 1) -> Iterator[Outcome]:
+    """Outcomes in order; `jobs` is for a profile that has workers of its own.
+
+    No error of one file keeps the next from its turn.
+    """
     rest = list(modulars)
     witness = make_witness(project)
     while rest:
-        results = PROFILES[profile].flatten([m.path for m in rest], witness, project.config.settings)
+        results = PROFILES[profile].flatten([m.path for m in rest], witness, project.config.settings, jobs)
         ended = False
         while rest and not ended:
             modular = rest.pop(0)
@@ -85,12 +109,4 @@ def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bo
         return Flattened(problems=(Problem(Location(modular.shown), "PG907", what),)), True
     except Exception as error:
         # The boundary of the core: an error that it did not foresee is ours, and the run goes on.
-        return Flattened(problems=(_defect(modular, error),)), True
-
-
-def _defect(modular: Modular, error: Exception) -> Problem:
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"
-    what = f"internal error at {place}: {type(error).__name__}: {' '.join(str(error).split())}"
-    hint = "this is a defect of patchgen, not of your file; please report it together with the file"
-    return Problem(Location(modular.shown), "PG908", what, hint)
+        return Flattened(problems=(defect(modular.shown, error),)), True

@@ -54,10 +54,12 @@ def make_witness(project: Project) -> Witness:
 
 def testify(modular: Modular, flattened: Flattened, witness: Witness) -> Outcome:
     """The outcome of `modular` with all that it depends on."""
-    seen = dict(witness.read) if flattened.reads is None else dict.fromkeys(map(str, flattened.reads), "")
     text, raw = _digests(modular.path)
     reads = [Read(str(modular.path), raw)]
-    reads += [Read(path, _raw_if_same(path, digest)) for path, digest in sorted(seen.items())]
+    if flattened.reads is None:
+        reads += [Read(path, _raw_if_same(path, digest)) for path, digest in sorted(witness.read.items())]
+    else:
+        reads += [Read(str(path), digest) for path, digest in sorted(flattened.reads.items()) if path != modular.path]
     lookups = [Lookup(module, path) for module, path in sorted(witness.asked.items())]
     return make_outcome(modular, text, flattened, tuple(reads), tuple(lookups))
 

@@ -68,10 +68,14 @@ def read_source(path: Path, module: str = "", shown: str | None = None, *, allow
     Raises PatchgenError PG001 to PG006 for what is not a readable, plain, UTF-8 (or declared) Python text.
     """
     name = shown or str(path)
-    return make_source(decode(_read_bytes(path, name), name, allow_bidi=allow_bidi), name, module)
+    return make_source(decode(read_bytes(path, name), name, allow_bidi=allow_bidi), name, module)
 
 
-def _read_bytes(path: Path, name: str) -> bytes:
+def read_bytes(path: Path, name: str) -> bytes:
+    """The bytes of the file at `path`.
+
+    Raises PatchgenError PG001 for what is no regular file or cannot be read, PG002 for what is too large.
+    """
     try:
         info = path.stat()
         if not stat.S_ISREG(info.st_mode):

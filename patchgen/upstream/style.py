@@ -50,10 +50,11 @@ _SYNTAX = "invalid-syntax"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """An undefined name, or what is no Python, at `line` of the text at `path`."""
+    """An undefined name (PG402), or what is no Python (PG404), at `line` of the text at `path`."""
 
     path: str
     line: int
+    code: str
     what: str
 
 
@@ -83,7 +84,7 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
             (package / path).write_text(text, encoding="utf-8", newline="\n")
         found = _ruff(["check", "--fix", "--exit-zero", "--output-format", "json"], top, jobs)
         faults = tuple(sorted(_faults(json.loads(found or "[]"), package)))
-        broken = {fault.path for fault in faults if fault.what.startswith("is not valid Python")}
+        broken = {fault.path for fault in faults if fault.code == "PG404"}
         for path in broken:
             (package / path).unlink()
         if len(broken) < len(texts):
@@ -99,9 +100,12 @@ def _faults(found: Sequence[Mapping[str, object]], package: Path) -> list[Fault]
             continue
         assert isinstance(row, dict)
         path = Path(str(item["filename"])).resolve().relative_to(package.resolve()).as_posix()
-        message = str(item["message"]).rstrip(".")
-        what = message[:1].lower() + message[1:] if code == _UNDEFINED else f"is not valid Python: {message}"
-        faults.append(Fault(path, int(row["row"]), what.replace("`", "")))
+        message = str(item["message"]).rstrip(".").replace("`", "")
+        if code == _UNDEFINED:
+            name = message.removeprefix("Undefined name ")
+            faults.append(Fault(path, int(row["row"]), "PG402", f"the name {name} is bound by nothing"))
+        else:
+            faults.append(Fault(path, int(row["row"]), "PG404", f"the generated module does not compile: {message}"))
     return faults
 
 

@@ -79,11 +79,13 @@ def test_a_place_of_somebody_else_is_refused(tmp_path, monkeypatch):
         state_of(Project(Config(tmp_path / "proj")), tmp_path / "tree")
 
 
-def test_files_of_transformers_itself_are_another_profile(tree, foreign, cli):
-    foreign.write("transformers/__init__.py", "")
-    foreign.write("transformers/models/__init__.py", "")
-    foreign.write("transformers/models/y/__init__.py", "")
-    path = foreign.write("transformers/models/y/modular_y.py", "from toy import A\n")
-    code, out, _ = cli("convert", "--package-root", str(foreign.top), str(path))
-    assert code == 2
-    assert "transformers/models/y/modular_y.py: PG910" in out
+def test_files_of_transformers_itself_are_another_profile(foreign, cli):
+    for package in ("transformers", "transformers/models", "transformers/models/a", "transformers/models/b"):
+        foreign.write(f"{package}/__init__.py", "")
+    foreign.write("transformers/models/a/modeling_a.py", "class AModel:\n    def f(self):\n        return 1\n")
+    text = "from ..a.modeling_a import AModel\n\n\nclass BModel(AModel):\n    pass\n"
+    path = foreign.write("transformers/models/b/modular_b.py", text)
+    assert cli("convert", "--package-root", str(foreign.top), str(path))[0] == 0
+    output = foreign("transformers/models/b/modeling_b.py").read_text(encoding="utf-8")
+    assert "from src/transformers/models/b/modular_b.py" in output
+    assert output.endswith("class BModel:\n    def f(self):\n        return 1\n")

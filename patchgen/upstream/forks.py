@@ -1,0 +1,69 @@
+"""Work on many files in several processes that share what this one has read already.
+
+Forked and not spawned: a new interpreter would first read and take apart the same parents again.  The child touches
+neither locks nor streams of the parent, so that threads (a progress bar) do no harm.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+def in_forks(work: Callable[[Sequence[Path]], _T], parts: Sequence[Sequence[Path]]) -> list[_T | None]:
+    """`work` done on every part, the first of them in this process; None for one whose process died."""
+    waiting = [_fork(work, part) for part in parts[1:]]
+    results: list[_T | None] = [work(parts[0])] if parts else []
+    return [*results, *(_result(pid, pipe) for pid, pipe in waiting)]
+
+
+def alone(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> _T | None:
+    """`work` done in a process of its own, None if that dies."""
+    result: _T | None = _result(*_fork(work, part))
+    return result
+
+
+def can_fork() -> bool:
+    """Whether this system has processes of that kind."""
+    return hasattr(os, "fork")
+
+
+def deal(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -> list[list[Path]]:
+    """`paths` in runs of neighbours, which often share parents, with about the same sum of sizes."""
+    dealt: list[list[Path]] = [[] for _ in range(parts)]
+    total, done = sum(map(sizes, paths)), 0
+    for path in paths:
+        middle = done + sizes(path) // 2
+        dealt[min(parts - 1, middle * parts // max(total, 1))].append(path)
+        done += sizes(path)
+    return [part for part in dealt if part]
+
+
+def _fork(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.close(reading)
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(pickle.dumps(work(part), pickle.HIGHEST_PROTOCOL))
+        code = 0
+    finally:
+        os._exit(code)  # Nothing of the parent's is flushed, closed or taken down by the child.
+
+
+def _result(pid: int, pipe: int) -> Any:
+    with os.fdopen(pipe, "rb") as stream:
+        data = stream.read()
+    _, status = os.waitpid(pid, 0)
+    return None if status else pickle.loads(data)

@@ -1,0 +1,195 @@
+"""Many modular files of transformers at once: those that derive from what others give come after them.
+
+In: paths of modular files.  Out: one `Flattened` each, in the order given.  Files that are not of the run are parents
+as they lie on disk; outputs of the run are parents as the run makes them, whether they are on disk or not.
+
+Nearly always the tree is right.  So everything is converted against the disk first, and formatted in one batch; only
+where an output differs from the disk, what was made from the old text is made again, level by level.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from patchgen.errors import Location, PatchgenError, Problem, defect, problems_of
+from patchgen.flat import FlatFile, Flattened, Summary, UsedSymbol
+from patchgen.source.locate import Environment
+from patchgen.upstream.convert import convert
+from patchgen.upstream.files import Files
+from patchgen.upstream.forks import alone, can_fork, deal, in_forks
+from patchgen.upstream.kinds import KINDS
+from patchgen.upstream.levels import Order, make_order
+from patchgen.upstream.style import Fault, style
+
+FILES_THAT_PAY = 20  # fewer are done sooner than a process is forked and has sent its results
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one modular file gives: texts by kind, or problems; `reads` are the files it depends on, with digests."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[Path, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def flatten_repository(paths: Sequence[Path], env: Environment, jobs: int = 1) -> Iterator[Flattened]:
+    """What each of `paths` gives, in their order."""
+    collecting = gc.isenabled()
+    gc.disable()  # There are no cycles to speak of, and a collection would walk all that is remembered.
+    try:
+        results = _Run(paths, env, jobs).results()
+    finally:
+        if collecting:
+            gc.enable()
+    for path in paths:
+        yield _flattened(path, results[path], env)
+
+
+class _Run:
+    """The state of one run: the results so far, and the fresh texts that later files derive from."""
+
+    def __init__(self, paths: Sequence[Path], env: Environment, jobs: int) -> None:
+        self.env = env
+        self.jobs = jobs
+        self.files = Files()
+        self.made: dict[Path, Result] = {}
+        texts = {path: self._modular_text(path) for path in paths}
+        self.order = make_order({path: text for path, text in texts.items() if text is not None})
+
+    def results(self) -> Mapping[Path, Result]:
+        """Results that agree with each other."""
+        self.made |= {path: _on_cycle(path, self.order, self.env) for path in self.order.stuck}
+        self._convert([path for path in self._waiting() if self._has_parents(path)])
+        for level in self.order.levels:
+            self._convert([path for path in level if path not in self.made or self._is_outdated(path)])
+            for path in level:
+                self.files.fresh.update(self._differing(path))
+        return self.made
+
+    def _modular_text(self, path: Path) -> str | None:
+        try:
+            return self.files.on_disk(path) or ""
+        except PatchgenError as error:
+            self.made[path] = Result(problems=problems_of(error))
+            return None
+
+    def _waiting(self) -> list[Path]:
+        return sorted(path for level in self.order.levels for path in level)
+
+    def _has_parents(self, path: Path) -> bool:
+        """Whether every modular file that `path` needs has some output on disk; which one, converting will tell."""
+        return all(self._has_output(needed) for needed in self.order.needs[path])
+
+    def _has_output(self, path: Path) -> bool:
+        return any(self.files.on_disk(_output(path, kind)) is not None for kind in KINDS)
+
+    def _is_outdated(self, path: Path) -> bool:
+        return not self.files.fresh.keys().isdisjoint(self.made[path].reads)
+
+    def _differing(self, path: Path) -> Iterator[tuple[Path, str]]:
+        """The outputs of `path` that are not on disk as they should be."""
+        for kind, text in self.made[path].texts.items():
+            output = _output(path, kind)
+            if self.files.on_disk(output) != text:
+                yield output, text
+
+    def _convert(self, paths: Sequence[Path]) -> None:
+        if not paths:
+            return
+        jobs = self.jobs if can_fork() and len(paths) >= FILES_THAT_PAY else 1
+        work = functools.partial(convert_batch, files=self.files, env=self.env, threads=1 if jobs > 1 else self.jobs)
+        parts = deal(paths, lambda path: len(self.files.on_disk(path) or ""), jobs)
+        for part, results in zip(parts, in_forks(work, parts), strict=True):
+            self.made |= results if results is not None else {path: self._again(work, path) for path in part}
+
+    def _again(self, work: functools.partial[dict[Path, Result]], path: Path) -> Result:
+        """The result of a file of a process that died: it may have been another file's fault."""
+        results = alone(work, [path])
+        if results is not None:
+            return results[path]
+        what = "the process that flattened this file died"
+        hint = "it crashed or was killed for its memory; please report it together with the file"
+        return Result(problems=(Problem(Location(self.env.shown(path)), "PG909", what, hint),))
+
+
+def convert_batch(paths: Sequence[Path], files: Files, env: Environment, threads: int) -> dict[Path, Result]:
+    """Results for all of `paths`, none of which needs another; formatted in one call."""
+    raw = {path: _convert_one(path, files, env) for path in paths}
+    texts = {_in_package(_output(path, kind)): text for path in paths for kind, text in raw[path].texts.items()}
+    styled = style(texts, threads)
+    faults: dict[str, list[Fault]] = {}
+    for fault in styled.faults:
+        faults.setdefault(fault.path, []).append(fault)
+    return {path: _finished(path, result, styled.texts, faults, env) for path, result in raw.items()}
+
+
+def _convert_one(path: Path, files: Files, env: Environment) -> Result:
+    """The texts before formatting; whatever goes wrong with one file is its own problem."""
+    with files.asked() as asked:
+        try:
+            texts = {output.kind: output.text for output in convert(path, files.text)}
+            return Result(texts, dict(asked))
+        except PatchgenError as error:
+            problems = tuple(replace(one, at=_shown(one.at, env)) for one in problems_of(error))
+            return Result({}, dict(asked), problems)
+        except MemoryError:
+            problem = Problem(Location(env.shown(path)), "PG907", "there is not enough memory to flatten it")
+            return Result({}, dict(asked), (problem,))
+        except Exception as error:
+            # The boundary of the core: an error that it did not foresee is ours, and the run goes on.
+            return Result({}, dict(asked), (defect(env.shown(path), error),))
+
+
+def _finished(
+    path: Path, raw: Result, texts: Mapping[str, str], faults: Mapping[str, Iterable[Fault]], env: Environment
+) -> Result:
+    """`raw` with formatted texts, or with what the linter found."""
+    outputs = {kind: _output(path, kind) for kind in raw.texts}
+    wrong = [(output, fault) for output in outputs.values() for fault in faults.get(_in_package(output), ())]
+    if wrong:
+        found = sorted(
+            Problem(Location(env.shown(output), fault.line, 1), fault.code, fault.what) for output, fault in wrong
+        )
+        return replace(raw, texts={}, problems=tuple(found))
+    return replace(raw, texts={kind: texts[_in_package(output)] for kind, output in outputs.items()})
+
+
+def _flattened(path: Path, result: Result, env: Environment) -> Flattened:
+    """`result` as the project knows it; it is told of parents by their files."""
+    parents = tuple(
+        UsedSymbol(".".join(read.with_suffix("").parts[-2:]), digest, env.shown(read))
+        for read, digest in sorted(result.reads.items())
+        if read != path and read.parent.name != "auto"
+    )
+    summary = Summary(parents=tuple(used.symbol for used in parents))
+    files = tuple(
+        FlatFile(kind, _output(path, kind).name, text, parents, summary=summary)
+        for kind, text in sorted(result.texts.items())
+    )
+    return Flattened(files, result.problems, result.reads)
+
+
+def _on_cycle(path: Path, order: Order, env: Environment) -> Result:
+    names = " -> ".join(one.name for one in order.cycle)
+    what = (
+        f"derives from itself: {names}" if path in order.cycle else f"needs files that derive from themselves: {names}"
+    )
+    hint = "let one of them derive from a file that is written by hand"
+    return Result(problems=(Problem(Location(env.shown(path)), "PG630", what, hint),))
+
+
+def _shown(at: Location, env: Environment) -> Location:
+    return replace(at, path=env.shown(Path(at.path)))
+
+
+def _output(path: Path, kind: str) -> Path:
+    return path.with_name(path.name.replace("modular", kind, 1))
+
+
+def _in_package(path: Path) -> str:
+    return "/".join(path.parts[-3:])
