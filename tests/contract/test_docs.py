@@ -44,8 +44,8 @@ each_page = pytest.mark.parametrize("name", PAGES)
 def test_session(name, tmp_path):
     """Run alone, a page is what a reader gets who follows it in a fresh clone."""
     pytest.importorskip("torch")
-    if find_spec("transformers") is None:
-        pytest.skip("transformers is not installed")
+    if find_spec("transformers") is None or sys.platform != "linux":
+        pytest.skip("the pages are written for Linux, with transformers installed")
     page, session = read_page(REPOSITORY / name), _session(tmp_path)
     wrong = []
     for block in page.blocks:
