@@ -82,7 +82,13 @@ def _normal(text: str, module: str, name: str) -> tuple[list[str], set[str]]:
             imports.update(_bound(node))
             continue
         if isinstance(node, ast.ClassDef) and node.name == name and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
+            node.body = node.body[1:]
+        if (
+            isinstance(node, ast.ClassDef)
+            and node.name == name
+            and "".join(map(ast.unparse, node.body)) in ("", "...")
+        ):
+            node.body = [ast.Pass()]  # what stands for nothing may be left away beside a docstring
         statements.append(ast.unparse(node))
     return statements, imports
 
