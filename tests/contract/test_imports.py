@@ -30,6 +30,12 @@ CORE = {
     "link": {"errors", "source", "plan"},
     "emit": {"errors", "settings", "flat", "source", "plan", "link"},
     "flatten": {"errors", "settings", "flat", "source", "plan", "rewrite", "link", "emit"},
+    "upstream": {
+        "errors",
+        "flat",
+        "source",
+        "emit",
+    },  # the rules of transformers: the strict core knows nothing of them
     "parts": set(),  # carried into generated files, which import nothing of patchgen
     "lab": set(),
 }
