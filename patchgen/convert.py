@@ -15,7 +15,7 @@ from patchgen.check import Evidence, examine
 from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.lock import NAME, Record, make_record, read_lock, refreshed, render_lock
 from patchgen.outcome import Made, Outcome, digest_of_file
-from patchgen.places import lock_of, root_of, state_of
+from patchgen.places import is_own, lock_of, root_of, state_of
 from patchgen.project import Found, Project, confine
 from patchgen.turns import turn_to_write
 from patchgen.verdict import Report, Status, Verdict, Wanted
@@ -147,7 +147,7 @@ def _records_after(project: Project, report: Report, mended: Set[str], made_by: 
             records.pop(verdict.shown, None)
         elif verdict.made and outcome and (verdict.status is Status.OK or verdict.shown in mended):
             output = outcome.modular.folder / verdict.made.name
-            if root_of(project, output) == root and outcome.modular.recorded == (root == project.home):
+            if root_of(project, output) == root and outcome.modular.recorded == is_own(project, root):
                 name = output.relative_to(root).as_posix()
                 records[name] = refreshed(records.get(name), _record(name, outcome, verdict.made, made_by, project))
     return records
@@ -161,7 +161,7 @@ def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Proj
 
 def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) -> list[Change]:
     """The change of the records, last of all; none where the file says the same already."""
-    path = confine(project, lock_of(project, root)) if root == project.home else lock_of(project, root)
+    path = confine(project, lock_of(project, root)) if is_own(project, root) else lock_of(project, root)
     data = render_lock(records.values()).encode("utf-8")
     present = path.read_bytes() if path.is_file() else b""
     return [] if data == present or (not records and not present) else [Change(path, data)]

@@ -30,7 +30,8 @@ def root_of(project: Project, path: Path) -> Path:
 
 def state_of(project: Project, root: Path) -> Path:
     """The folder for the lock and the journal of runs that write below `root`; it need not exist."""
-    if root == project.home or root.is_relative_to(project.home) and root == project.out:
+    beside = root.is_relative_to(project.home) and root == project.out and root != project.package_root
+    if is_own(project, root) or beside:
         return project.home / CACHE
     name = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return _user_folder() / f"{root.name}-{name}"
@@ -38,7 +39,12 @@ def state_of(project: Project, root: Path) -> Path:
 
 def lock_of(project: Project, root: Path) -> Path:
     """The file of the records of what lies below `root`: the project's own is checked in."""
-    return (root if root == project.home else state_of(project, root)) / NAME
+    return (root if is_own(project, root) else state_of(project, root)) / NAME
+
+
+def is_own(project: Project, root: Path) -> bool:
+    """Whether `root` is the project, and not a foreign tree that the command line was started in."""
+    return root == project.home and root != project.package_root
 
 
 def cache_of(project: Project, modular: Modular) -> Path:

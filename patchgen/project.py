@@ -113,9 +113,10 @@ def make_modular(project: Project, path: Path) -> Modular:
     """The modular file at the absolute `path`."""
     folder = output_folder(project, path.parent)
     recorded = project.out is None and path.is_relative_to(project.home) and folder.is_relative_to(project.home)
-    if project.package_root is not None and path.is_relative_to(project.package_root):
-        recorded = False
-    return Modular(project.shown(path), path, folder, profile_of(path), recorded)
+    profile = profile_of(path)
+    if profile == "transformers" or (project.package_root is not None and path.is_relative_to(project.package_root)):
+        recorded = False  # Nothing but outputs is written into a tree that is not ours, even if we stand in it.
+    return Modular(project.shown(path), path, folder, profile, recorded)
 
 
 def output_folder(project: Project, folder: Path) -> Path:

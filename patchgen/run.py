@@ -41,7 +41,9 @@ def run(
         progress(1)
     moved = [modular for modular in rest if PROFILES[modular.profile].chained and not cache.is_made(known[modular])]
     again = with_dependents(moved, known)
-    for outcome in _flatten_all(project, again, jobs or _enough(len(again))) if not set(rest).issuperset(again) else ():
+    if set(rest).issuperset(again):
+        again = []
+    for outcome in _flatten_all(project, again, jobs or _enough(len(again))):
         cache.store(outcome)
         known[outcome.modular] = outcome
     return tuple(known[modular] for modular in modulars)
