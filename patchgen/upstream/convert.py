@@ -33,7 +33,7 @@ def convert(path: Path, read: Read) -> tuple[Output, ...]:
     """The outputs of the modular file at `path`, which lies in `models/NAME` of the package.
 
     `read` gives a file's text, or None where there is no file.
-    Raises PatchgenError PG006 and PG601 to PG629.
+    Raises PatchgenError PG001, PG006 and PG601 to PG622.
     """
     text = read(path)
     if text is None:

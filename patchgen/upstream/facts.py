@@ -131,6 +131,8 @@ class _Reader:
         done = 0
         for index, statement in enumerate(body):
             first = _first_line(statement)
+            if first <= done:
+                continue  # It shares a line with the one before, whose text has it.
             last = statement.end_lineno or first
             following = _first_line(body[index + 1]) if index + 1 < len(body) else len(self.source.lines) + 1
             if _is_compound(statement):
@@ -198,11 +200,10 @@ class _Reader:
         if statement.level == 1 and statement.module and _FOREIGN_FILE.match(statement.module):
             self.siblings += (alias.asname or alias.name for alias in statement.names)
         module = model_module(statement)
+        if self.source.path.rpartition("/")[2].startswith("modular_"):
+            _refuse_import(statement, module, self.source.at_node(statement))
         if not module:
             return False
-        at = self.source.at_node(statement)
-        if module[-1].startswith("modeling_") and self.source.path.rpartition("/")[2].startswith("modular_"):
-            _refuse_configuration(statement, module[-1], at)
         self.model_imports += (ModelImport(alias.name, module, statement.lineno) for alias in statement.names)
         return True
 
@@ -221,11 +222,17 @@ def model_module(statement: ast.ImportFrom) -> tuple[str, ...]:
     return () if below in _EXEMPT else tuple(below.split("."))
 
 
-def _refuse_configuration(statement: ast.ImportFrom, stem: str, at: Location) -> None:
+def _refuse_import(statement: ast.ImportFrom, module: tuple[str, ...], at: Location) -> None:
+    if statement.level == 0 and statement.module == "transformers":
+        names = ", ".join(alias.name for alias in statement.names)
+        what = "imports from `transformers` as a whole, of which the file is a part"
+        raise PatchgenError("PG602", at, what, f"name the module: `from ...module import {names}`")
+    if not module or not module[-1].startswith("modeling_"):
+        return
     for alias in statement.names:
         if "Config" in alias.name:
-            what = f"imports the configuration {alias.name} from {stem}"
-            hint = f"import it from {stem.replace('modeling_', 'configuration_', 1)}"
+            what = f"imports the configuration `{alias.name}` from {module[-1]}"
+            hint = f"import it from {module[-1].replace('modeling_', 'configuration_', 1)}"
             raise PatchgenError("PG601", at, what, hint)
 
 

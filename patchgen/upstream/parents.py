@@ -69,7 +69,8 @@ def _parent_facts(one: ModelImport, facts: FileFacts, models: Path, read: Callab
     text = read(path)
     if text is None:
         what = f"imports from {'.'.join(one.module)}, which does not exist"
-        raise PatchgenError("PG603", Location(facts.path, one.line, 1), what, "look for it under `models/`")
+        hint = "look for it under `models/`; if another modular file gives it, convert that one too"
+        raise PatchgenError("PG603", Location(facts.path, one.line, 1), what, hint)
     return read_facts(text, path.as_posix())
 
 
