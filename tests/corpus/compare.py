@@ -45,9 +45,8 @@ def main() -> int:
         file.relative_to(root).as_posix(): file.read_text(encoding="utf-8")
         for path in paths
         for file in sorted(path.parent.glob("*.py"))
-        if f"automatically generated from src/transformers/models/{path.parent.name}/{path.name}." in "".join(
-            file.open(encoding="utf-8").readlines()[:3]
-        )
+        if f"automatically generated from src/transformers/models/{path.parent.name}/{path.name}."
+        in "".join(file.open(encoding="utf-8").readlines()[:3])
     }
     right, total = Counter(), Counter()
     for name, want in expected.items():
