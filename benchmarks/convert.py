@@ -1,0 +1,239 @@
+"""What converting transformers' own modular files costs, each figure beside the yardstick of the same run.
+
+    python benchmarks/convert.py [--runs 3] [--out docs/benchmarks]
+
+Y is the CPU time that `libcst.parse_module` takes for the 326 modular files alone, in a process of its own, with the
+garbage collector as it comes.  Everything is timed from outside: whole processes, start and children included.
+Writes convert.json, convert.md and convert.svg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+YARDSTICK = """
+import sys
+import libcst
+for path in sys.argv[1:]:
+    libcst.parse_module(open(path, encoding="utf-8").read())
+"""
+ONE = "gemma3"  # of middle size: two outputs, four parents
+TARGETS = {"whole corpus, cold": 1.0, "unchanged check": 0.02, "one file, fresh process": 0.05}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One process with its children: seconds, and the largest memory of a single process in MB."""
+
+    cpu: float
+    wall: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The median of several samples of one thing; `files` modular files, `y` is CPU time in yardsticks."""
+
+    name: str
+    files: int
+    cpu: float
+    wall: float
+    memory: float
+    y: float
+
+
+def measure(command: Sequence[str], env: dict[str, str], code: int = 0) -> Sample:
+    """The cost of `command`, which must exit with `code`."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    said = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != code:
+        raise SystemExit(f"{' '.join(command[:6])} ... exits with {process.returncode}\n{said.decode()[-2000:]}")
+    return Sample(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024)
+
+
+class Corpus:
+    """A copy of the models of the installed transformers, and the command lines that work on it."""
+
+    def __init__(self, place: Path) -> None:
+        spec = importlib.util.find_spec("transformers")
+        assert spec is not None and spec.origin is not None, "install transformers"
+        self.origin = Path(spec.origin).parent
+        self.tree = place / "tree"
+        self.package = self.tree / "transformers"
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(self.origin / "models", self.package / "models", ignore=ignored)
+        shutil.copy(self.origin / "__init__.py", self.package)
+        self.modulars = sorted(map(str, self.package.glob("models/*/modular_*.py")))
+        self.cache = place / "cache"
+        self.env = {**os.environ, "PATCHGEN_CACHE_DIR": str(self.cache), "PYTHONPATH": str(REPOSITORY)}
+
+    @property
+    def release(self) -> str:
+        """The release of transformers."""
+        found = re.search(r'^__version__ = "(.*)"', (self.origin / "__init__.py").read_text(), re.MULTILINE)
+        return found[1] if found else "?"
+
+    def run(self, script: str, *argv: str, code: int = 0) -> Sample:
+        """The cost of one of the scripts on files of the tree."""
+        command = [sys.executable, str(REPOSITORY / "utils" / script), "--package-root", str(self.tree), *argv]
+        return measure(command, self.env, code)
+
+    def forget(self) -> None:
+        """Makes the next run a cold one."""
+        shutil.rmtree(self.cache, ignore_errors=True)
+
+    def generated(self) -> list[Path]:
+        """The outputs of all modular files."""
+        mark = b"automatically generated from src/transformers/"
+        paths = (path for path in self.package.glob("models/*/*_*.py") if path.name != "__init__.py")
+        return [path for path in paths if mark in path.read_bytes()[:2000]]
+
+
+def scenarios(corpus: Corpus) -> dict[str, tuple[int, Callable[[], Sample]]]:
+    """What is measured, in order: how many modular files it is about, and how to measure it once."""
+    every = len(corpus.modulars)
+    one = corpus.package / f"models/{ONE}/modular_{ONE}.py"
+
+    def cold(jobs: int) -> Sample:
+        corpus.forget()
+        return corpus.run("modular_converter.py", "--jobs", str(jobs), *corpus.modulars)
+
+    def scratch(jobs: int) -> Sample:
+        corpus.forget()
+        for path in corpus.generated():
+            path.unlink()
+        return corpus.run("modular_converter.py", "--jobs", str(jobs), *corpus.modulars)
+
+    def edited() -> Sample:
+        text = one.read_text(encoding="utf-8")
+        one.write_text(f"{text}\n# edited\n", encoding="utf-8")
+        sample = corpus.run("check_modular.py", *corpus.modulars)
+        one.write_text(text, encoding="utf-8")
+        corpus.run("check_modular.py", *corpus.modulars)
+        return sample
+
+    return {
+        "whole corpus, cold": (every, lambda: cold(1)),
+        "whole corpus, cold, 2 workers": (every, lambda: cold(2)),
+        "all 667 outputs missing": (every, lambda: scratch(1)),
+        "all 667 outputs missing, 2 workers": (every, lambda: scratch(2)),
+        "one file edited, all checked (warm)": (every, edited),
+        "unchanged check": (every, lambda: corpus.run("check_modular.py", *corpus.modulars)),
+        "one file, fresh process": (1, lambda: corpus.run("check_modular.py", "--no-cache", str(one))),
+    }
+
+
+def rows(corpus: Corpus, runs: int) -> tuple[float, list[Row]]:
+    """Y and the medians of everything; the yardstick is measured before and after."""
+    command = [sys.executable, "-c", YARDSTICK, *corpus.modulars]
+    yardsticks = [measure(command, corpus.env).cpu for _ in range((runs + 1) // 2)]
+    medians = {}
+    for name, (files, sample) in scenarios(corpus).items():
+        samples = [sample() for _ in range(runs)]
+        cpu, wall = (statistics.median(getattr(one, key) for one in samples) for key in ("cpu", "wall"))
+        medians[name] = files, cpu, wall, max(one.memory for one in samples)
+        print(f"{name:40} {cpu:7.2f} s CPU {wall:7.2f} s wall", flush=True)
+    yardsticks += [measure(command, corpus.env).cpu for _ in range((runs + 1) // 2)]
+    y = statistics.median(yardsticks)
+    return y, [Row(name, files, cpu, wall, memory, cpu / y) for name, (files, cpu, wall, memory) in medians.items()]
+
+
+def as_markdown(y: float, table: Sequence[Row], about: dict[str, str]) -> str:
+    """The table that the README includes."""
+    lines = [
+        "| | CPU s | in Y | target | wall s | files/s | peak memory |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+        f"| **Y**: `libcst.parse_module` of the {table[0].files} modular files | {y:.2f} | 1 | | | | |",
+    ]
+    for row in table:
+        target = f"{TARGETS[row.name]:g}" if row.name in TARGETS else ""
+        lines.append(
+            f"| {row.name} | {row.cpu:.2f} | {row.y:.3f} | {target} | {row.wall:.2f} | {row.files / row.wall:.0f} "
+            f"| {row.memory:.0f} MB |"
+        )
+    told = "; ".join(f"{key} {value}" for key, value in about.items())
+    return "\n".join([*lines, "", f"Medians of whole processes, formatting and children included. {told}.", ""])
+
+
+def as_svg(table: Sequence[Row]) -> str:
+    """Bars of CPU time in yardsticks on a logarithmic scale; readable on light and on dark ground."""
+    left, width, step, low, high = 250, 360, 30, 0.01, 2.0
+
+    def x(value: float) -> float:
+        part = math.log(max(value, low) / low) / math.log(high / low)
+        return left + width * min(part, 1.0)
+
+    parts = []
+    bottom = 40 + step * len(table)
+    for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2):
+        at = f"{x(tick):.1f}"
+        parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="34" y2="{bottom}"/>')
+        parts.append(f'<text class="tick" x="{at}" y="28" text-anchor="middle">{tick:g}</text>')
+    for index, row in enumerate(table):
+        top = 40 + step * index
+        parts.append(f'<text x="{left - 8}" y="{top + 17}" text-anchor="end">{row.name}</text>')
+        parts.append(f'<rect class="bar" x="{left}" y="{top + 5}" width="{x(row.y) - left:.1f}" height="16" rx="2"/>')
+        parts.append(f'<text class="value" x="{x(row.y) + 6:.1f}" y="{top + 17}">{row.y:.3f}</text>')
+        if row.name in TARGETS:
+            at = f"{x(TARGETS[row.name]):.1f}"
+            parts.append(f'<line class="target" x1="{at}" x2="{at}" y1="{top + 1}" y2="{top + 25}"/>')
+    height = 52 + step * len(table)
+    style = (
+        "text{font:12px system-ui,sans-serif;fill:#57606a}.value{font-weight:600}.bar{fill:#2f81f7}"
+        ".grid{stroke:#8b949e;stroke-opacity:.3}.target{stroke:#d1782a;stroke-width:3}"
+        "@media(prefers-color-scheme:dark){text{fill:#adbac7}}"
+    )
+    title = "CPU time in Y (libcst.parse_module of the same files = 1); orange: target"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 680 {height}" role="img" aria-label="{title}">'
+        f'<style>{style}</style><text x="8" y="12">{title}</text>{"".join(parts)}</svg>\n'
+    )
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=3, help="samples of each figure, of which the median counts")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/benchmarks")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as place:
+        corpus = Corpus(Path(place))
+        y, table = rows(corpus, options.runs)
+        about = {
+            "transformers": corpus.release,
+            "Python": platform.python_version(),
+            "processors": str(len(os.sched_getaffinity(0))),
+            "median of": str(options.runs),
+        }
+    options.out.mkdir(parents=True, exist_ok=True)
+    data = {"yardstick": y, **about, "rows": [asdict(row) for row in table]}
+    (options.out / "convert.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    markdown = as_markdown(y, table, about)
+    (options.out / "convert.md").write_text(markdown, encoding="utf-8")
+    (options.out / "convert.svg").write_text(as_svg(table), encoding="utf-8")
+    print(markdown)
+
+
+if __name__ == "__main__":
+    main()
