@@ -50,9 +50,9 @@ class Words:
 def words(text: str) -> Words:
     """The names in the code of `text`; words in strings and comments are none."""
     found = _WORD.findall(text)
-    read = {name for name, _, _ in found}
-    named = {name for _, name, _ in found}
-    for fstring in {fstring for _, _, fstring in found if fstring}:
+    read = {name for name, _, _ in found} - {""}
+    named = {name for _, name, _ in found} - {""}
+    for fstring in {fstring for _, _, fstring in found} - {""}:
         for is_code, part in split_fstring(fstring):
             if is_code:
                 inner = words(part)
