@@ -61,7 +61,16 @@ def _flatten_as_transformers(
     return flatten_repository(paths, env, jobs)
 
 
+def _lint(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int) -> Iterator[Flattened]:
+    from patchgen.lint.findings import lint_files  # nor this, which only `patchgen lint` needs
+
+    return lint_files(paths, env, settings, jobs)
+
+
+# `LINT` gives no outputs: it is how files of transformers go through workers and cache to be linted.
+LINT = "lint"
 PROFILES: Mapping[str, Profile] = {
     "strict": Profile("strict", _flatten_strictly, evenly),
     "transformers": Profile("transformers", _flatten_as_transformers, together, chained=True),
+    LINT: Profile(LINT, _lint, evenly),
 }

@@ -108,12 +108,12 @@ def list_(**rest: Any) -> int:
 def lint(**rest: Any) -> int:
     """Print what is wrong with declarations, whatever the outputs are.
 
-    So far the rules are those of flattening itself: what `convert` would refuse.
+    For modular files of the transformers package: where the files that they ship are not what Python would do.
     """
     from patchgen.cli import printing
 
     with _session(**rest) as session:
-        outcomes = session.outcomes()
+        outcomes = session.lint()
     return printing.linted(session.project, session.found, outcomes, _style(**rest))
 
 

@@ -98,7 +98,7 @@ def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: S
     sys.stdout.write(FORMATS[style.form](_page(project, Report(notes=notes), findings, style)))
     if not style.quiet and style.form == "text":
         sys.stderr.write(f"{len(outcomes)} modular files, {len(findings)} findings\n")
-    return exit_code(findings)
+    return exit_code(findings) or int(bool(findings))  # a warning is what lint is asked for
 
 
 def _page(project: Project, report: Report, findings: tuple[Problem, ...], style: Style) -> Page:

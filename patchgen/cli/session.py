@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgen.cache import Cache
@@ -13,6 +13,7 @@ from patchgen.config import find_config
 from patchgen.convert import Written, convert, load_records
 from patchgen.drift import Drift, find_drift
 from patchgen.outcome import Outcome
+from patchgen.profiles import LINT
 from patchgen.project import Found, Modular, Project, confine, discover
 from patchgen.run import Progress, run
 from patchgen.turns import undisturbed
@@ -50,6 +51,12 @@ class Session:
     def outcomes(self) -> tuple[Outcome, ...]:
         """What every modular file comes to."""
         return self._run(self.found.modulars, Cache(self.project, self.request.cached))
+
+    def lint(self) -> tuple[Outcome, ...]:
+        """The same for the project's own files; for those of transformers, what is wrong with what they ship."""
+        foreign = {m: replace(m, profile=LINT) for m in self.found.modulars if m.profile == "transformers"}
+        modulars = [foreign.get(m, m) for m in self.found.modulars]
+        return self._run(modulars, Cache(self.project, self.request.cached))
 
     def again(self, modulars: Sequence[Modular]) -> tuple[Outcome, ...]:
         """The same for some of them, with texts."""

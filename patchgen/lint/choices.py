@@ -1,0 +1,81 @@
+"""Definitions that several files offer under one name: the shipped file has one of them for all who use it.
+
+In: a case.  Out: a finding where a class uses another definition than the file that it derives from would give it, or
+where a definition of the modular file itself is not the shipped one.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+
+from patchgen.errors import Location, Problem
+from patchgen.lint.case import Case, Pair, Shipped
+from patchgen.lint.finding import finding
+from patchgen.lint.plain import plain_tree, same
+from patchgen.source.scopes import references
+from patchgen.upstream.facts import Block, What
+from patchgen.upstream.graph import View
+
+_DOCUMENTING = re.compile("_DOC|_CHECKPOINT|_EXPECTED")
+
+
+def other_choices(case: Case) -> Iterator[Problem]:
+    """Both kinds of findings."""
+    yield from _own(case)
+    explicit = case.facts.blocks.keys() | {one.name for one in case.facts.model_imports}
+    seen: set[tuple[str, str]] = set()
+    for pair in case.pairs:
+        output = case.output_of(pair.name)
+        if output is None:
+            continue
+        theirs = {pair.parent.view.name(name): block for name, block in pair.parent.facts.blocks.items()}
+        for name in _used(output, pair.name):
+            block = theirs.get(name)
+            shipped = output.top.get(name)
+            if block is None or shipped is None or name in explicit or _DOCUMENTING.search(name):
+                continue
+            if not same(_definition(block, pair.parent.view), shipped) and (name, pair.parent.facts.path) not in seen:
+                seen.add((name, pair.parent.facts.path))
+                yield _finding(case, pair, name)
+
+
+def _own(case: Case) -> Iterator[Problem]:
+    """Functions and constants of the modular file that are shipped otherwise."""
+    for name, block in case.facts.blocks.items():
+        output = case.output_of(name)
+        if block.what is What.CLASS or output is None or _DOCUMENTING.search(name):
+            continue
+        if not same(_definition(block, None), output.top[name]):
+            what = f"{name} is shipped as a parent has it, not as it stands here"
+            yield finding("PG726", case.at(block), what, "give it another name")
+
+
+def _finding(case: Case, pair: Pair, name: str) -> Problem:
+    file = pair.parent.facts.path.rpartition("/")[2]
+    what = f"{pair.name} uses another {name} than that of {file}, which it derives from"
+    at: Location = case.at(pair.block)
+    return finding("PG726", at, what, f"import {name} from the file that is meant")
+
+
+@functools.lru_cache(maxsize=512)
+def _references(output: Shipped) -> tuple[tuple[int, str], ...]:
+    return tuple(dict.fromkeys((r.line, r.name) for r in references(output.tree.body)))
+
+
+def _used(output: Shipped, name: str) -> list[str]:
+    """The global names that the definition `name` reads."""
+    node = output.top[name]
+    end = node.end_lineno or node.lineno
+    return list(dict.fromkeys(used for line, used in _references(output) if node.lineno <= line <= end))
+
+
+def _definition(block: Block, view: View | None) -> ast.stmt | None:
+    return _parsed(block.text if view is None else view.text(block.text))
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(text: str) -> ast.stmt | None:
+    return next(iter(plain_tree(text, "").body), None)

@@ -1,0 +1,122 @@
+"""What a modular class would be if it inherited: the strict profile's merge of it with its parent.
+
+In: a `Pair`, whose parent has the names that transformers gives it, so that only the rules of merging can differ.
+Out: the flat class, with private copies of parents' methods written back where they are called.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from patchgen.lint.case import Case, Pair
+from patchgen.lint.plain import FunctionDef, dumped, plain_tree
+from patchgen.plan.model import ClassPlan, Piece, Symbol
+from patchgen.source.text import Source, make_source
+
+_PRIVATE = re.compile(r"_(\w+)_of_\w+\Z")
+
+
+def inherited_class(pair: Pair, case: Case) -> ast.ClassDef:
+    """The flat class of `pair` by Python's rule.
+
+    Raises Refusals where the strict profile cannot say it, at places in the modular file.
+    """
+    from patchgen.rewrite.merge import merge_class  # heavy, and not needed where files are found in the cache
+
+    merged = merge_class(_plan(pair, case))
+    node = next(n for n in plain_tree(merged.text, pair.name).body if isinstance(n, ast.ClassDef))
+    return _without_copies(node)
+
+
+def _plan(pair: Pair, case: Case) -> ClassPlan:
+    block, path = pair.block, pair.parent.facts.path
+    theirs = make_source(pair.parent.facts.text, path, path)
+    own = _piece(pair.name, block.text, case.source, block.first_line)
+    above = _piece(pair.renamed, pair.parent_text, theirs, pair.parent_block.first_line)
+    return ClassPlan(pair.name, (own, above), tuple(_bases(pair)), (pair.name, pair.renamed))
+
+
+def _piece(name: str, text: str, source: Source, first: int) -> Piece:
+    return Piece(Symbol(source.module, name), "class", name, "", text, source, first, (name,))
+
+
+def _bases(pair: Pair) -> list[str]:
+    """The bases that stay, in the order in which Python looks into them: the child's own, then the parent's."""
+    places = pair.block.bases.index(pair.base)
+    above = [ast.unparse(base) for base in pair.above.bases]
+    written = [*pair.block.bases[:places], *above, *pair.block.bases[places + 1 :]]
+    return list(dict.fromkeys(written))
+
+
+def _without_copies(node: ast.ClassDef) -> ast.ClassDef:
+    """The class with every private copy that is called with its own parameters written in place of the call."""
+    methods = {n.name: n for n in node.body if isinstance(n, FunctionDef)}
+    copies = {name: method for name, method in methods.items() if _PRIVATE.match(name)}
+    for _ in copies:  # a copy may call another
+        for method in methods.values():
+            method.body = [s for statement in method.body for s in _written_out(statement, method, copies)]
+    node.body = [n for n in node.body if not (isinstance(n, FunctionDef) and n.name in copies)]
+    return node
+
+
+def _written_out(statement: ast.stmt, method: FunctionDef, copies: dict[str, FunctionDef]) -> Sequence[ast.stmt]:
+    """The body of the copy that `statement` calls and does nothing else, or `statement` itself."""
+    match statement:
+        case ast.Expr(ast.Call(func=ast.Attribute(value=ast.Name("self" | "cls"), attr=name)) as call) | ast.Return(
+            ast.Call(func=ast.Attribute(value=ast.Name("self" | "cls"), attr=name)) as call
+        ) if name in copies and copies[name] is not method:
+            copy = copies[name]
+            leaves = isinstance(statement, ast.Expr) and _may_leave(copy)
+            if passes_through(call, copy) and not leaves and not _reads_locals(method, statement, copy):
+                if len(method.body) == 1:
+                    method.decorator_list = list({dumped(d): d for d in _decorators(method, copy)}.values())
+                return copy.body
+    return [statement]
+
+
+def _decorators(*methods: FunctionDef) -> list[ast.expr]:
+    return [decorator for method in methods for decorator in method.decorator_list]
+
+
+def _may_leave(copy: FunctionDef) -> bool:
+    return any(isinstance(node, ast.Return) for statement in copy.body for node in ast.walk(statement))
+
+
+def _reads_locals(method: FunctionDef, call: ast.stmt, copy: FunctionDef) -> bool:
+    """Whether the rest of `method` reads a name that only the copy's body binds: Python would not find it."""
+    rest = [s for s in method.body if s is not call]
+    bound = {p.arg for p in ast.walk(method.args) if isinstance(p, ast.arg)} | _stored(rest)
+    read = {n.id for s in rest for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return bool((read - bound) & _stored(copy.body))
+
+
+def _stored(body: Sequence[ast.stmt]) -> set[str]:
+    return {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def passes_through(call: ast.Call, method: FunctionDef) -> bool:
+    """Whether each parameter of `method` gets the caller's variable of the same name; `**super_kwargs` says so."""
+    if not call.args and [ast.unparse(k) for k in call.keywords] == ["**super_kwargs"]:
+        return True
+    args = method.args
+    static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in method.decorator_list)
+    names = [a.arg for a in (*args.posonlyargs, *args.args)][0 if static else 1 :]
+    given: list[str] = []
+    for argument in call.args:
+        match argument:
+            case ast.Name(name):
+                given.append(name)
+            case ast.Starred(ast.Name(name)) if args.vararg and name == args.vararg.arg:
+                pass
+            case _:
+                return False
+    if given != names[: len(given)]:
+        return False
+    for keyword in call.keywords:
+        if not isinstance(keyword.value, ast.Name) or keyword.arg not in (None, keyword.value.id):
+            return False
+        given.append(keyword.arg or f"**{keyword.value.id}")
+    every = {*names, *(a.arg for a in args.kwonlyargs), *([f"**{args.kwarg.arg}"] if args.kwarg else [])}
+    return set(given) == every
