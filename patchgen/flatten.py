@@ -13,7 +13,7 @@ from patchgen.emit.banner import banner
 from patchgen.emit.format import format_texts
 from patchgen.emit.linemap import line_map
 from patchgen.emit.verify import verify
-from patchgen.errors import PatchgenError, Problem, problems_of
+from patchgen.errors import PatchgenError, Problem, Refusals, problems_of
 from patchgen.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
 from patchgen.link.flatblock import Builder, FlatBlock
 from patchgen.link.gather import kinds_of
@@ -35,6 +35,7 @@ def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
     """The outputs of the modular file at `path`, or its problems."""
     try:
         builder = _builder(path, env, settings, _merge)
+        _merge_all(builder)
         modules = _link_all(builder)
         return _emit(modules, builder, settings)
     except PatchgenError as error:
@@ -58,6 +59,19 @@ def _merge(plan: ClassPlan) -> MergedClass:
     return merge_class(plan)
 
 
+def _merge_all(builder: Builder) -> None:
+    """Merge every declared class, so that one run reports what is wrong with each of them."""
+    problems: list[Problem] = []
+    for declaration in builder.naming.plan.declarations:
+        for unit in builder.units(declaration.symbol):
+            try:
+                builder.block(unit)
+            except PatchgenError as error:
+                problems += problems_of(error)
+    if problems:
+        raise Refusals(problems)
+
+
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
     """The module of every kind that is declared, and of those that they import from in turn."""
     requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(kinds_of(builder), ())
@@ -77,7 +91,7 @@ def _emit(modules: tuple[FlatModule, ...], builder: Builder, settings: Settings)
     texts: dict[str, str] = {}
     for module in modules:
         name = output_name(modular.path.rpartition("/")[2], module.kind)
-        head = banner(modular.path, _parents(module, builder.naming.plan))
+        head = banner(modular.path, _parents(module, builder.naming.plan), module.base)
         texts[name] = head + module.text
         if module.base is not None:
             texts[f"base_{name}"] = head + _comparable(module, builder)

@@ -67,15 +67,17 @@ class Bindings:
         return symbol
 
     def _follow(self, symbol: Symbol, at: Location) -> Symbol | None:
-        if not self.territory.looks_into(symbol.module) or self.env.path(symbol.module) is None:
+        if not self.territory.looks_into(symbol.module):
             return None
+        inside = f"{symbol.module}.{symbol.name}"
+        if self.env.path(symbol.module) is None:  # a folder without `__init__.py`
+            return Symbol(inside) if self.env.path(inside) else None
         index = self.env.index(symbol.module, at)
         if index.definition(symbol.name) is not None:
             return None
         imported = index.imported(symbol.name)
         if imported is not None:
             return self.imported_symbol(index, imported)
-        inside = f"{symbol.module}.{symbol.name}"
         if self.env.path(inside) is not None:
             return Symbol(inside)
         return self._from_stars(index, symbol.name)
