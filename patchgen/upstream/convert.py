@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.source.text import parse_text
 from patchgen.upstream.emission import Body, inherited_order, own_order, reached
 from patchgen.upstream.exports import split_all, split_getattr
 from patchgen.upstream.facts import Block, FileFacts, ModelImport, What, read_facts
@@ -155,8 +156,11 @@ class _Conversion:
         view = node.view
         above = ClassText(renamed, view.text(node.block.leading), view.text(node.block.text))
         own = ClassText(block.name, block.leading, block.text)
-        text, _ = merge_class(own, above, base, docs, functools.partial(self._within, block))
-        return text
+        try:
+            return merge_class(own, above, base, docs, functools.partial(self._within, block))[0]
+        except SyntaxError:
+            parse_text(parent.facts.text, parent.facts.path)  # Only here are the insides of a parent's class parsed.
+            raise
 
     def _docs(self, name: str, renamed: str) -> Callable[[str], str] | None:
         """How strings and comments of the parent `renamed` read in class `name`, where the two differ."""

@@ -2,12 +2,14 @@
 
 In: its text.  Out: `FileFacts`: definitions, imports and exports as pieces of text.  The syntax tree is dropped at
 once (keeping trees costs more than everything else, by way of the garbage collector); names are found on demand.
+Of a parent file, classes and functions are parsed only where they are joined with those of the modular file.
 Silently dropped, as transformers does: docstrings, expressions, annotated assignments, `try`, loops, other `if`s.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import re
 from collections.abc import Iterator, Mapping
@@ -16,6 +18,7 @@ from enum import Enum
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.source.text import Source, make_source, parse_text
+from patchgen.upstream.hollow import hollowed
 from patchgen.upstream.kinds import KINDS
 from patchgen.upstream.model import ImportText
 from patchgen.upstream.tokens import Words, words
@@ -102,6 +105,7 @@ class _Reader:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.is_modular = source.path.rpartition("/")[2].startswith("modular_")
         self.header = ""
         self.blocks: dict[str, Block] = {}
         self.imports: list[ImportText] = []
@@ -127,13 +131,13 @@ class _Reader:
 
     def statements(self) -> Iterator[tuple[ast.stmt, str, str]]:
         """Each top-level statement with the lines above it and its own lines, whatever is indented below included."""
-        body = parse_text(self.source.text, self.source.path).body
+        body, ends = self._parsed()
         done = 0
         for index, statement in enumerate(body):
             first = _first_line(statement)
             if first <= done:
                 continue  # It shares a line with the one before, whose text has it.
-            last = statement.end_lineno or first
+            last = ends.get(statement.lineno, statement.end_lineno or first)
             following = _first_line(body[index + 1]) if index + 1 < len(body) else len(self.source.lines) + 1
             if _is_compound(statement):
                 last = self._with_footer(last, following)
@@ -143,6 +147,14 @@ class _Reader:
             code = self.source.slice(first, last)
             yield statement, leading, code if code.endswith("\n") else f"{code}\n"
             done = last
+
+    def _parsed(self) -> tuple[list[ast.stmt], Mapping[int, int]]:
+        """The statements, and where those end whose insides were not looked at."""
+        if not self.is_modular:
+            text, ends = hollowed(self.source.text)
+            with contextlib.suppress(PatchgenError):  # What no formatter has seen may look like something else.
+                return parse_text(text, self.source.path).body, ends
+        return parse_text(self.source.text, self.source.path).body, {}
 
     def _with_footer(self, last: int, following: int) -> int:
         """The last line with the indented comments that end a block; a comment at column 0 belongs to what follows."""
@@ -200,7 +212,7 @@ class _Reader:
         if statement.level == 1 and statement.module and _FOREIGN_FILE.match(statement.module):
             self.siblings += (alias.asname or alias.name for alias in statement.names)
         module = model_module(statement)
-        if self.source.path.rpartition("/")[2].startswith("modular_"):
+        if self.is_modular:
             _refuse_import(statement, module, self.source.at_node(statement))
         if not module:
             return False

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 _PLAIN = r"(?:[rR][bB]?|[bB][rR]?|[uU])?"
 _FORMATTED = r"(?:[fF][rR]?|[rR][fF])"
-_BODY = (
+# A string from its first quote to its last.
+STRING = (
     r'(?:"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*"""'
     r"|'''[^'\\]*+(?:(?:\\.|'(?!''))[^'\\]*+)*'''"
     r'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"'
@@ -22,8 +23,8 @@ _BODY = (
 # `import a.b` and `from a.b import ...` alone on their line or lines; relative imports do not match.
 _ABSOLUTE_IMPORT = r"^[ \t]*(?:import[ \t]|from[ \t]+[^\W\d][\w.]*[ \t]+import[ \t]*(?:\([^)]*\))?)[^\n]*"
 _TOKEN = re.compile(
-    rf"(?P<formatted>\b{_FORMATTED}{_BODY})"
-    rf"|(?P<string>(?:\b{_PLAIN})?{_BODY})"
+    rf"(?P<formatted>\b{_FORMATTED}{STRING})"
+    rf"|(?P<string>(?:\b{_PLAIN})?{STRING})"
     r"|(?P<comment>\#[^\n]*)"
     rf"|(?P<imports>{_ABSOLUTE_IMPORT})"
     r"|(?P<name>\b[^\W\d]\w*)",
@@ -33,7 +34,7 @@ _TOKEN = re.compile(
 _WORD = re.compile(
     r"(?<![\w.])([^\W\d]\w*+)(?![\"']|=(?!=))"
     r"|\b([^\W\d]\w*+)(?![\"'])"
-    rf"|\b({_FORMATTED}{_BODY})|(?:\b{_PLAIN})?{_BODY}|\#[^\n]*+",
+    rf"|\b({_FORMATTED}{STRING})|(?:\b{_PLAIN})?{STRING}|\#[^\n]*+",
     re.DOTALL,
 )
 _PREFIXED_QUOTE = re.compile(rf"\b{_FORMATTED}[\"']")

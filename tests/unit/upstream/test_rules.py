@@ -121,6 +121,33 @@ def test_a_comment_at_the_end_of_a_class_is_part_of_it():
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(FACTS, id="everything"),
+        pytest.param(
+            'X = 1\nclass A:\n    """\nclass B:\n    """\n\n\n# above\ndef f(): pass', id="class in a docstring"
+        ),
+        pytest.param(
+            "@a\n@b(\n    1,\n)\nclass A(\n    B,\n):\n    pass\n    # below\n\nx = 1\n", id="decorators, bases"
+        ),
+        pytest.param("def f(\na,\nb): return 1\nclass A: pass\n", id="not formatted"),
+        pytest.param("async def f():\n    pass\n\n\n@x\nasync def g(): pass\n", id="async"),
+    ],
+)
+def test_a_parent_reads_like_a_modular_file(text):
+    # Of a parent, the insides of classes and functions are not parsed.
+    def told(path):
+        facts = read_facts(text, path)
+        return (
+            facts.header,
+            facts.imports,
+            [(one.name, one.leading, one.text, one.line, one.first_line) for one in facts.blocks.values()],
+        )
+
+    assert told("models/z/modeling_z.py") == told("models/z/modular_z.py")
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [
         ("from ..llama.modeling_llama import LlamaConfig\n", "PG601"),
