@@ -62,9 +62,7 @@ class _Plain(ast.NodeTransformer):
         return node
 
     def _function(self, node: FunctionDef) -> None:
-        # A local import that the file has above is removed by the linter.
-        body = [s for s in node.body if not isinstance(s, ast.Import | ast.ImportFrom)]
-        node.body = [plain for s in body if (plain := _without_annotation(s)) is not None]
+        node.body = [plain for s in node.body if (plain := _without_annotation(s)) is not None]
         self.generic_visit(node)
         node.decorator_list = _telling(node.decorator_list)
         node.body = [s for s in node.body if not _is_idle(s)]
