@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.flat import Note, Summary
 from patchgen.outcome import Lookup, Made, Outcome, Read, digest_of_file, files_of
-from patchgen.places import cache_of, make_state
+from patchgen.places import cache_of, make_state, root_of
 from patchgen.project import Modular, Project
 from patchgen.source.locate import Environment
 from patchgen.versions import own_digest, versions
@@ -77,9 +77,17 @@ class Cache:
 
     def _path(self, modular: Modular) -> Path:
         # One file a modular file and view of the world: entries that are out of date are written over, never piled up.
-        view = [str(modular.path), modular.profile, *map(str, self.env.roots)]
-        name = hashlib.sha256("\0".join(view).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        return cache_of(self.project, modular) / f"{name}.json"
+        view = f"{modular.path}\0{modular.profile}\0{self._roots}"
+        name = hashlib.sha256(view.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        return self._folder_of(root_of(self.project, modular.path)) / f"{name}.json"
+
+    @functools.cached_property
+    def _roots(self) -> str:
+        return "\0".join(map(str, self.env.roots))
+
+    @functools.cached_property
+    def _folder_of(self) -> Callable[[Path], Path]:
+        return functools.cache(lambda root: cache_of(self.project, root))
 
     @functools.cached_property
     def _made_with(self) -> Mapping[str, Any]:
@@ -100,7 +108,7 @@ class Cache:
 
     def _digest(self, path: str) -> str:
         if path not in self._digests:
-            self._digests[path] = digest_of_file(Path(path))
+            self._digests[path] = digest_of_file(path)
         return self._digests[path]
 
 

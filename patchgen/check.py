@@ -6,6 +6,7 @@ writes what the verdicts say.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -90,7 +91,7 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
     """Modular files that give the same output, if only by case, with an error for each that names the others."""
     owners: dict[str, list[Modular]] = {}
     for outcome in outcomes:
-        for name in dict.fromkeys(str(outcome.modular.folder / made.name).casefold() for made in outcome.made):
+        for name in dict.fromkeys(f"{outcome.modular.folder}{os.sep}{made.name}".casefold() for made in outcome.made):
             owners.setdefault(name, []).append(outcome.modular)
     clashes = {}
     for name, modulars in sorted(owners.items()):

@@ -7,8 +7,11 @@ never needs them.
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
@@ -99,9 +102,14 @@ def make_outcome(
 
 def files_of(modular: Modular, made: Made) -> Iterator[tuple[Path, str]]:
     """The files of one output, the diff included, with the digests that they should have."""
-    yield modular.folder / made.name, made.digest
+    yield _inside(modular.folder, made.name), made.digest
     if made.diff_digest:
-        yield modular.folder / made.diff_name, made.diff_digest
+        yield _inside(modular.folder, made.diff_name), made.diff_digest
+
+
+@functools.lru_cache(maxsize=4096)  # A run asks half a dozen times for the path of each output.
+def _inside(folder: Path, name: str) -> Path:
+    return folder / name
 
 
 def _made(file: FlatFile, diff: str | None) -> Made:
@@ -150,10 +158,13 @@ def digest_of(text: str) -> str:
     return digest_of_bytes(text.encode("utf-8"))
 
 
-def digest_of_file(path: Path) -> str:
+def digest_of_file(path: Path | str) -> str:
     """The sha256 of the bytes of the file at `path`, or the empty string where there is none to read."""
     try:
         # A pipe would be waited for, and a device may never end.
-        return digest_of_bytes(path.read_bytes()) if path.is_file() else ""
-    except OSError:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return ""
+        with open(path, "rb", buffering=0) as file:
+            return digest_of_bytes(file.read())
+    except (OSError, ValueError):
         return ""

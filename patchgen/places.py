@@ -13,7 +13,7 @@ from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.lock import NAME
-from patchgen.project import Modular, Project
+from patchgen.project import Project
 
 CACHE = ".patchgen_cache"
 OUTCOMES = "outcomes"  # inside it: one file per modular file
@@ -47,9 +47,9 @@ def is_own(project: Project, root: Path) -> bool:
     return root == project.home and root != project.package_root
 
 
-def cache_of(project: Project, modular: Modular) -> Path:
-    """The folder for what is known of `modular`; it need not exist."""
-    return state_of(project, root_of(project, modular.path)) / OUTCOMES
+def cache_of(project: Project, root: Path) -> Path:
+    """The folder for what is known of modular files below `root`; it need not exist."""
+    return state_of(project, root) / OUTCOMES
 
 
 def make_state(folder: Path) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -89,8 +90,9 @@ def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
     problems: list[Problem] = []
     modulars: dict[Path, Modular] = {}
     folders: list[Path] = []
+    resolved = functools.cache(Path.resolve)
     for path in paths or [project.home / source for source in project.config.sources]:
-        top = path.parent.resolve() / path.name
+        top = resolved(path.parent) / path.name
         files = list(_modular_files(project, top))
         if not files:
             problems.append(_nothing_at(project, path))
@@ -122,6 +124,7 @@ def make_modular(project: Project, path: Path) -> Modular:
 def output_folder(project: Project, folder: Path) -> Path:
     """Where the outputs of modular files in `folder` go: `--out`, else what the longest mapping says, else beside.
 
+    `folder` is absolute and resolved.
     Raises PatchgenError PG904 where a mapping leads out of the project.
     """
     if project.out is not None:
@@ -135,7 +138,7 @@ def output_folder(project: Project, folder: Path) -> Path:
                 what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
                 raise PatchgenError("PG904", Location(FILE), what, "use --out for a folder elsewhere")
             return target
-    return folder.resolve()
+    return folder
 
 
 def confine(project: Project, path: Path) -> Path:
@@ -152,10 +155,11 @@ def confine(project: Project, path: Path) -> Path:
 
 def profile_of(path: Path) -> str:
     """By whose rules the file at `path` is flattened: those of transformers for files inside that package."""
-    package = path.parent
-    while (package.parent / "__init__.py").is_file() and package.parent != package:
-        package = package.parent
-    return "transformers" if package.name == "transformers" and (package / "__init__.py").is_file() else "strict"
+    package = os.path.dirname(path)
+    while (above := os.path.dirname(package)) != package and os.path.isfile(os.path.join(above, "__init__.py")):
+        package = above
+    inside = os.path.basename(package) == "transformers" and os.path.isfile(os.path.join(package, "__init__.py"))
+    return "transformers" if inside else "strict"
 
 
 def _modular_files(project: Project, top: Path) -> Iterator[Path]:

@@ -69,7 +69,7 @@ class Session:
 
     def drift(self, report: Report) -> tuple[Drift, ...]:
         """What becomes of the project's variants under the release at `--package-root`."""
-        if self.project.package_root is None:
+        if self.project.package_root is None or not any(modular.recorded for modular in self.found.modulars):
             return ()
         return find_drift(self.project, report, load_records(self.project))
 
