@@ -15,7 +15,7 @@ from patchgen.emit.linemap import line_map
 from patchgen.emit.verify import verify
 from patchgen.errors import PatchgenError, Problem, Refusals, problems_of
 from patchgen.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
-from patchgen.link.flatblock import Builder, FlatBlock
+from patchgen.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.link.gather import kinds_of
 from patchgen.link.module import FlatModule, link
 from patchgen.plan.bindings import Bindings
@@ -34,7 +34,7 @@ from patchgen.source.text import read_source, require_compilable
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
     """The outputs of the modular file at `path`, or its problems."""
     try:
-        builder = _builder(path, env, settings, _merge)
+        builder = _builder(path, env, settings, _merging(settings))
         _merge_all(builder)
         modules = _link_all(builder)
         return _emit(modules, builder, settings)
@@ -42,7 +42,7 @@ def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
         return Flattened(problems=problems_of(error))
 
 
-def _builder(path: Path, env: Environment, settings: Settings, merge: Callable[[ClassPlan], MergedClass]) -> Builder:
+def _builder(path: Path, env: Environment, settings: Settings, merge: Merge) -> Builder:
     path = path.parent.resolve() / path.name  # a link is called by its own name
     module = env.module_of(path)
     source = read_source(path, module, env.shown(path), allow_bidi=env.allow_bidi)
@@ -53,10 +53,16 @@ def _builder(path: Path, env: Environment, settings: Settings, merge: Callable[[
     return Builder(Naming(plan, bindings), Lineages(bindings), merge)
 
 
-def _merge(plan: ClassPlan) -> MergedClass:
-    from patchgen.rewrite.merge import merge_class  # libcst is loaded only where a class is merged
+def _merging(settings: Settings, trace: Callable[[str, str], None] | None = None) -> Merge:
+    """How a class is merged; `trace` is given "CLASS: after PASS" and the text that the class has then."""
 
-    return merge_class(plan)
+    def merged(plan: ClassPlan) -> MergedClass:
+        from patchgen.rewrite.merge import merge_class  # loaded only where a class is merged
+
+        note = (lambda step, text: trace(f"{plan.name}: after {step}", text)) if trace else None
+        return merge_class(plan, note, settings.decorators)
+
+    return merged
 
 
 def _merge_all(builder: Builder) -> None:
@@ -147,7 +153,7 @@ def _comparable(module: FlatModule, builder: Builder) -> str:
     bindings = builder.naming.bindings
     empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
     plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
-    plain = Builder(Naming(plan, bindings), Lineages(bindings), _merge)
+    plain = Builder(Naming(plan, bindings), Lineages(bindings), builder.merge)
     return link(module.kind, (), plain).text
 
 
@@ -187,16 +193,8 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
     Raises PatchgenError with what `flatten` would report.
     """
     sections: list[Section] = []
-
-    def traced(plan: ClassPlan) -> MergedClass:
-        from patchgen.rewrite.merge import merge_class
-
-        def note(name: str, text: str) -> None:
-            sections.append(Section(f"{plan.name}: after {name}", text))
-
-        return merge_class(plan, note)
-
-    builder = _builder(path, env, settings, traced)
+    trace = _merging(settings, lambda title, text: sections.append(Section(title, text)))
+    builder = _builder(path, env, settings, trace)
     for module in _link_all(builder):
         sections.append(Section(f"{module.kind}: the blocks in order", _outline(module.blocks)))
     return (Section("plan", _outline_plan(builder.naming.plan)), *sections)
