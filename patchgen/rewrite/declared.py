@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from patchgen.errors import PatchgenError
 from patchgen.plan.model import Symbol
 from patchgen.rewrite.classbody import ClassBody
-from patchgen.rewrite.pattern import is_dots
+from patchgen.rewrite.dots import KINDS, dots, is_dots
 from patchgen.rewrite.statement import Statement
 
 MARKERS = "patchgen.edits"
@@ -74,6 +74,7 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     if is_dots(old.body[0]) or is_dots(old.body[-1]):
         what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
         raise PatchgenError("PG302", body.at(statement, old), what, "write the code between which it stands")
+    _refuse_dots(body, statement, old, new)
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     holes = tuple(a.arg for a in arguments if a.annotation and marker(body, a.annotation) == "Hole")
     literal = tuple(a for a in arguments if a.arg not in holes)
@@ -92,3 +93,19 @@ def _target(body: ClassBody, statement: Statement, call: ast.expr) -> tuple[ast.
         case _:
             at = body.at(statement, call)
             raise PatchgenError("PG302", at, "@edit takes a method's name and a count", 'write @edit("forward")')
+
+
+def _refuse_dots(body: ClassBody, statement: Statement, old: ast.With, new: ast.With) -> None:
+    """`...` under `with new:` needs the one `...` under `with old:` that it stands for."""
+    for kind in KINDS:
+        given, wanted = dots(old.body, kind), dots(new.body, kind)
+        if not wanted or len(given) == len(wanted) == 1:
+            continue
+        at = body.at(statement, wanted[-1])
+        if not given:
+            what = f"`...` under `with new:` stands for nothing: `with old:` has none for {kind}"
+            raise PatchgenError("PG307", at, what, "write the `...` under `with old:` that it repeats")
+        what = (
+            f"`...` for {kind} stands {len(given)} times under `with old:` and {len(wanted)} times under `with new:`"
+        )
+        raise PatchgenError("PG307", at, what, "write it once under each, and use a Hole for the others")

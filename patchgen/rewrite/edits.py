@@ -7,19 +7,14 @@ declarations gone.  An edited method keeps its signature, its decorators and its
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.errors import Location, PatchgenError, Problem, did_you_mean
+from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.rewrite.apart import names_in
 from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.declared import EditDeclaration, read_edit
-from patchgen.rewrite.fragment import Fragment, fragment, same_code
-from patchgen.rewrite.nearmiss import nearest_miss
-from patchgen.rewrite.pattern import Match, find_expressions, find_statements, is_dots
-from patchgen.rewrite.replacement import Replacement, replaced
 from patchgen.rewrite.statement import Statement
-from patchgen.rewrite.suite import colon_after, suites
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +54,13 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     body, first = bodies[place], edits[0]
     _refuse_override(body, edits)
     owner, target = _find(bodies, place, first)
-    code = target.fragment
     method = target.node
     assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
-    found: list[tuple[EditDeclaration, Match]] = []
     for edit in edits:
         _refuse_unknown_names(body, edit, method)
-        found += [(edit, match) for match in _matches(bodies, place, owner, target, edit)]
-    _refuse_overlaps(body, code, found)
-    changes = [_replacement(body, edit, match) for edit, match in found]
-    text = replaced(target, changes)
-    at = body.at(first.statement, first.node)
-    if text is None:
-        what = f"the edit of {first.method} cannot be written into {bodies[owner].own_name}.{first.method}"
-        raise PatchgenError("PG306", at, what, "match the whole statement, on lines of its own")
-    if same_code(fragment(text).nodes[0], target.node):
-        raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
+    from patchgen.rewrite.editing import edited_text  # libcst is loaded only where there is an edit
+
+    text = edited_text(body, edits, bodies[owner], target)
     statements = tuple(target.with_text(text) if s.key == target.key else s for s in bodies[owner].statements)
     bodies[owner] = replace(bodies[owner], statements=statements)
 
@@ -111,80 +97,3 @@ def _refuse_unknown_names(
             what = f"{edit.method} has no name {argument.arg}"
             hint = did_you_mean(argument.arg, known) or "annotate it with Hole if it stands for an expression"
             raise PatchgenError("PG305", body.at(edit.statement, argument), what, hint)
-
-
-def _matches(
-    bodies: Sequence[ClassBody], place: int, owner: int, target: Statement, edit: EditDeclaration
-) -> list[Match]:
-    method, pattern = target.node, edit.old.body
-    assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
-    match pattern:
-        case [ast.Expr(value=expression)] if not is_dots(expression):
-            found = list(find_expressions(expression, method.body, edit.holes))
-            found = [_whole_statement(match, method) or match for match in found]
-            _refuse_statements(bodies[place], edit, found)
-        case _:
-            found = list(find_statements(pattern, method, edit.holes))
-    if len(found) == edit.count:
-        return found
-    at = bodies[place].at(edit.statement, edit.old)
-    where = f"{bodies[owner].own_name}.{edit.method}"
-    if found:
-        lines = ", ".join(str(line) for line in _lines(bodies[owner], target, found))
-        what = f"`with old:` matches {len(found)} times in {where}, not {edit.count}: lines {lines}"
-        raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(found)}")
-    what = f"`with old:` does not occur in {where}"
-    raise PatchgenError("PG301", at, what, nearest_miss(pattern, target, bodies[owner], edit.holes))
-
-
-def _whole_statement(match: Match, method: ast.AST) -> Match | None:
-    """The match of the statement that consists of the matched expression, if there is one."""
-    for suite in suites(method):
-        for place, node in enumerate(suite):
-            if isinstance(node, ast.Expr) and node.value is match.node:
-                return Match(match.holes, tuple(suite), place, place + 1)
-    return None
-
-
-def _refuse_statements(body: ClassBody, edit: EditDeclaration, found: Sequence[Match]) -> None:
-    is_expression = len(edit.new.body) == 1 and isinstance(edit.new.body[0], ast.Expr)
-    if not is_expression and any(match.node for match in found):
-        what = "`with old:` matches a part of a statement, which only an expression can replace"
-        raise PatchgenError("PG305", body.at(edit.statement, edit.new), what, "write one expression under `with new:`")
-
-
-def _lines(body: ClassBody, target: Statement, found: Sequence[Match]) -> Iterator[int]:
-    for match in found:
-        yield body.at(target, match.nodes[0]).line
-
-
-def _refuse_overlaps(body: ClassBody, code: Fragment, found: Sequence[tuple[EditDeclaration, Match]]) -> None:
-    spans = sorted(
-        (code.span(match.nodes[0])[0], code.span(match.nodes[-1])[1], edit.statement.line, edit)
-        for edit, match in found
-        if match.nodes
-    )
-    for (_, end, _, one), (start, _, _, other) in zip(spans, spans[1:], strict=False):
-        if start < end:
-            at: Location = body.at(other.statement, other.node)
-            what = f"the edit {other.node.name} changes what {one.node.name} changes"
-            if one is other:
-                what = f"the places that {one.node.name} matches overlap"
-            raise PatchgenError("PG303", at, what, "make one edit of both" if one is not other else "match more")
-
-
-def _replacement(body: ClassBody, edit: EditDeclaration, match: Match) -> Replacement:
-    code = edit.statement.fragment
-    for node in _repeats(edit.new.body):
-        what = "`...` under `with new:` stands for nothing"
-        hint = "give what it should repeat a name that is annotated with Hole"
-        raise PatchgenError("PG305", body.at(edit.statement, node), what, hint)
-    above = colon_after(code, edit.new.lineno, code.column(edit.new.lineno, edit.new.col_offset))[0]
-    return Replacement(match, tuple(edit.new.body), code, above)
-
-
-def _repeats(new: Sequence[ast.stmt]) -> Iterator[ast.expr]:
-    """Each `...` that is a statement or an argument."""
-    for node in (n for statement in new for n in ast.walk(statement)):
-        arguments = node.args if isinstance(node, ast.Call) else [node.value] if isinstance(node, ast.Expr) else []
-        yield from (argument for argument in arguments if is_dots(argument))

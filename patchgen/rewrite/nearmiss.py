@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 
 from patchgen.rewrite.classbody import ClassBody
-from patchgen.rewrite.pattern import is_dots
+from patchgen.rewrite.dots import is_dots
 from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.suite import suites
 
@@ -15,7 +15,7 @@ _ENOUGH = 0.4
 _MOST_LINES = 16
 
 
-def nearest_miss(pattern: Sequence[ast.stmt], target: Statement, body: ClassBody, holes: Sequence[str]) -> str:
+def nearest_miss(pattern: Sequence[ast.stmt], target: Statement, body: ClassBody) -> str:
     """`nearest: file:line` and a small diff, upstream's code marked `+`; says so when nothing is like it."""
     wanted = _lines(pattern)
     best: tuple[float, Sequence[ast.AST]] = (0.0, ())

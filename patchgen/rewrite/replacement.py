@@ -1,152 +1,182 @@
-"""A method with matched places replaced, as text, checked against the same replacement in its syntax tree.
+"""A method with matched places replaced, as text that libcst reads as what was meant.
 
-In: a method, the matches, and the new code with its holes.  Out: the text, or None where text cannot say it (a place
-inside an f-string before Python 3.12, a statement that shares its line).  Comments of both sides are kept.
+In: the tree of a method, the matches, and what stands there afterwards.  Out: the text, or None where no text says it
+(quotes inside an f-string before Python 3.12).  Comments of both sides are kept.
 """
 
 from __future__ import annotations
 
-import ast
-import copy
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from patchgen.rewrite.fragment import Fragment, Splice, fragment, same_code, splice
-from patchgen.rewrite.pattern import Match
-from patchgen.rewrite.statement import Statement
-from patchgen.rewrite.suite import indent_of, owns_lines, reindent, suite_text
-from patchgen.source.blocks import first_line
+import libcst as cst
 
-_ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant, ast.List, ast.Dict, ast.Set, ast.JoinedStr)
+from patchgen.rewrite.fragment import fragment
+from patchgen.rewrite.lines import Lines, joined, lines_of, part, with_replaced
+from patchgen.rewrite.pattern import Match, Run, same
+from patchgen.rewrite.spread import with_rest
+from patchgen.rewrite.syntax import expressions, is_dots, statements
+from patchgen.rewrite.tree import Tree, read_function, walk
+
+Parts = Mapping[int, Callable[[Any], Any]]
+"""What becomes of a node, by its identity, once everything inside it has been changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What stands at `match` afterwards: the statements `new` of `code`, which follow line `above` there."""
+    """What stands at `match` afterwards: the statements of `new`."""
 
     match: Match
-    new: tuple[ast.stmt, ...]
-    code: Fragment
-    above: int
+    new: cst.BaseSuite
 
     @property
     def deletes(self) -> bool:
-        return len(self.new) == 1 and isinstance(self.new[0], ast.Pass)
+        body = statements(self.new)
+        return len(body) == 1 and isinstance(body[0], cst.Pass)
 
-    def sites(self) -> Iterator[ast.Name]:
-        """The holes under `with new:`."""
-        for node in itertools.chain.from_iterable(ast.walk(statement) for statement in self.new):
-            if isinstance(node, ast.Name) and self.match.holes.get(node.id) is not None:
+    @property
+    def expression(self) -> cst.BaseExpression | None:
+        """The expression that `new` is, if it is nothing else."""
+        body = statements(self.new)
+        return body[0].value if len(body) == 1 and isinstance(body[0], cst.Expr) else None
+
+    def sites(self) -> Iterator[cst.Name]:
+        """The holes in `new`."""
+        for node in expressions(self.new):
+            if isinstance(node, cst.Name) and self.match.bound.holes.get(node.value) is not None:
                 yield node
 
 
-def replaced(target: Statement, changes: Sequence[Replacement]) -> str | None:
-    """The text of `target` after all of `changes`, with no more parentheses than it needs."""
-    meant = _meant(target.node, changes)
-    places = [(number, site) for number, change in enumerate(changes) for site in _places(change)]
+class _Changed(cst.CSTTransformer):
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
+        change = self.parts.get(id(original_node))
+        return change(updated_node) if change else updated_node
+
+
+def replaced(tree: Tree, changes: Sequence[Replacement]) -> str | None:
+    """The text of the method after all of `changes`, with no more parentheses than it needs."""
+    number = sum(1 for change in changes for _ in change.sites()) + len(changes)
     wrapped = frozenset[int]()
-    if not _says(_text(target, changes, wrapped), meant):
-        wrapped = frozenset(range(len(places)))
-        if not _says(_text(target, changes, wrapped), meant):
-            return None
-        for place in range(len(places)):
-            if _says(_text(target, changes, wrapped - {place}), meant):
-                wrapped -= {place}
-    return _text(target, changes, wrapped)
+    text = _text(tree, changes, wrapped)
+    if text is not None:
+        return text
+    wrapped = frozenset(range(number))
+    text = _text(tree, changes, wrapped)
+    for place in range(number if text is not None else 0):
+        fewer = _text(tree, changes, wrapped - {place})
+        if fewer is not None:
+            text, wrapped = fewer, wrapped - {place}
+    return text
 
 
-def _places(change: Replacement) -> list[ast.expr]:
-    """The expressions that may need parentheses: what fills the holes, and a replaced expression itself."""
-    inner: list[ast.expr] = list(change.sites())
-    return [*inner, change.match.node] if change.match.node else inner
-
-
-def _says(text: str | None, meant: ast.stmt) -> bool:
+def _text(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> str | None:
+    """The text with parentheses at the places `wrapped`, where Python and libcst read it as the changed tree."""
     try:
-        return text is not None and same_code(fragment(text).nodes[0], meant)
-    except SyntaxError:
-        return False
+        meant, text = tree.visited(_Changed(_parts(tree, changes, wrapped)))
+        fragment(text)
+        return text if same(read_function(text), meant) else None
+    except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError):
+        return None
 
 
-def _text(target: Statement, changes: Sequence[Replacement], wrapped: frozenset[int]) -> str | None:
-    code = target.fragment
-    splices: list[Splice] = []
+def _parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> Parts:
+    parts: dict[int, Callable[[Any], Any]] = {}
+    runs: dict[int, list[tuple[int, int, Lines]]] = {}
+    comments: dict[int, list[Lines]] = {}
     number = itertools.count()
     for change in changes:
-        inner = [_filled(change, site, code, next(number) in wrapped) for site in change.sites()]
-        if change.match.node is not None:
-            assert isinstance(change.new[0], ast.Expr)
-            text = splice(change.code.text, inner, *change.code.span(change.new[0].value))
-            splices.append(Splice(*code.span(change.match.node), _wrapped(text, next(number) in wrapped)))
-        elif owns_lines(code, change.match.suite, change.match.start, change.match.stop):
-            splices.append(_lines(change, code, inner))
+        wraps = {id(site): next(number) in wrapped for site in change.sites()}
+        block = change.new.visit(_Changed(_filled(change, wraps)))
+        assert isinstance(block, cst.BaseSuite)
+        wrap = next(number) in wrapped
+        place = change.match.place
+        if isinstance(place, Run):
+            lines = _without_pass(block) if change.deletes else lines_of(block)
+            runs.setdefault(id(place.suite), []).append((place.start, place.stop, lines))
         else:
-            return None
-    return splice(code.text, splices)
+            (statement,) = statements(block)
+            assert isinstance(statement, cst.Expr)
+            parts[id(place)] = _in_place(enclosed(statement.value, wrap))
+            comments.setdefault(id(_line_of(tree, place)), []).append(_without_pass(block))
+    parts |= {suite: _with_runs(replaced) for suite, replaced in runs.items()}
+    return parts | {line: _commented(above) for line, above in comments.items()}
 
 
-def _filled(change: Replacement, site: ast.Name, code: Fragment, wrap: bool) -> Splice:
-    value = change.match.holes[site.id]
-    assert value is not None
-    wrap = wrap and not isinstance(value, _ATOMS)
-    return Splice(*change.code.span(site), _wrapped(code.source(value), wrap))
+def _with_runs(replaced: list[tuple[int, int, Lines]]) -> Callable[[cst.BaseSuite], cst.BaseSuite]:
+    return lambda suite: with_replaced(suite, replaced)
 
 
-def _wrapped(text: str, wrap: bool) -> str:
-    return f"({text})" if wrap else text
+def _commented(above: list[Lines]) -> Callable[[Any], Any]:
+    """The statement with `above` over it, below what stands there already."""
+    lines = joined(above).below
+    return lambda line: line.with_changes(leading_lines=(*line.leading_lines, *lines)) if lines else line
 
 
-def _lines(change: Replacement, code: Fragment, inner: Sequence[Splice]) -> Splice:
-    suite, start, stop = change.match.suite, change.match.start, change.match.stop
-    first, last = first_line(suite[start]), suite[stop - 1].end_lineno or 0
-    indent = indent_of(code.lines[first - 1])
-    text, old = suite_text(change.code, change.new, change.above, inner)
-    text = reindent(text, old, indent)
-    if change.deletes and "#" not in text and stop - start < len(suite):
-        text = ""
-    return Splice(*code.line_span(first, last), text)
+def _in_place(new: cst.BaseExpression) -> Callable[[cst.BaseExpression], cst.BaseExpression]:
+    """`new` in the parentheses of what it replaces."""
+    return lambda old: new.with_changes(lpar=(*old.lpar, *new.lpar), rpar=(*new.rpar, *old.rpar))
 
 
-def _meant(method: ast.stmt, changes: Sequence[Replacement]) -> ast.stmt:
-    """The tree that the text has to say."""
-    statements: dict[int, list[ast.stmt]] = {}
-    expressions: dict[int, ast.expr] = {}
-    for change in changes:
-        new = [_fill(statement, change) for statement in change.new]
-        if change.match.node is not None:
-            assert isinstance(new[0], ast.Expr)
-            expressions[id(change.match.node)] = new[0].value
-            continue
-        run = change.match.suite[change.match.start : change.match.stop]
-        drop = change.deletes and len(run) < len(change.match.suite)
-        statements |= {id(node): [] for node in run} | {id(run[0]): [] if drop else new}
-    rebuilt = _rebuilt(method, statements, expressions)
-    assert isinstance(rebuilt, ast.stmt)
-    return rebuilt
+def _line_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
+    """The innermost statement around `node` that comments can stand above."""
+    start, stop = tree.span([node])
+    around = [
+        line
+        for line in walk(tree.function)
+        if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+        and tree.span([line])[0] <= start <= stop <= tree.span([line])[1]
+    ]
+    return around[-1]
 
 
-def _fill(statement: ast.stmt, change: Replacement) -> ast.stmt:
-    holes = {id(site): change.match.holes[site.id] for site in change.sites()}
-    filled = _rebuilt(statement, {}, {place: value for place, value in holes.items() if value is not None})
-    assert isinstance(filled, ast.stmt)
+def _without_pass(block: cst.BaseSuite) -> Lines:
+    """The comments of `block`, which holds one statement, without that."""
+    lines = lines_of(block)
+    every = (*lines.body[0].leading_lines, *lines.below)
+    return Lines(below=every if any(line.comment for line in every) else ())
+
+
+def _filled(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
+    """The holes and the `...` of `new` with what they stand for."""
+    bound = change.match.bound
+    filled: dict[int, Callable[[Any], Any]] = {}
+    for site in change.sites():
+        value = bound.holes[site.value]
+        filled[id(site)] = _put(enclosed(value, wraps[id(site)]) if isinstance(value, cst.BaseExpression) else value)
+    for node in walk(change.new):
+        if isinstance(node, cst.Call) and bound.rest and any(map(is_dots, node.args)):
+            filled[id(node)] = _put_rest(bound.rest.call, bound.rest.arguments)
+        elif isinstance(node, cst.BaseSuite) and bound.run:
+            run = Lines(part(bound.run.suite, bound.run.start, bound.run.stop))
+            places = [(at, at + 1, run) for at, statement in enumerate(statements(node)) if is_dots(statement)]
+            if places:
+                filled[id(node)] = _with_runs(places)
     return filled
 
 
-def _rebuilt(node: ast.AST, statements: dict[int, list[ast.stmt]], expressions: dict[int, ast.expr]) -> ast.AST:
-    """A copy of `node` with the nodes of these identities replaced."""
-    if id(node) in expressions:
-        return expressions[id(node)]
-    new = copy.copy(node)
-    for name, value in ast.iter_fields(node):
-        if isinstance(value, list):
-            items: list[object] = []
-            for item in value:
-                if id(item) in statements:
-                    items += statements[id(item)]
-                else:
-                    items.append(_rebuilt(item, statements, expressions) if isinstance(item, ast.AST) else item)
-            setattr(new, name, items)
-        elif isinstance(value, ast.AST):
-            setattr(new, name, _rebuilt(value, statements, expressions))
-    return new
+def _put(value: cst.CSTNode | None) -> Callable[[cst.CSTNode], cst.CSTNode | None]:
+    return lambda _: value
+
+
+def _put_rest(old: cst.Call, rest: tuple[cst.Arg, ...]) -> Callable[[cst.Call], cst.Call]:
+    return lambda call: with_rest(call, old, rest)
+
+
+def enclosed(node: cst.BaseExpression, wrap: bool) -> cst.BaseExpression:
+    """`node` in parentheses, its own where it has some; or without any, unless there is a comment in them."""
+    if wrap:
+        new = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return node if node.lpar else new
+    inside = [p.whitespace_after for p in node.lpar] + [p.whitespace_before for p in node.rpar]
+    if not node.lpar or any("#" in cst.Module(()).code_for_node(space) for space in inside):
+        return node
+    try:
+        return node.with_changes(lpar=(), rpar=())
+    except cst.CSTValidationError:  # an empty tuple
+        return node

@@ -1,14 +1,16 @@
 """What a pattern fits, as a table: syntax counts, spelling does not."""
 
-import ast
+import textwrap
 
+import libcst as cst
 import pytest
 
 from patchgen.rewrite.pattern import find_expressions, find_statements
+from patchgen.rewrite.tree import read_function
 
 
-def body(text):
-    return ast.parse(text).body
+def method(text):
+    return read_function(f"    def f():\n{textwrap.indent(text, '        ')}\n")
 
 
 @pytest.mark.parametrize(
@@ -28,10 +30,27 @@ def body(text):
         pytest.param("HOLE + HOLE", "y = a.b + a.c", 0, id="a hole twice, different"),
         pytest.param("f(HOLE)", "y = f(f(x))", 2, id="inside a match as well"),
         pytest.param("x", "def g(): return [x for _ in y if x]", 2, id="in nested code"),
+        pytest.param("x", "a.x(x=1).y = b(lambda x: 0)", 0, id="attributes and names of arguments are no expressions"),
+        pytest.param("a.HOLE(HOLE)", "b.HOLE = a.HOLE(c)", 1, id="an attribute that is called like a hole"),
+        pytest.param("f(HOLE=HOLE)", "f(HOLE=c)", 1, id="a keyword that is called like a hole"),
+        pytest.param("f(1000, 10)", "f(1_000, 0xA)", 1, id="numbers by their value"),
+        pytest.param("f('a' 'b')", 'f("""ab""")', 1, id="strings by their value"),
+        pytest.param("f(b'a')", "f('a')", 0, id="bytes are no text"),
+        pytest.param("f'a{HOLE!r}'", 'x = f"a{y!r}"', 1, id="inside an f-string"),
+        pytest.param("f'{HOLE!r}'", "x = f'{y!s}'", 0, id="a conversion counts"),
+        pytest.param("f'a{{'", "x = f'a' '{{'", 0, id="a brace that is text"),
+        pytest.param("x[a, b]", "x[(a, b)]", 1, id="a tuple in brackets"),
+        pytest.param("x[HOLE]", "x[a, b], x[1:2], x[c]", 3, id="a hole for all that is in brackets"),
+        pytest.param("x[a]", "x[a,]", 0, id="a tuple of one"),
+        pytest.param("(y := HOLE)", "if (y := f(x)): pass", 1, id="a walrus"),
+        pytest.param("f(*a, k=1)", "f(k=1, *a)", 1, id="stars are given by place"),
+        pytest.param("f(x, ...)", "f(x, *a, **k)", 1, id="stars are further arguments"),
+        pytest.param("f(HOLE)", "f(*a)", 0, id="a starred argument is no expression"),
+        pytest.param("a.b", "a \\\n  .b", 1, id="a line that goes on"),
     ],
 )
 def test_expressions(pattern, code, expected):
-    found = list(find_expressions(ast.parse(pattern, mode="eval").body, body(code), ["HOLE"]))
+    found = list(find_expressions(cst.parse_expression(pattern), method(code), ["HOLE"]))
     assert len(found) == expected
 
 
@@ -46,11 +65,22 @@ def test_expressions(pattern, code, expected):
         pytest.param("if x:\n    a = 1", "if x:\n    a = 1\n    b = 2", [], id="a nested suite is matched whole"),
         pytest.param("HOLE = f(HOLE)", "self.x = f(self.x)", [(0, 1)], id="a hole assigned and read"),
         pytest.param("a: int = 1", "a = 1", [], id="an annotation counts"),
+        pytest.param("b = 2\nc = 3", "a = 1; b = 2\nc = 3; d = 4", [(1, 3)], id="statements that share a line"),
+        pytest.param("if x:\n    a = 1", "if x: a = 1", [(0, 1)], id="a suite on the line of its header"),
+        pytest.param("if x:\n    a = 1", "if y:\n    pass\nelif x:\n    a = 1", [], id="elif is no statement"),
+        pytest.param(
+            "if x: pass\nelif y: a = 1", "if x:\n    pass\nelse:\n    if y:\n        a = 1", [(0, 1)], id="else if"
+        ),
+        pytest.param("import a.b as c", "import a.b as c", [(0, 1)], id="an import"),
+        pytest.param("from . import a", "from .. import a", [], id="the dots of an import"),
+        pytest.param("def g(a, /, *, b=1): ...\nx = 1", "def g(a, *, b=1): ...\nx = 1", [], id="kinds of arguments"),
+        pytest.param("@a\ndef g(): ...\nx = 1", "def g(): ...\nx = 1", [], id="decorators count"),
+        pytest.param("a = HOLE", "a = b = 1", [], id="two targets"),
         pytest.param(
             "for i in x:\n    pass", "async def f():\n    async for i in x:\n        pass", [], id="async counts"
         ),
     ],
 )
 def test_statements(pattern, code, expected):
-    found = list(find_statements(body(pattern), ast.Module(body(code), []), ["HOLE"]))
-    assert [(match.start, match.stop) for match in found] == expected
+    found = list(find_statements(method(pattern).body, method(code), ["HOLE"]))
+    assert [(match.place.start, match.place.stop) for match in found] == expected

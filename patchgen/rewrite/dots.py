@@ -1,0 +1,31 @@
+"""Where `...` stands in an edit: among the arguments of a call, or as a statement.
+
+Under `old` it matches what is not spelled out, under `new` it stands for that.  This is asked of the declaration
+alone, before any method is read.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+KINDS = ("arguments", "statements")
+
+
+def is_dots(node: ast.AST) -> bool:
+    """Whether `node` is `...`, as an expression or as a statement."""
+    node = node.value if isinstance(node, ast.Expr) else node
+    return isinstance(node, ast.Constant) and node.value is ...
+
+
+def dots(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
+    """Every `...` of `kind` in `body`, in no particular order."""
+    return [node for found, node in _all_dots(body) if found == kind]
+
+
+def _all_dots(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    for node in (n for statement in body for n in ast.walk(statement)):
+        if isinstance(node, ast.Call):
+            yield from (("arguments", argument) for argument in node.args if is_dots(argument))
+        elif isinstance(node, ast.Expr) and is_dots(node):
+            yield "statements", node.value

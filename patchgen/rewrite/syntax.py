@@ -1,0 +1,210 @@
+"""What of a libcst node is code, and what is only the way it is written.
+
+White space, comments, quotes, parentheses, trailing commas, semicolons and the two ways to write a suite do not count.
+Identifiers that are no expressions, such as the name of an attribute, count as strings.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
+String = cst.SimpleString | cst.ConcatenatedString | cst.FormattedString | cst.TemplatedString
+_WRITING = frozenset(
+    """lpar rpar lbrace rbrace lbracket rbracket comma trailing_comma semicolon equal dot colon first_colon
+    second_colon separator posonly_ind leading_lines lines_after_decorators leading_whitespace
+    trailing_whitespace header footer indent""".split()
+)
+_IDENTIFIERS = frozenset(
+    {
+        (cst.Attribute, "attr"),
+        (cst.ClassDef, "name"),
+        (cst.ExceptHandler, "name"),
+        (cst.ExceptStarHandler, "name"),
+        (cst.FunctionDef, "name"),
+        (cst.ImportAlias, "asname"),
+        (cst.ImportAlias, "name"),
+        (cst.ImportFrom, "module"),
+        (cst.MatchAs, "name"),
+        (cst.MatchKeywordElement, "key"),
+        (cst.MatchMapping, "rest"),
+        (cst.MatchStar, "name"),
+        (cst.NameItem, "name"),
+        (cst.Param, "name"),
+        (cst.ParamSpec, "name"),
+        (cst.TypeVar, "name"),
+        (cst.TypeVarTuple, "name"),
+    }
+)
+
+
+def kind(node: cst.CSTNode) -> object:
+    """What two nodes have in common that may be the same code."""
+    match node:
+        case cst.BaseSuite():
+            return cst.BaseSuite
+        case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString() | cst.TemplatedString():
+            return cst.BaseString
+        case _:
+            return type(node)
+
+
+def parts(node: cst.CSTNode) -> tuple[object, ...]:
+    """The code of `node` beside its kind: nodes, tuples, and plain values that are compared."""
+    match node:
+        case cst.Integer(value=value) | cst.Float(value=value) | cst.Imaginary(value=value):
+            return (ast.literal_eval(value),)
+        case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString() | cst.TemplatedString():
+            return tuple(_joined(node))
+        case cst.FormattedStringExpression() | cst.TemplatedStringExpression():
+            shown = node.equal is not None
+            return node.expression, shown, node.conversion, tuple(node.format_spec or ())
+        case cst.Call():
+            positional, named = arguments(node)
+            return node.func, positional, named
+        case cst.Arg():
+            return node.star, node.keyword and node.keyword.value, node.value
+        case cst.Subscript():
+            return node.value, _index(node)
+        case cst.If():
+            return node.test, node.body, _else(node.orelse)
+        case cst.BaseSuite():
+            return (statements(node),)
+        case cst.NotEqual():
+            return ()
+        case _:
+            return tuple(_fields(node))
+
+
+def expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Every expression in `node`, itself included."""
+    if isinstance(node, cst.BaseExpression):
+        yield node
+    stack = list(parts(node))
+    while stack:
+        part = stack.pop(0)
+        if isinstance(part, cst.CSTNode):
+            yield from expressions(part)
+        elif isinstance(part, tuple):
+            stack = [*part, *stack]
+
+
+def statements(suite: cst.BaseSuite) -> tuple[Statement, ...]:
+    """The statements of `suite`, one by one."""
+    found: list[Statement] = []
+    for line in suite.body:
+        if isinstance(line, cst.SimpleStatementLine):
+            found += line.body
+        else:
+            assert isinstance(line, cst.BaseSmallStatement | cst.BaseCompoundStatement)
+            found.append(line)
+    return tuple(found)
+
+
+def arguments(call: cst.Call) -> tuple[tuple[cst.Arg, ...], tuple[cst.Arg, ...]]:
+    """The arguments of `call` by position, `*` included, and those by name, `**` included."""
+    return tuple(a for a in call.args if is_positional(a)), tuple(a for a in call.args if not is_positional(a))
+
+
+def is_positional(argument: cst.Arg) -> bool:
+    """Whether `argument` is given by its place."""
+    return argument.keyword is None and argument.star != "**"
+
+
+def is_dots(node: cst.CSTNode) -> bool:
+    """Whether `node` is `...`, as an argument or as a statement."""
+    match node:
+        case cst.Arg(star="", keyword=None, value=cst.Ellipsis()) | cst.Expr(value=cst.Ellipsis()):
+            return True
+        case _:
+            return False
+
+
+def _fields(node: cst.CSTNode) -> Iterator[object]:
+    for field in dataclasses.fields(node):
+        if field.name in _WRITING or field.name.startswith("whitespace"):
+            continue
+        value = getattr(node, field.name)
+        if (type(node), field.name) in _IDENTIFIERS:
+            yield _identifier(value)
+        else:
+            yield tuple(value) if isinstance(value, list | tuple) else value
+
+
+def _identifier(node: object) -> object:
+    match node:
+        case cst.AsName(name=name):
+            return _identifier(name)
+        case cst.Attribute(value=value, attr=attr):
+            return f"{_identifier(value)}.{attr.value}"
+        case cst.Name(value=value):
+            return value
+        case _:
+            return node
+
+
+def _index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
+    """What stands between the brackets; more than one expression are a tuple."""
+    elements = [e.slice.value if isinstance(e.slice, cst.Index) and not e.slice.star else e.slice for e in node.slice]
+    if len(elements) == 1 and not isinstance(node.slice[0].comma, cst.Comma):
+        return elements[0]
+    values = [e for e in elements if isinstance(e, cst.BaseExpression)]
+    if len(values) < len(elements):
+        return tuple(elements)
+    return cst.Tuple([cst.Element(value) for value in values], lpar=(), rpar=())
+
+
+def _else(node: cst.If | cst.Else | None) -> cst.CSTNode | None:
+    """`elif` where `else:` holds nothing but an `if`, as Python reads it."""
+    if isinstance(node, cst.Else):
+        body = statements(node.body)
+        return body[0] if len(body) == 1 and isinstance(body[0], cst.If) else node
+    return node
+
+
+def _joined(node: cst.BaseExpression) -> Iterator[object]:
+    """The pieces of a string: what kind it is, then texts and expressions, neighbouring texts joined."""
+    strings = list(_strings(node))
+    yield next((type(s) for s in strings if not isinstance(s, cst.SimpleString)), cst.SimpleString)
+    text: str | bytes | None = None
+    for piece in (piece for string in strings for piece in _pieces(string)):
+        if isinstance(piece, str) and isinstance(text, str):
+            text += piece
+        elif isinstance(piece, bytes) and isinstance(text, bytes):
+            text += piece
+        else:
+            if text is not None:
+                yield text
+            text = piece if isinstance(piece, str | bytes) else None
+            if text is None:
+                yield piece
+    if text:
+        yield text
+
+
+def _strings(node: cst.BaseExpression) -> Iterator[cst.SimpleString | cst.FormattedString | cst.TemplatedString]:
+    match node:
+        case cst.ConcatenatedString(left=left, right=right):
+            yield from _strings(left)
+            yield from _strings(right)
+        case cst.SimpleString() | cst.FormattedString() | cst.TemplatedString():
+            yield node
+        case _:
+            raise AssertionError(f"a string with {type(node).__name__}")
+
+
+def _pieces(node: cst.SimpleString | cst.FormattedString | cst.TemplatedString) -> Iterator[object]:
+    if isinstance(node, cst.SimpleString):
+        yield node.evaluated_value
+        return
+    prefix = "r" if "r" in node.prefix.lower() else ""
+    for part in node.parts:
+        if isinstance(part, cst.FormattedStringText | cst.TemplatedStringText):
+            text = part.value.replace("{{", "{").replace("}}", "}")
+            yield ast.literal_eval(f"{prefix}{node.quote}{text}{node.quote}")
+        else:
+            yield part

@@ -1,0 +1,109 @@
+"""`...` under `new` stands for the statements that the `...` under `old` matched, with their comments, indented anew."""
+# --- bases
+import contextlib
+seen = []
+@contextlib.contextmanager
+def quiet():
+    seen.append("in")
+    yield
+    seen.append("out")
+class Base:
+    pass
+# --- parent
+class P(Base):
+    def forward(self, x):
+        # the start
+        y = x + 1
+        # doubled, because
+        y = (
+            y * 2  # of this
+        )
+
+        if y > 3:
+            # large
+            y = y - 1
+            # done
+        text = """as
+it is"""
+        # the end
+        z = y
+        return z, text, seen
+    def other(self, x):
+        if x: x = x + 1; x = x * 2; return x
+        y = 0
+        return y
+# --- modular
+from patchgen.edits import edit, new, old
+class C(P):
+    @edit("forward")
+    def be_quiet(self, x, y, z):
+        with old:
+            y = x + 1
+            ...
+            z = y
+        with new:
+            y = x + 2
+            with quiet():
+                # all the rest
+                ...
+            z = -y
+
+    @edit("other")
+    def be_quiet_there(self, x, y):
+        with old:
+            if x:
+                x = x + 1
+                ...
+                return x
+            y = 0
+        with new:
+            if x:
+                ...
+                return -x
+            y = 10
+# --- flat
+class C(Base):
+    def forward(self, x):
+        # the start
+        y = x + 2
+        with quiet():
+            # all the rest
+            # doubled, because
+            y = (
+                y * 2  # of this
+            )
+
+            if y > 3:
+                # large
+                y = y - 1
+                # done
+            text = """as
+it is"""
+        z = -y
+        return z, text, seen
+    def other(self, x):
+        if x:
+            x = x * 2
+            return -x
+        y = 10
+        return y
+# --- edited
+class P(Base):
+    def forward(self, x):
+        y = x + 2
+        with quiet():
+            y = y * 2
+            if y > 3:
+                y = y - 1
+            text = """as
+it is"""
+        z = -y
+        return z, text, seen
+    def other(self, x):
+        if x:
+            x = x * 2
+            return -x
+        y = 10
+        return y
+# --- probe
+print(C().forward(1), C().forward(5), C().other(1), C().other(0))
