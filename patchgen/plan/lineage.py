@@ -30,12 +30,16 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
     """The bases of class `name` of `module`, in order.
 
     Raises PatchgenError PG105 for a base that is not a dotted name (or such a name with a subscript), PG104 for one
-    that nothing binds.
+    that nothing binds, PG123 where something else takes the name of the class.
     """
     block = module.definition(name)
     assert block is not None
     # A line of statements joined by `;` holds more than the class.
-    node = next(n for n in ast.walk(ast.parse(block.text)) if isinstance(n, ast.ClassDef) and n.name == name)
+    classes = (n for n in ast.walk(ast.parse(block.text)) if isinstance(n, ast.ClassDef) and n.name == name)
+    node = next(classes, None)
+    if node is None:
+        what = f"{name} is bound here again, after the class of that name"
+        raise PatchgenError("PG123", module.source.at(block.first), what, "give one of them another name")
     found = []
     for base in node.bases:
         at = module.source.at(block.first + base.lineno - 1, base.col_offset)
