@@ -13,6 +13,7 @@ from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.lint.plain import plain_tree
+from patchgen.source.scopes import Reference, references
 from patchgen.source.text import Source, make_source
 from patchgen.upstream.facts import Block, FileFacts, What, read_facts
 from patchgen.upstream.kinds import KINDS
@@ -38,6 +39,11 @@ class Shipped:
         """The definitions at the top of the file, by name."""
         return definitions(self.tree)
 
+    @functools.cached_property
+    def references(self) -> tuple[Reference, ...]:
+        """Every read of a global name."""
+        return references(self.tree.body)
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -58,12 +64,12 @@ class Pair:
     @functools.cached_property
     def child(self) -> ast.ClassDef:
         """The modular class, its lines counted from its first decorator."""
-        return _class_of(self.block.text, self.name)
+        return class_in(self.block.text, self.name)
 
     @functools.cached_property
     def above(self) -> ast.ClassDef:
         """The parent class, renamed."""
-        return _class_of(self.parent_text, self.renamed)
+        return class_in(self.parent_text, self.renamed)
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,8 @@ def _shipped(path: Path, read: Read, shown: Callable[[Path], str]) -> Iterator[S
             yield Shipped(kind, shown(output), text, plain_tree(text, shown(output)))
 
 
-def _class_of(text: str, name: str) -> ast.ClassDef:
+def class_in(text: str, name: str) -> ast.ClassDef:
+    """The tree of a text that is one class; `name` is for messages."""
     tree = plain_tree(text, name)
     return next(node for node in tree.body if isinstance(node, ast.ClassDef))
 

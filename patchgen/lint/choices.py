@@ -15,7 +15,6 @@ from patchgen.errors import Location, Problem
 from patchgen.lint.case import Case, Pair, Shipped
 from patchgen.lint.finding import finding
 from patchgen.lint.plain import plain_tree, same
-from patchgen.source.scopes import references
 from patchgen.upstream.facts import Block, What
 from patchgen.upstream.graph import View
 
@@ -60,16 +59,11 @@ def _finding(case: Case, pair: Pair, name: str) -> Problem:
     return finding("PG726", at, what, f"import {name} from the file that is meant")
 
 
-@functools.lru_cache(maxsize=512)
-def _references(output: Shipped) -> tuple[tuple[int, str], ...]:
-    return tuple(dict.fromkeys((r.line, r.name) for r in references(output.tree.body)))
-
-
 def _used(output: Shipped, name: str) -> list[str]:
     """The global names that the definition `name` reads."""
     node = output.top[name]
     end = node.end_lineno or node.lineno
-    return list(dict.fromkeys(used for line, used in _references(output) if node.lineno <= line <= end))
+    return list(dict.fromkeys(r.name for r in output.references if node.lineno <= r.line <= end))
 
 
 def _definition(block: Block, view: View | None) -> ast.stmt | None:

@@ -97,7 +97,7 @@ class _Comparison:
             yield finding("PG724", at, f"{whole} {lost}")
         if left.args.kwarg and left.args.kwarg.arg == "super_kwargs":
             if not (right.args.kwarg and right.args.kwarg.arg == "super_kwargs"):
-                what = f"{whole} would take keywords only; shipped are the parent's parameters"
+                what = f"{whole} would take ({ast.unparse(left.args)}); shipped are the parent's parameters"
                 yield finding("PG728", at, what)
         elif not same(left.args, right.args):
             what = f"{whole} would take ({ast.unparse(left.args)}); shipped is ({ast.unparse(right.args)})"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from patchgen.errors import Location, Problem
 from patchgen.lint.case import Case, Shipped
 from patchgen.lint.finding import finding
-from patchgen.source.scopes import bound_names, references
+from patchgen.source.scopes import bound_names
 
 _KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__"}
 
@@ -29,7 +29,7 @@ def _unbound(output: Shipped) -> Iterator[tuple[str, int]]:
     bound = {*bound_names(output.tree.body), *_KNOWN}
     bound |= {n for node in ast.walk(output.tree) if isinstance(node, ast.Global) for n in node.names}
     seen: set[str] = set()
-    for reference in references(output.tree.body) if "*" not in bound else ():
+    for reference in output.references if "*" not in bound else ():
         if reference.name not in bound and reference.name not in seen and not reference.quoted:
             seen.add(reference.name)
             yield reference.name, reference.line

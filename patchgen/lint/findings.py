@@ -6,10 +6,10 @@ A quirk that has a name of its own takes the place of the plain difference that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from patchgen.errors import PatchgenError, Problem, problems_of
+from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.flat import Flattened
 from patchgen.lint.case import Case, Pair, make_case
 from patchgen.lint.choices import other_choices
@@ -35,13 +35,25 @@ def lint_files(paths: Sequence[Path], env: Environment, settings: Settings, jobs
     files = Files()
     for path in paths:
         with files.asked() as asked:
-            found = {*_about(path, env, files), *refusals(path, env, settings, env.shown(path))}
+            found = _each_once((*refusals(path, env, settings, env.shown(path)), *_about(path, env, files)))
             reads = {read: digest for read, digest in asked.items() if digest}
             for missing in asked.keys() - reads.keys():
                 env.path(env.module_of(missing))  # remembered: should it come into being, this has to be said again
         if isinstance(env, Witness):
             reads |= {Path(name): digest_of_file(Path(name)) for name in env.read}
-        yield Flattened(problems=tuple(sorted(found)), reads=reads)
+        yield Flattened(problems=found, reads=reads)
+
+
+def _each_once(found: Iterable[Problem]) -> tuple[Problem, ...]:
+    """`found`, sorted; a refusal of a class is met with the file, and once more with the class alone."""
+    refused: dict[tuple[Location, str], Problem] = {}
+    others: set[Problem] = set()
+    for problem in found:
+        if problem.code == "PG701":
+            refused.setdefault((problem.at, problem.what.partition(": ")[2][:5]), problem)
+        else:
+            others.add(problem)
+    return tuple(sorted({*others, *refused.values()}))
 
 
 def _about(path: Path, env: Environment, files: Files) -> tuple[Problem, ...]:

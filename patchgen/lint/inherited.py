@@ -10,8 +10,8 @@ import ast
 import re
 from collections.abc import Sequence
 
-from patchgen.lint.case import Case, Pair
-from patchgen.lint.plain import FunctionDef, dumped, plain_tree
+from patchgen.lint.case import Case, Pair, class_in
+from patchgen.lint.plain import FunctionDef, dumped
 from patchgen.plan.model import ClassPlan, Piece, Symbol
 from patchgen.source.text import Source, make_source
 
@@ -23,16 +23,25 @@ def inherited_class(pair: Pair, case: Case) -> ast.ClassDef:
 
     Raises Refusals where the strict profile cannot say it, at places in the modular file.
     """
+    if _says_nothing(pair):
+        node = class_in(pair.parent_text, pair.name)
+        node.bases = [ast.parse(base, mode="eval").body for base in _bases(pair)]
+        return node
     from patchgen.rewrite.merge import merge_class  # heavy, and not needed where files are found in the cache
 
     merged = merge_class(_plan(pair, case))
-    node = next(n for n in plain_tree(merged.text, pair.name).body if isinstance(n, ast.ClassDef))
-    return _without_copies(node)
+    return _without_copies(class_in(merged.text, pair.name))
+
+
+def _says_nothing(pair: Pair) -> bool:
+    """Whether the child only names its parent: then there is nothing to merge."""
+    return not (pair.child.body or pair.child.decorator_list or pair.child.keywords or pair.above.keywords)
 
 
 def _plan(pair: Pair, case: Case) -> ClassPlan:
     block, path = pair.block, pair.parent.facts.path
-    theirs = make_source(pair.parent.facts.text, path, path)
+    root = case.path.as_posix().removesuffix(case.source.path)  # the parent is shown as the modular file is
+    theirs = make_source(pair.parent.facts.text, path.removeprefix(root), path)
     own = _piece(pair.name, block.text, case.source, block.first_line)
     above = _piece(pair.renamed, pair.parent_text, theirs, pair.parent_block.first_line)
     return ClassPlan(pair.name, (own, above), tuple(_bases(pair)), (pair.name, pair.renamed))
