@@ -10,7 +10,7 @@
 
 The function is read by the converter and never run.  Its parameters name identifiers of the parent's method; one
 annotated `Hole` stands for any expression, and for the same one under `new`.  `...` under `old` matches any further
-arguments of a call, or any run of statements.  `with new: pass` deletes.
+arguments of a call, or any run of statements, and stands for them under `new`.  `with new: pass` deletes.
 
 Importing a modular file marks its edits and does nothing else.
 """

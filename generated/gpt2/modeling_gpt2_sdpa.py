@@ -321,9 +321,17 @@ class GPT2Attention(nn.Module):
                 past_key_values.is_updated[self.layer_idx] = True
 
         attn_output, attn_weights = sdpa_attention(
-            self, query_states, key_states, value_states, attention_mask, eager_attention,
-            dropout=self.attn_dropout.p if self.training else 0.0, scaling=self.scaling, output_attentions=output_attentions, **kwargs,
-        )  # fmt: skip
+            self,
+            query_states,
+            key_states,
+            value_states,
+            attention_mask,
+            eager_attention,
+            dropout=self.attn_dropout.p if self.training else 0.0,
+            scaling=self.scaling,
+            output_attentions=output_attentions,
+            **kwargs,
+        )
 
         attn_output = attn_output.reshape(*attn_output.shape[:-2], -1).contiguous()
         attn_output = self.c_proj(attn_output)

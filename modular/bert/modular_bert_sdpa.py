@@ -17,36 +17,22 @@ from patchgen.parts.sdpa import SdpaOrEager, sdpa_attention
 
 class BertSelfAttention(bert.BertSelfAttention):
     @edit("forward")
-    def call_sdpa(
-        self, query_layer, key_layer, value_layer, attention_mask, kwargs,
-        lookup: Hole, name: Hole, eager: Hole, p: Hole, s: Hole,
-    ):  # fmt: skip
+    def call_sdpa(self, lookup: Hole, name: Hole, eager: Hole):
         with old:
             attention_interface: Callable = lookup(name, eager)
-            attn_output, attn_weights = attention_interface(
-                self, query_layer, key_layer, value_layer, attention_mask, dropout=p, scaling=s, **kwargs
-            )
+            attn_output, attn_weights = attention_interface(...)
         with new:
-            attn_output, attn_weights = sdpa_attention(
-                self, query_layer, key_layer, value_layer, attention_mask, eager, dropout=p, scaling=s, **kwargs
-            )
+            attn_output, attn_weights = sdpa_attention(..., eager)
 
 
 class BertCrossAttention(bert.BertCrossAttention):
     @edit("forward")
-    def call_sdpa(
-        self, query_layer, key_layer, value_layer, attention_mask, kwargs,
-        lookup: Hole, name: Hole, eager: Hole, p: Hole, s: Hole,
-    ):  # fmt: skip
+    def call_sdpa(self, lookup: Hole, name: Hole, eager: Hole):
         with old:
             attention_interface: Callable = lookup(name, eager)
-            attn_output, attn_weights = attention_interface(
-                self, query_layer, key_layer, value_layer, attention_mask, dropout=p, scaling=s, **kwargs
-            )
+            attn_output, attn_weights = attention_interface(...)
         with new:
-            attn_output, attn_weights = sdpa_attention(
-                self, query_layer, key_layer, value_layer, attention_mask, eager, dropout=p, scaling=s, **kwargs
-            )
+            attn_output, attn_weights = sdpa_attention(..., eager)
 
 
 class BertPreTrainedModel(SdpaOrEager, bert.BertPreTrainedModel):

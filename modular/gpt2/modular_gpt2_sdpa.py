@@ -25,8 +25,8 @@ def eager_attention(module, query, key, value, attention_mask, **kwargs):
 class GPT2Attention(gpt2.GPT2Attention):
     @edit("forward")
     def call_sdpa(
-        self, query_states, key_states, value_states, attention_mask, output_attentions, kwargs,
-        lookup: Hole, name: Hole, eager: Hole, p: Hole, s: Hole,
+        self, query_states, key_states, value_states, attention_mask, output_attentions,
+        lookup: Hole, name: Hole, eager: Hole,
     ):  # fmt: skip
         with old:
             using_eager = self.config._attn_implementation == "eager"
@@ -36,36 +36,18 @@ class GPT2Attention(gpt2.GPT2Attention):
                     query_states, key_states, value_states, attention_mask
                 )
             else:
-                attn_output, attn_weights = attention_interface(
-                    self, query_states, key_states, value_states, attention_mask, dropout=p, scaling=s, **kwargs
-                )
+                attn_output, attn_weights = attention_interface(...)
         with new:
-            attn_output, attn_weights = sdpa_attention(
-                self, query_states, key_states, value_states, attention_mask, eager_attention,
-                dropout=p, scaling=s, output_attentions=output_attentions, **kwargs,
-            )  # fmt: skip
+            attn_output, attn_weights = sdpa_attention(..., eager_attention, output_attentions=output_attentions)
 
 
 class GPT2Block(gpt2.GPT2Block):
     @edit("forward")
-    def pass_the_request_on(self, states: Hole, cache: Hole, mask: Hole, memory: Hole, memory_mask: Hole, kwargs):
+    def pass_the_request_on(self, kwargs):
         with old:
-            self.crossattention(
-                states,
-                past_key_values=cache,
-                attention_mask=mask,
-                encoder_hidden_states=memory,
-                encoder_attention_mask=memory_mask,
-            )
+            self.crossattention(...)
         with new:
-            self.crossattention(
-                states,
-                past_key_values=cache,
-                attention_mask=mask,
-                encoder_hidden_states=memory,
-                encoder_attention_mask=memory_mask,
-                output_attentions=kwargs.get("output_attentions", False),
-            )
+            self.crossattention(..., output_attentions=kwargs.get("output_attentions", False))
 
 
 class GPT2Model(gpt2.GPT2Model):

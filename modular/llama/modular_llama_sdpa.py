@@ -18,19 +18,12 @@ from patchgen.parts.sdpa import SdpaOrEager, sdpa_attention
 
 class LlamaAttention(llama.LlamaAttention):
     @edit("forward")
-    def call_sdpa(
-        self, query_states, key_states, value_states, attention_mask, kwargs,
-        lookup: Hole, name: Hole, eager: Hole, p: Hole, s: Hole,
-    ):  # fmt: skip
+    def call_sdpa(self, lookup: Hole, name: Hole, eager: Hole):
         with old:
             attention_interface: Callable = lookup(name, eager)
-            attn_output, attn_weights = attention_interface(
-                self, query_states, key_states, value_states, attention_mask, dropout=p, scaling=s, **kwargs
-            )
+            attn_output, attn_weights = attention_interface(...)
         with new:
-            attn_output, attn_weights = sdpa_attention(
-                self, query_states, key_states, value_states, attention_mask, eager, dropout=p, scaling=s, **kwargs
-            )
+            attn_output, attn_weights = sdpa_attention(..., eager)
 
 
 class LlamaPreTrainedModel(SdpaOrEager, llama.LlamaPreTrainedModel):

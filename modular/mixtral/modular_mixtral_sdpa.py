@@ -17,21 +17,13 @@ from patchgen.parts.sdpa import SdpaOrEager, sdpa_attention
 
 class MixtralAttention(mixtral.MixtralAttention):
     @edit("forward")
-    def call_sdpa(
-        self, query_states, key_states, value_states, attention_mask, kwargs,
-        lookup: Hole, name: Hole, eager: Hole, p: Hole, s: Hole, window: Hole,
-    ):  # fmt: skip
+    def call_sdpa(self, lookup: Hole, name: Hole, eager: Hole, window: Hole):
         with old:
             attention_interface: Callable = lookup(name, eager)
-            attn_output, attn_weights = attention_interface(
-                self, query_states, key_states, value_states, attention_mask,
-                dropout=p, scaling=s, sliding_window=window, **kwargs,
-            )  # fmt: skip
+            attn_output, attn_weights = attention_interface(..., sliding_window=window)
         with new:
             # The sliding window is in the mask.
-            attn_output, attn_weights = sdpa_attention(
-                self, query_states, key_states, value_states, attention_mask, eager, dropout=p, scaling=s, **kwargs
-            )
+            attn_output, attn_weights = sdpa_attention(..., eager)
 
 
 class MixtralPreTrainedModel(SdpaOrEager, mixtral.MixtralPreTrainedModel):

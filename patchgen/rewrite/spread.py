@@ -12,14 +12,11 @@ _NOTHING = cst.SimpleWhitespace("")
 def with_rest(call: cst.Call, old: cst.Call, rest: tuple[cst.Arg, ...]) -> cst.Call:
     """`call` with `rest`, arguments of `old`, in the place of its `...`.
 
-    They keep their order and their line breaks; where arguments by position follow, those by name come behind these.
+    They keep their order and their line breaks.  Arguments by position come before those by name, and `**` is last.
     """
     place = next(number for number, argument in enumerate(call.args) if is_dots(argument))
     before, dots, behind = call.args[:place], call.args[place], call.args[place + 1 :]
-    last = max((number for number, argument in enumerate(behind, start=1) if is_positional(argument)), default=0)
-    early = [argument for argument in rest if is_positional(argument)] if last else list(rest)
-    late = [argument for argument in rest if not is_positional(argument)] if last else []
-    every = [*before, *early, *behind[:last], *late, *behind[last:]]
+    every = sorted((*before, *rest, *behind), key=_turn)
     if not every:
         return call.with_changes(args=())
     *others, final = every
@@ -33,6 +30,10 @@ def repeated(call: cst.Call, rest: tuple[cst.Arg, ...]) -> tuple[str, ...]:
     """The keywords that are both in `rest` and in `call`."""
     given = {argument.keyword.value for argument in call.args if argument.keyword}
     return tuple(a.keyword.value for a in rest if a.keyword and a.keyword.value in given)
+
+
+def _turn(argument: cst.Arg) -> int:
+    return 0 if is_positional(argument) else 1 + (argument.star == "**")
 
 
 def _spaced(argument: cst.Arg) -> cst.Arg:

@@ -1,11 +1,15 @@
 """What merging offers beside the flat text: a look at each pass, decorators of the project, deep code."""
 
+import subprocess
+import sys
+
 import pytest
 
 from patchgen.errors import PatchgenError
 from patchgen.plan.model import ClassPlan, Piece, Symbol
 from patchgen.rewrite.merge import PASSES, merge_class
 from patchgen.source.text import make_source
+from tests.toytree import REPOSITORY
 
 
 def piece(text, name, module):
@@ -63,3 +67,15 @@ def test_every_problem_of_a_pass_is_raised_together():
     with pytest.raises(PatchgenError) as raised:
         merge_class(plan(child, PARENT.removeprefix("@register\n")))
     assert [problem.code for problem in raised.value.problems] == ["PG211", "PG210"]
+
+
+def test_libcst_is_loaded_only_where_there_is_an_edit():
+    script = """
+import sys
+from tests.unit.rewrite.test_merge import CHILD, PARENT, merge_class, plan
+parent = PARENT.removeprefix("@register" + chr(10))
+merge_class(plan(CHILD, parent))
+print("libcst" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.stdout.split() == ["False"], done.stderr
