@@ -13,7 +13,7 @@ from pathlib import Path
 
 import hypothesmith
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 import patchgen
 from patchgen.errors import catalogue
@@ -117,16 +117,14 @@ def _around(folder: Path, text: str) -> None:
         _try(folder, MODULAR, f"{PARENT}\n\ndef free():\n{_indented(text)}    pass\n")
 
 
-QUIET = [
-    HealthCheck.too_slow,
-    HealthCheck.filter_too_much,
-    HealthCheck.function_scoped_fixture,
-    HealthCheck.data_too_large,
-]
+QUIET = {
+    "suppress_health_check": list(HealthCheck),
+    "phases": [Phase.generate],  # shrinking such a module takes longer than reading it
+}
 
 
 def _from_grammar(examples: int) -> Callable[[Path], None]:
-    @settings(max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET)
+    @settings(max_examples=examples, deadline=None, derandomize=True, database=None, **QUIET)
     @given(text=hypothesmith.from_grammar())
     def run(tmp_path: Path, text: str) -> None:
         _around(tmp_path, text)
@@ -135,7 +133,7 @@ def _from_grammar(examples: int) -> Callable[[Path], None]:
 
 
 def _from_nodes(examples: int) -> Callable[[Path], None]:
-    @settings(max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET)
+    @settings(max_examples=examples, deadline=None, derandomize=True, database=None, **QUIET)
     @given(text=hypothesmith.from_node())
     def run(tmp_path: Path, text: str) -> None:
         _around(tmp_path, text)
