@@ -100,10 +100,15 @@ def marker_in(statement: ast.stmt) -> ast.Name | None:
 def super_uses(method: FunctionNode, origin: int, plan: ClassPlan) -> Iterator[SuperUse | Misuse]:
     """Every use of `super` and of a parent class by name in the body of `method`, which is of `plan.chain[origin]`."""
     body: list[ast.AST] = list(method.body) if isinstance(method.body, list) else [method.body]
-    walker = _Walker(first_parameter(method), origin, plan)
+    walker = _Walker(None if _is_static(method) else first_parameter(method), origin, plan)
     for node in body:
         walker.visit(node, None, False)
     yield from walker.found
+
+
+def _is_static(method: FunctionNode) -> bool:
+    decorators = method.decorator_list if not isinstance(method, ast.Lambda) else []
+    return any(isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in decorators)
 
 
 class _Walker:
@@ -176,6 +181,9 @@ class _Walker:
             )
             return
         match arguments:
+            case [] if self._receiver is None:
+                what = f"super().{node.attr} stands in a method that takes no object: Python raises there"
+                self.found.append(Misuse(node, what, "write self as the first parameter, and no @staticmethod"))
             case []:
                 self.found.append(SuperUse(node, call, node.attr, self._origin + 1, self._receiver, nested))
             case [ast.Name() as owner, ast.Name(id=receiver)]:
