@@ -17,7 +17,7 @@ from patchgen.errors import PatchgenError, Problem, Refusals, problems_of
 from patchgen.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
 from patchgen.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.link.gather import kinds_of
-from patchgen.link.module import FlatModule, link
+from patchgen.link.module import FlatModule, link, origins
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.declare import ModulePlan, make_plan
 from patchgen.plan.kinds import output_name
@@ -158,10 +158,8 @@ def _comparable(module: FlatModule, builder: Builder) -> str:
 
 
 def _parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:
-    own = {layer.source.module for layer in plan.layers}
-    every = [piece.symbol.module for block in module.blocks for piece in block.pieces]
     first = [module.base] if module.base else []
-    return tuple(dict.fromkeys(m for m in (*first, *every) if m not in own and m in plan.parents))
+    return tuple(dict.fromkeys([*first, *origins(module.blocks, plan)]))
 
 
 def _used(module: FlatModule, builder: Builder) -> tuple[UsedSymbol, ...]:

@@ -16,6 +16,7 @@ from patchgen.link.identity import refuse_lost_bases
 from patchgen.link.imports import import_statements
 from patchgen.link.order import order
 from patchgen.link.ownership import registrations, same_initialisation
+from patchgen.plan.declare import ModulePlan
 from patchgen.plan.kinds import MODELING
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import ModuleIndex
@@ -67,15 +68,25 @@ def assemble(head: str, imports: Sequence[str], blocks: Sequence[FlatBlock], tai
 def header(gathered: Gathered, builder: Builder) -> str:
     """The comments at the top of the modular file and the licences of the modules that the output was made from."""
     plan = builder.naming.plan
-    parents = [gathered.base] if gathered.base else plan.parents
+    parents = [*([gathered.base] if gathered.base else plan.parents), *origins(gathered.blocks, plan)]
     texts = [_comment_at_top(builder.index(module)) for module in (plan.modular.source.module, *parents)]
     return "#\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
+    """The modules of others that `blocks` were copied from: parents, and where functions were imported from."""
+    own = {layer.source.module for layer in plan.layers}
+    every = dict.fromkeys(piece.symbol.module for block in blocks for piece in block.pieces)
+    return tuple(m for m in every if m not in own and (m in plan.parents or m.startswith("transformers.")))
 
 
 def _comment_at_top(index: ModuleIndex) -> str:
     """The first comment block of a file with the line ends that it has; shebang and coding lines left out."""
     lines = (index.blocks[0].leading if index.blocks else index.tail).splitlines(True)
     kept = [line for line in lines if not line.startswith("#!") and "coding:" not in line]
+    # Between two such lines, transformers says that the file is generated and from what: that is not so of a copy.
+    marks = [number for number, line in enumerate(kept) if "🚨" in line]
+    kept = kept[: marks[0]] + kept[marks[-1] + 1 :] if marks else kept
     return "".join(kept).strip("\n") + "\n" if "".join(kept).strip() else ""
 
 
