@@ -72,11 +72,11 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
 
 def install(monkeypatch) -> None:
     """The stand-in takes the place of the core, in this process."""
+    import patchgen.batch.run
     import patchgen.flatten
-    import patchgen.run
 
     monkeypatch.setattr(patchgen.flatten, "flatten", stand_in)
-    monkeypatch.setattr(patchgen.run, "FILES_THAT_PAY", 1_000_000)  # a worker would load the core itself
+    monkeypatch.setattr(patchgen.batch.run, "FILES_THAT_PAY", 1_000_000)  # a worker would load the core itself
 
 
 def standin_project(top: Path) -> Tree:

@@ -44,7 +44,7 @@ def _run(argv: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except PatchgenError as error:
-        from patchgen.report import exit_code
+        from patchgen.cli.report import exit_code
 
         problems = problems_of(error)
         _tell("\n".join(str(problem) for problem in problems))

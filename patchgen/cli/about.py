@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import patchgen
+from patchgen.project.versions import release_of, tool_versions
 from patchgen.source.locate import make_environment
-from patchgen.versions import release_of, tool_versions
 
 
 def version_text() -> str:

@@ -132,7 +132,7 @@ def explain(target: str, package_root: str | None) -> int:
 @click.option("--markdown", is_flag=True, help="Print the page docs/errors.md.")
 def errors(codes: tuple[str, ...], markdown: bool) -> int:
     """Explain error codes; without one, list them."""
-    from patchgen import errors_page
+    from patchgen.cli import errors_page
     from patchgen.errors import catalogue, did_you_mean
 
     known = catalogue()

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from patchgen.cli.session import Request, open_project
-from patchgen.convert import load_records
-from patchgen.lock import Record, origin_of
-from patchgen.project import MODULAR, Project
+from patchgen.gate.convert import load_records
+from patchgen.gate.lock import Record, origin_of
+from patchgen.project.files import MODULAR, Project
 from patchgen.source.text import read_source
 
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.convert import Written
-from patchgen.drift import Drift
+from patchgen.batch.outcome import Outcome
+from patchgen.cli.report import FORMATS, Page, Row, exit_code, table
 from patchgen.errors import Problem
-from patchgen.outcome import Outcome
-from patchgen.project import Found, Project
-from patchgen.report import FORMATS, Page, Row, exit_code, table
-from patchgen.verdict import Report, Status, Verdict
+from patchgen.gate.convert import Written
+from patchgen.gate.drift import Drift
+from patchgen.gate.verdict import Report, Status, Verdict
+from patchgen.project.files import Found, Project
 
 
 @dataclass(frozen=True, slots=True)

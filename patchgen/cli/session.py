@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchgen.cache import Cache
-from patchgen.check import Evidence, examine
-from patchgen.config import find_config
-from patchgen.convert import Written, convert, load_records
-from patchgen.drift import Drift, find_drift
-from patchgen.outcome import Outcome
-from patchgen.profiles import LINT
-from patchgen.project import Found, Modular, Project, confine, discover
-from patchgen.run import Progress, run
-from patchgen.turns import undisturbed
-from patchgen.verdict import Report
-from patchgen.versions import versions
+from patchgen.batch.cache import Cache
+from patchgen.batch.outcome import Outcome
+from patchgen.batch.run import Progress, run
+from patchgen.disk.turns import undisturbed
+from patchgen.gate.check import Evidence, examine
+from patchgen.gate.convert import Written, convert, load_records
+from patchgen.gate.drift import Drift, find_drift
+from patchgen.gate.verdict import Report
+from patchgen.project.config import find_config
+from patchgen.project.files import Found, Modular, Project, confine, discover
+from patchgen.project.profiles import LINT
+from patchgen.project.versions import versions
 
 
 @dataclass(frozen=True, slots=True)

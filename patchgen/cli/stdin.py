@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
+from patchgen.batch.group import flatten_group
 from patchgen.cli.printing import make_style
+from patchgen.cli.report import FORMATS, Page, exit_code
 from patchgen.cli.session import Request, open_project
-from patchgen.project import Project, make_modular
-from patchgen.report import FORMATS, Page, exit_code
-from patchgen.run import flatten_group
+from patchgen.project.files import Project, make_modular
 
 
 def convert_stdin(name: str | None, package_root: str | None, out: str | None, allow_bidi: bool, **rest: Any) -> int:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from patchgen.batch.outcome import digest_of_file
+from patchgen.batch.witness import Witness
 from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.flat import Flattened
 from patchgen.lint.case import Case, Pair, make_case
@@ -21,11 +23,9 @@ from patchgen.lint.leaks import leaks
 from patchgen.lint.overmatch import broken_words
 from patchgen.lint.refusals import merged, refusals
 from patchgen.lint.shapes import shared_names, unrecognised_removals
-from patchgen.outcome import digest_of_file
 from patchgen.settings import Settings
 from patchgen.source.locate import Environment
 from patchgen.upstream.files import Files
-from patchgen.witness import Witness
 
 _WHOLE = re.compile(r"[\w.]+")
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from patchgen.cli.errors_page import as_markdown
 from patchgen.errors import catalogue
-from patchgen.errors_page import as_markdown
 from tests.toytree import REPOSITORY
 
 CODES = {

@@ -187,8 +187,8 @@ def test_format_from_the_environment(tree, monkeypatch, capsys):
 
 
 def test_annotations_escape_what_would_end_them():
+    from patchgen.cli.report import Page, as_github
     from patchgen.errors import Location, Problem
-    from patchgen.report import Page, as_github
 
     problem = Problem(Location("a,b:c.py", 3, 4), "PG501", "100% of\r\nit")
     text = as_github(Page(findings=(problem,)))
@@ -372,7 +372,7 @@ def test_unchanged_run_does_not_load_the_core(argv, clean):
 def test_help_loads_nothing_that_works():
     script = (
         "import sys; from patchgen.cli import main; main(['check', '--help']); "
-        "print([n for n in ('libcst', 'rich', 'patchgen.run', 'patchgen.project') if n in sys.modules])"
+        "print([n for n in ('libcst', 'rich', 'patchgen.batch.run', 'patchgen.project.files') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from patchgen import write
 from patchgen.cli import main
+from patchgen.disk import write
 from tests import standin
 
 ERRORS = {
@@ -185,12 +185,12 @@ def test_damaged_cache_is_as_none(text, tree):
 
 
 def test_cache_that_cannot_be_written(tree, monkeypatch):
-    import patchgen.cache
+    import patchgen.batch.cache
 
     def refuse(*_args, **_more):
         raise ERRORS["EROFS"]
 
-    monkeypatch.setattr(patchgen.cache, "replace_file", refuse)
+    monkeypatch.setattr(patchgen.batch.cache, "replace_file", refuse)
     assert main(["check", "-q"]) == 1
     assert main(["convert", "-q"]) == 0
 

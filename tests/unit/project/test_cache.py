@@ -81,7 +81,7 @@ def test_a_parent_that_could_not_be_read_is_mended(tree, flattened, cli):
     assert cli("check")[0] == 0
 
 
-@pytest.mark.parametrize("what", ["patchgen.cache.own_digest", "patchgen.cache.versions"])
+@pytest.mark.parametrize("what", ["patchgen.batch.cache.own_digest", "patchgen.batch.cache.versions"])
 def test_other_code_or_other_releases(what, flattened, cli, monkeypatch):
     monkeypatch.setattr(what, lambda *_: () if what.endswith("versions") else "other")
     cli("check")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from patchgen.config import find_config, make_config
 from patchgen.errors import PatchgenError, problems_of
+from patchgen.project.config import find_config, make_config
 from patchgen.settings import Settings
 
 

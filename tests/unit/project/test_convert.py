@@ -178,7 +178,7 @@ def test_an_output_that_is_a_link_stays_one(made, cli):
 
 
 def test_a_modular_file_that_changes_meanwhile_is_not_written(made, cli, monkeypatch):
-    import patchgen.convert as convert
+    import patchgen.gate.convert as convert
 
     real = convert.examine
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
@@ -199,7 +199,7 @@ def test_what_a_killed_run_had_begun_is_finished_first(made, cli):
     """A journal and its staged file are left: the next run moves the file, then finds it stale or not."""
     from dataclasses import asdict
 
-    from patchgen import write
+    from patchgen.disk import write
 
     temp = made.write("generated/one/.patchgen-99999999-0.tmp", made.read(ONE) + "# late\n")
     move = write.Move(str(made(ONE)), str(temp), "", write.content_digest(made(ONE)), write.content_digest(temp))

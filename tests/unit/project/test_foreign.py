@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from patchgen.config import Config
-from patchgen.places import state_of
-from patchgen.project import Project
+from patchgen.project.config import Config
+from patchgen.project.files import Project
+from patchgen.project.places import state_of
 from tests.toytree import Tree
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.flat import LineOrigin, UsedSymbol
-from patchgen.lock import Record, describe, origin_of, read_lock, refreshed, render_lock
+from patchgen.gate.lock import Record, describe, origin_of, read_lock, refreshed, render_lock
 from patchgen.settings import Settings
 
 RECORD = Record(

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from patchgen.config import Config
 from patchgen.errors import PatchgenError
-from patchgen.project import Project, confine, discover, output_folder, profile_of
+from patchgen.project.config import Config
+from patchgen.project.files import Project, confine, discover, output_folder, profile_of
 
 
 @pytest.fixture

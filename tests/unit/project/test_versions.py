@@ -2,8 +2,8 @@
 
 import importlib.metadata
 
+from patchgen.project.versions import own_digest, release_of, tool_versions, versions
 from patchgen.source.locate import make_environment
-from patchgen.versions import own_digest, release_of, tool_versions, versions
 
 
 def test_tools_are_those_that_the_metadata_names():

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from patchgen.lock import Record
-from patchgen.outcome import Made, Outcome
+from patchgen.batch.outcome import Made, Outcome
+from patchgen.gate.lock import Record
 
 NAMED = 3  # symbols that a reason names before it counts
 

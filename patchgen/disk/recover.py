@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from patchgen.write import JOURNAL, Move, content_digest, discard
+from patchgen.disk.write import JOURNAL, Move, content_digest, discard
 
 STALE_AFTER = 3600.0  # seconds; a process number may belong to another process by then
 _TEMP = re.compile(r"\.patchgen-(\d+)-\d+\.tmp")

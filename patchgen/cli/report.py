@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import patchgen
-from patchgen.drift import Drift, Fit
 from patchgen.errors import Problem, catalogue
 from patchgen.flat import Note
+from patchgen.gate.drift import Drift, Fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.flat import Flattened
-from patchgen.project import Modular
+from patchgen.project.files import Modular
 from patchgen.settings import Settings
 from patchgen.source.locate import Environment
 

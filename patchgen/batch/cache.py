@@ -16,14 +16,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from patchgen.batch.outcome import Lookup, Made, Outcome, Read, digest_of_file, files_of
+from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.flat import Note, Summary
-from patchgen.outcome import Lookup, Made, Outcome, Read, digest_of_file, files_of
-from patchgen.places import cache_of, make_state, root_of
-from patchgen.project import Modular, Project
+from patchgen.project.files import Modular, Project
+from patchgen.project.places import cache_of, make_state, root_of
+from patchgen.project.versions import own_digest, versions
 from patchgen.source.locate import Environment
-from patchgen.versions import own_digest, versions
-from patchgen.write import replace_file
 
 FORMAT = 1
 

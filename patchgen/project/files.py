@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.config import FILE, TABLE, Config
 from patchgen.errors import Location, PatchgenError, Problem, did_you_mean
+from patchgen.project.config import FILE, TABLE, Config
 from patchgen.source.locate import Environment, make_environment
 
 MODULAR = re.compile(r"modular_(\w+)\.py")

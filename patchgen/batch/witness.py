@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patchgen.batch.outcome import Lookup, Outcome, Read, digest_of_bytes, make_outcome
 from patchgen.errors import Location, PatchgenError
 from patchgen.flat import Flattened
-from patchgen.outcome import Lookup, Outcome, Read, digest_of_bytes, make_outcome
-from patchgen.project import Modular, Project
+from patchgen.project.files import Modular, Project
 from patchgen.source.blocks import ModuleIndex
 from patchgen.source.locate import Environment
 from patchgen.source.text import decode, make_source

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen.batch.outcome import Made, Outcome, digest_of_bytes, files_of, unified
 from patchgen.errors import Location, Problem
 from patchgen.flat import Note, is_generated
-from patchgen.lock import Record, describe
-from patchgen.orphans import HEAD, find_orphans
-from patchgen.outcome import Made, Outcome, digest_of_bytes, files_of, unified
-from patchgen.project import Found, Modular, Project
-from patchgen.verdict import Report, Status, Verdict, Wanted
-from patchgen.why import reasons
+from patchgen.gate.lock import Record, describe
+from patchgen.gate.orphans import HEAD, find_orphans
+from patchgen.gate.verdict import Report, Status, Verdict, Wanted
+from patchgen.gate.why import reasons
+from patchgen.project.files import Found, Modular, Project
 
 Again = Callable[[Sequence[Modular]], Sequence[Outcome]]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from patchgen.errors import Problem
 from patchgen.flat import FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
-from patchgen.project import Modular
+from patchgen.project.files import Modular
 
 
 @dataclass(frozen=True, slots=True)

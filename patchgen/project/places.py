@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.lock import NAME
-from patchgen.project import Project
+from patchgen.project.files import Project
 
 CACHE = ".patchgen_cache"
+LOCK = "patchgen.lock"  # checked in: what each output was made from
 OUTCOMES = "outcomes"  # inside it: one file per modular file
 _TAG = """Signature: 8a477f597d28d172789f06886806bc55
 # This folder holds a cache of patchgen; it can be deleted at any time.  See https://bford.info/cachedir/
@@ -39,7 +39,7 @@ def state_of(project: Project, root: Path) -> Path:
 
 def lock_of(project: Project, root: Path) -> Path:
     """The file of the records of what lies below `root`: the project's own is checked in."""
-    return (root if is_own(project, root) else state_of(project, root)) / NAME
+    return (root if is_own(project, root) else state_of(project, root)) / LOCK
 
 
 def is_own(project: Project, root: Path) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from patchgen.batch.outcome import Outcome, digest_of_file, files_of
 from patchgen.flat import is_generated
-from patchgen.lock import NAME, Record
-from patchgen.outcome import Outcome, digest_of_file, files_of
-from patchgen.project import Found, Project
-from patchgen.verdict import Status, Verdict, Wanted
+from patchgen.gate.lock import Record
+from patchgen.gate.verdict import Status, Verdict, Wanted
+from patchgen.project.files import Found, Project
+from patchgen.project.places import LOCK
 
 HEAD = 20_000  # bytes in which a banner is looked for
 
@@ -54,7 +55,7 @@ def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
     if not untouched:
         why.append("it was edited by hand")
     if not files:
-        why.append(f"only {NAME} still names it")
+        why.append(f"only {LOCK} still names it")
     mend = tuple(Wanted(path, None) for path in files or [output])
     return Verdict(project.shown(output), record.modular, Status.ORPHANED, tuple(why), mend=mend if untouched else ())
 

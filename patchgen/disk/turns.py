@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from patchgen.disk.recover import recover, sweep
+from patchgen.disk.write import JOURNAL
 from patchgen.errors import Location, PatchgenError
-from patchgen.lock import NAME
-from patchgen.places import OUTCOMES, lock_of, make_state, state_of
-from patchgen.project import Project
-from patchgen.recover import recover, sweep
-from patchgen.write import JOURNAL
+from patchgen.project.files import Project
+from patchgen.project.places import LOCK, OUTCOMES, lock_of, make_state, state_of
 
 PATIENCE = 300.0  # seconds that a run waits for its turn
 
@@ -64,7 +63,7 @@ def _alone(state: Path) -> Iterator[None]:
         lock.acquire(timeout=PATIENCE)
     except Timeout:
         what = f"another run of patchgen has been writing here for {PATIENCE:.0f} seconds"
-        raise PatchgenError("PG906", Location(NAME), what, "wait for it to end, then try again") from None
+        raise PatchgenError("PG906", Location(LOCK), what, "wait for it to end, then try again") from None
     try:
         yield
     finally:

@@ -11,9 +11,10 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, get_context, parent_process
 
+from patchgen.batch.group import flatten_group
+from patchgen.batch.outcome import Outcome
 from patchgen.errors import Location, Problem
-from patchgen.outcome import Outcome
-from patchgen.project import Modular, Project
+from patchgen.project.files import Modular, Project
 
 _PROJECT: list[Project] = []  # of a worker process, set once when it starts
 
@@ -74,6 +75,4 @@ def _end_with(sentinel: int) -> None:
 
 
 def _work(profile: str, modulars: tuple[Modular, ...]) -> tuple[Outcome, ...]:
-    from patchgen.run import flatten_group
-
     return tuple(flatten_group(_PROJECT[0], profile, modulars))

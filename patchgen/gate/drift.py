@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen.batch.outcome import Outcome, digest_of, unified
 from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.flat import UsedSymbol
-from patchgen.lock import Record
-from patchgen.outcome import Outcome, digest_of, unified
-from patchgen.project import Modular, Project
+from patchgen.gate.lock import Record
+from patchgen.gate.verdict import Report, Status
+from patchgen.project.files import Modular, Project
 from patchgen.source.locate import Environment
-from patchgen.verdict import Report, Status
 
 
 class Fit(enum.StrEnum):

@@ -10,13 +10,11 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from patchgen.cache import Cache
-from patchgen.errors import Location, PatchgenError, Problem, defect, problems_of
-from patchgen.flat import Flattened
-from patchgen.outcome import Outcome, files_of
-from patchgen.profiles import PROFILES
-from patchgen.project import Modular, Project
-from patchgen.witness import make_witness, testify
+from patchgen.batch.cache import Cache
+from patchgen.batch.group import flatten_group
+from patchgen.batch.outcome import Outcome, files_of
+from patchgen.project.files import Modular, Project
+from patchgen.project.profiles import PROFILES
 
 FILES_THAT_PAY = 4  # a worker takes about as long to start as so many files take to flatten
 
@@ -76,39 +74,8 @@ def _flatten_all(project: Project, modulars: Sequence[Modular], jobs: int) -> It
         group = tuple(members)
         chunks = PROFILES[profile].split(group, jobs)
         if jobs > 1 and len(chunks) > 1:
-            from patchgen.pool import in_workers  # most runs need no processes, and no library for them
+            from patchgen.batch.pool import in_workers  # most runs need no processes, and no library for them
 
             yield from in_workers(project, profile, chunks, jobs)
         else:
             yield from flatten_group(project, profile, group, jobs)
-
-
-def flatten_group(project: Project, profile: str, modulars: Sequence[Modular], jobs: int = 1) -> Iterator[Outcome]:
-    """Outcomes in order; `jobs` is for a profile that has workers of its own.
-
-    No error of one file keeps the next from its turn.
-    """
-    rest = list(modulars)
-    witness = make_witness(project)
-    while rest:
-        results = PROFILES[profile].flatten([m.path for m in rest], witness, project.config.settings, jobs)
-        ended = False
-        while rest and not ended:
-            modular = rest.pop(0)
-            witness.forget()
-            flattened, ended = _next(modular, results)
-            yield testify(modular, flattened, witness)
-
-
-def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bool]:
-    """The next result, and whether `results` is at its end: a generator that has raised gives nothing more."""
-    try:
-        return next(results), False
-    except PatchgenError as error:
-        return Flattened(problems=problems_of(error)), True
-    except MemoryError:
-        what = "there is not enough memory to flatten it"
-        return Flattened(problems=(Problem(Location(modular.shown), "PG907", what),)), True
-    except Exception as error:
-        # The boundary of the core: an error that it did not foresee is ours, and the run goes on.
-        return Flattened(problems=(defect(modular.shown, error),)), True

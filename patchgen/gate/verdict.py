@@ -6,10 +6,10 @@ import enum
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patchgen.batch.outcome import Made, Outcome
 from patchgen.errors import Location, Problem
 from patchgen.flat import Note
-from patchgen.lock import NAME
-from patchgen.outcome import Made, Outcome
+from patchgen.project.places import LOCK
 
 
 class Status(enum.StrEnum):
@@ -95,6 +95,6 @@ def _say(verdict: Verdict) -> tuple[str, str]:
             what = f"was not written by patchgen, and {verdict.modular} gives a file of this name"
             return what, "move it away, or let `patchgen convert --force` replace it"
         case Status.UNRECORDED:
-            return f"is not what {NAME} records", convert
+            return f"is not what {LOCK} records", convert
         case _:
             return f"is stale{why or f': it differs from what {verdict.modular} gives now'}", convert

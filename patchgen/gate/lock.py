@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from patchgen.batch.outcome import Made
 from patchgen.errors import Location, PatchgenError
 from patchgen.flat import LineOrigin, UsedSymbol
-from patchgen.outcome import Made
+from patchgen.project.places import LOCK
 from patchgen.settings import Settings
 
-NAME = "patchgen.lock"
 FORMAT = 1
 ABOUT = (
     "Written by `patchgen convert`, read by `patchgen check` and `patchgen explain`: what each output was made from."
@@ -87,7 +87,7 @@ def read_lock(path: Path) -> dict[str, Record]:
         what = f"cannot be read: {error}" if isinstance(error, (OSError, ValueError)) else "is not a lock of patchgen"
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
         hint = "delete it and run `patchgen convert`: it is made anew"
-        raise PatchgenError("PG507", Location(NAME, line, 1 if line else 0), what, hint) from error
+        raise PatchgenError("PG507", Location(LOCK, line, 1 if line else 0), what, hint) from error
 
 
 def render_lock(records: Iterable[Record]) -> str:

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.check import Evidence, examine
+from patchgen.batch.outcome import Made, Outcome, digest_of_file
+from patchgen.disk.turns import turn_to_write
+from patchgen.disk.write import Change, Unfinished, apply
 from patchgen.errors import Location, PatchgenError, Problem, problems_of
-from patchgen.lock import NAME, Record, make_record, read_lock, refreshed, render_lock
-from patchgen.outcome import Made, Outcome, digest_of_file
-from patchgen.places import is_own, lock_of, root_of, state_of
-from patchgen.project import Found, Project, confine
-from patchgen.turns import turn_to_write
-from patchgen.verdict import Report, Status, Verdict, Wanted
-from patchgen.write import Change, Unfinished, apply
+from patchgen.gate.check import Evidence, examine
+from patchgen.gate.lock import Record, make_record, read_lock, refreshed, render_lock
+from patchgen.gate.verdict import Report, Status, Verdict, Wanted
+from patchgen.project.files import Found, Project, confine
+from patchgen.project.places import LOCK, is_own, lock_of, root_of, state_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _write(
 
 
 def _refused(project: Project, error: OSError) -> PatchgenError:
-    at = Location(project.shown(Path(error.filename)) if isinstance(error.filename, str) else NAME)
+    at = Location(project.shown(Path(error.filename)) if isinstance(error.filename, str) else LOCK)
     safe = "every output is what it was"
     hint = "the next run finishes what was begun" if isinstance(error, Unfinished) else safe
     return PatchgenError("PG903", at, f"cannot be written: {error.strerror or error}", hint)

@@ -1,0 +1,1 @@
+"""Is every output what its modular file gives, why not, and making it so."""
