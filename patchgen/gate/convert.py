@@ -40,10 +40,22 @@ class Written:
 
 
 def load_records(project: Project) -> dict[Path, Record]:
-    """The records of every place that a run may write to, by the paths of outputs."""
+    """The records of every place that a run may write to, by the paths of outputs.
+
+    With `--out` the project's own are left out: what they tell of is not what such a run is about.
+    """
+    roots = project.writable if project.out is None else [project.out]
     return {
-        root / name: record for root in project.writable for name, record in read_lock(lock_of(project, root)).items()
+        _base(project, root) / name: record
+        for root in roots
+        if project.out is None or not is_own(project, root)
+        for name, record in read_lock(lock_of(project, root)).items()
     }
+
+
+def _base(project: Project, root: Path) -> Path:
+    """The folder that the names in the records of `root` start from: such places inside the project share a file."""
+    return project.home if state_of(project, root) == state_of(project, project.home) else root
 
 
 def convert(
@@ -139,16 +151,17 @@ def _changes(wanted: Iterable[Wanted]) -> list[Change]:
 
 def _records_after(project: Project, report: Report, mended: Set[str], made_by: str, root: Path) -> dict[str, Record]:
     """The records below `root` once the outputs in `mended` have been written."""
-    records = read_lock(lock_of(project, root))
+    records, base = read_lock(lock_of(project, root)), _base(project, root)
     by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
         outcome = by_modular.get(verdict.modular)
-        if verdict.status is Status.ORPHANED and verdict.shown in mended and root == project.home:
-            records.pop(verdict.shown, None)
+        if verdict.status is Status.ORPHANED and verdict.shown in mended:
+            for path in (want.path.with_suffix(".py") for want in verdict.mend if want.path.is_relative_to(base)):
+                records.pop(path.relative_to(base).as_posix(), None)
         elif verdict.made and outcome and (verdict.status is Status.OK or verdict.shown in mended):
             output = outcome.modular.folder / verdict.made.name
             if root_of(project, output) == root and outcome.modular.recorded == is_own(project, root):
-                name = output.relative_to(root).as_posix()
+                name = output.relative_to(base).as_posix()
                 records[name] = refreshed(records.get(name), _record(name, outcome, verdict.made, made_by, project))
     return records
 

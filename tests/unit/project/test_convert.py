@@ -159,6 +159,52 @@ def test_out_remembers_why_outside_the_project(made, cli, tmp_path):
     assert "modeling_one.py:6:1: PG501 is stale: the modular file changed" in cli("check", "--out", out)[1]
 
 
+@pytest.mark.parametrize("folder", ["flat", "generated", ".", "modular", "../outside"])
+def test_out_twice_leaves_the_projects_own_outputs_in_peace(folder, made, cli):
+    """A folder that holds them is no reason to call them orphaned, and still less to remove them."""
+    before = made.snapshot()
+    assert cli("convert", "--out", folder)[0] == 0
+    for argv in (["convert"], ["check"], ["check", "--fix"]):
+        assert cli(*argv, "--out", folder)[:2] == (0, "2 outputs: 2 ok\n" if argv == ["check"] else "")
+    assert before.items() <= made.snapshot().items()
+
+
+def test_out_one_file_after_the_other(made, cli):
+    for name in ("one", "two", "one"):
+        assert cli("convert", "--out", "flat", f"modular/{name}")[0] == 0
+    assert cli("check", "--out", "flat")[0] == 0
+
+
+def test_two_folders_for_out_are_told_apart(made, cli):
+    """Their records lie in one file."""
+    assert cli("convert", "--out", "flat")[0] == 0
+    assert cli("convert", "--out", "other", "modular/one")[:2] == (0, "")
+    assert cli("check", "--out", "flat")[0] == 0
+
+
+@pytest.mark.parametrize("folder", ["flat", "../outside"])
+def test_an_orphan_in_out_is_removed_with_its_record(folder, made, cli):
+    cli("convert", "--out", folder)
+    made("modular/two/modular_two.py").unlink()
+    assert "modeling_two.py: PG503 is orphaned: modular/two/modular_two.py is gone" in cli("check", "--out", folder)[1]
+    assert cli("check", "--fix", "--out", folder)[0] == 0
+    assert cli("check", "--out", folder) == (0, "1 output: 1 ok\n", "")
+    assert made(TWO).exists()
+
+
+def test_out_among_the_projects_outputs_is_said_to_be_in_the_wrong_place(made, cli):
+    cli("convert", "--out", "generated/flat")
+    wrong = "generated/flat/modeling_one.py: PG503 is orphaned: modular/one/modular_one.py gives " + ONE
+    assert cli("check")[1].splitlines()[0] == wrong
+
+
+def test_two_sources_of_one_folder_are_converted_one_by_one(made, cli):
+    made.edit("pyproject.toml", 'modular = "generated"', '"modular/one" = "flat", "modular/two" = "flat"')
+    cli("check", "--fix")
+    for name in ("one", "two"):
+        assert cli("check", f"modular/{name}") == (0, "1 output: 1 ok\n", "")
+
+
 def test_mode_of_an_output_is_kept(made, cli):
     made(ONE).chmod(0o755)
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
