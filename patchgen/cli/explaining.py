@@ -9,10 +9,14 @@ from typing import Any
 
 import click
 
+from patchgen.batch.cache import Cache
+from patchgen.batch.outcome import digest_of_file
+from patchgen.batch.run import run
 from patchgen.cli.session import Request, open_project
+from patchgen.flat import LineOrigin
 from patchgen.gate.convert import load_records
 from patchgen.gate.lock import Record, origin_of
-from patchgen.project.files import MODULAR, Project
+from patchgen.project.files import MODULAR, Project, make_modular
 from patchgen.source.text import read_source
 
 
@@ -44,13 +48,28 @@ def _explain_lines(project: Project, path: Path, line: int) -> int:
     if not line:
         sys.stdout.write(_about(record))
         return 0
-    origin = origin_of(record, line)
+    origin = origin_of(_lines(project, record, path), line)
     if origin is None:
         sys.stdout.write(f"{record.output}:{line}: a blank line, or written by patchgen itself\n")
         return 0
     sys.stdout.write(f"{record.output}:{line} comes from {origin}\n")
     sys.stdout.write(_quoted(project, origin.path, origin.line))
     return 0
+
+
+def _lines(project: Project, record: Record, path: Path) -> tuple[LineOrigin, ...]:
+    """Where the lines of the output at `path` come from, in the sources as they are; else as they were recorded.
+
+    Lines of a source move without changing an output, and a record is made anew with an output only.
+    """
+    digest = digest_of_file(path)
+    modulars = [make_modular(project, project.home / record.modular)]
+    for made in run(project, modulars, Cache(project))[0].made:
+        if (made.name, made.digest) == (path.name, digest):
+            return made.lines
+    why = f"{record.modular} does not give it now" if digest == record.digest else "it was edited by hand"
+    sys.stderr.write(f"{record.output}: {why}; what follows is from the last `patchgen convert`\n")
+    return record.lines
 
 
 def _about(record: Record) -> str:

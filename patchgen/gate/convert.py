@@ -16,7 +16,7 @@ from patchgen.disk.turns import turn_to_write
 from patchgen.disk.write import Change, Unfinished, apply
 from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.gate.check import Evidence, examine
-from patchgen.gate.lock import Record, make_record, read_lock, refreshed, render_lock
+from patchgen.gate.lock import Record, is_of, make_record, read_lock, render_lock
 from patchgen.gate.verdict import Report, Status, Verdict, Wanted
 from patchgen.project.files import Found, Project, confine
 from patchgen.project.places import LOCK, is_own, lock_of, root_of, state_of
@@ -160,9 +160,10 @@ def _records_after(project: Project, report: Report, mended: Set[str], made_by: 
                 records.pop(path.relative_to(base).as_posix(), None)
         elif verdict.made and outcome and (verdict.status is Status.OK or verdict.shown in mended):
             output = outcome.modular.folder / verdict.made.name
-            if root_of(project, output) == root and outcome.modular.recorded == is_own(project, root):
-                name = output.relative_to(base).as_posix()
-                records[name] = refreshed(records.get(name), _record(name, outcome, verdict.made, made_by, project))
+            name = output.relative_to(base).as_posix()
+            is_here = root_of(project, output) == root and outcome.modular.recorded == is_own(project, root)
+            if is_here and not is_of(records.get(name), verdict.made):
+                records[name] = _record(name, outcome, verdict.made, made_by, project)
     return records
 
 
@@ -173,8 +174,8 @@ def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Proj
 
 
 def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) -> list[Change]:
-    """The change of the records, last of all; none where the file says the same already."""
-    path = confine(project, lock_of(project, root)) if is_own(project, root) else lock_of(project, root)
-    data = render_lock(records.values()).encode("utf-8")
-    present = path.read_bytes() if path.is_file() else b""
-    return [] if data == present or (not records and not present) else [Change(path, data)]
+    """The change of the records, last of all; none where they are what they were, however the file is laid out."""
+    path = lock_of(project, root)
+    if records == read_lock(path):
+        return []
+    return [Change(confine(project, path) if is_own(project, root) else path, render_lock(records.values()).encode())]

@@ -1,7 +1,7 @@
 """patchgen.lock: what each output was made from.  People read it, and `check` (why stale?) and `explain` (line maps).
 
-Checked in; sorted, without times and absolute paths.  A record changes only with what it records: a release of a tool
-that gives the same output leaves it as it is.
+Checked in; sorted, without times and absolute paths.  A record tells of the run that first gave its output, and is
+made anew only with another output: what `check` finds right, `convert` leaves alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,12 @@ def describe(settings: Settings) -> str:
     return "; ".join(parts)
 
 
-def refreshed(old: Record | None, new: Record) -> Record:
-    """`new`, or `old` when they tell the same but for the releases of the tools."""
-    return old if old is not None and replace(old, made_by=new.made_by) == new else new
+def is_of(record: Record | None, made: Made) -> bool:
+    """Whether `record` tells of this output and this diff.
+
+    What they were made from may have changed since: a comment, a definition that is overridden, the release of a tool.
+    """
+    return record is not None and (record.digest, record.diff_digest) == (made.digest, made.diff_digest)
 
 
 def read_lock(path: Path) -> dict[str, Record]:
@@ -140,9 +143,9 @@ def _origins(lines: Mapping[str, str]) -> Iterable[LineOrigin]:
             yield LineOrigin(int(first), int(last), path, int(line))
 
 
-def origin_of(record: Record, line: int) -> Location | None:
-    """The place that line `line` of the output came from; None for a line that the converter wrote itself."""
-    for origin in record.lines:
+def origin_of(lines: Iterable[LineOrigin], line: int) -> Location | None:
+    """The place that line `line` of an output came from; None for a line that the converter wrote itself."""
+    for origin in lines:
         if origin.first <= line <= origin.last:
             return Location(origin.path, origin.line + line - origin.first, 1)
     return None

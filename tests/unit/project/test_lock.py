@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from patchgen.batch.outcome import Made
 from patchgen.errors import Location, PatchgenError
-from patchgen.flat import LineOrigin, UsedSymbol
-from patchgen.gate.lock import Record, describe, origin_of, read_lock, refreshed, render_lock
+from patchgen.flat import LineOrigin, Summary, UsedSymbol
+from patchgen.gate.lock import Record, describe, is_of, origin_of, read_lock, render_lock
 from patchgen.settings import Settings
 
 RECORD = Record(
@@ -61,16 +62,15 @@ def test_what_is_no_lock_is_refused(text, line, tmp_path):
     assert (problem.code, problem.at.path, problem.at.line) == ("PG507", "patchgen.lock", line)
 
 
-def test_noop_another_release_leaves_the_record_as_it_is():
-    newer = replace(RECORD, made_by="patchgen 9.9.9")
-    assert refreshed(RECORD, newer) is RECORD
+def made(digest: str, diff_digest: str) -> Made:
+    return Made("modeling", "modeling_x.py", digest, diff_digest, 1, "[[], []]", (), Summary())
 
 
-@pytest.mark.parametrize("change", [{"digest": "3"}, {"modular_digest": "3"}, {"parents": ()}, {"lines": ()}])
-def test_anything_else_is_recorded_anew(change):
-    newer = replace(RECORD, made_by="patchgen 9.9.9", **change)
-    assert refreshed(RECORD, newer) is newer
-    assert refreshed(None, newer) is newer
+def test_a_record_tells_of_an_output_and_its_diff():
+    assert is_of(RECORD, made("2", ""))
+    assert not is_of(RECORD, made("3", ""))
+    assert not is_of(RECORD, made("2", "3"))
+    assert not is_of(None, made("2", ""))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_anything_else_is_recorded_anew(change):
     ],
 )
 def test_origin_of_a_line(line, origin):
-    assert origin_of(RECORD, line) == origin
+    assert origin_of(RECORD.lines, line) == origin
 
 
 def test_settings_in_words():

@@ -1,0 +1,123 @@
+"""`check` is content if and only if `convert` has nothing to write: a CI may run either one."""
+
+import json
+
+import pytest
+
+from patchgen.cli import main
+from tests.toytree import toy_project
+
+MODULAR, PARENT = "modular/v1/modular_v1.py", "lib/toy/modeling_toy.py"
+OUTPUT = "generated/v1/modeling_v1.py"
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A converted project of two variants: the first overrides B.g, the second A.f.  The core is the real one."""
+    tree = toy_project(tmp_path / "proj")
+    monkeypatch.chdir(tree.top)
+    monkeypatch.setenv("PATCHGEN_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("GITHUB_ACTIONS", "PATCHGEN_OUTPUT_FORMAT"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["convert", "-q"]) == 0
+    return tree
+
+
+def without_records(tree):
+    lock = json.loads(tree.read("patchgen.lock"))
+    tree.write("patchgen.lock", json.dumps({**lock, "outputs": {}}))
+
+
+# What changes nothing in an output.
+SAME = {
+    "nothing": lambda tree: None,
+    "a comment that ends the file": lambda tree: tree.write(MODULAR, tree.read(MODULAR) + "\n\n# why\n"),
+    "a comment within a line": lambda tree: tree.edit(MODULAR, "as toy", "as toy  # the parent"),
+    "a docstring of the module": lambda tree: tree.write(MODULAR, '"""Why."""\n' + tree.read(MODULAR)),
+    "another layout": lambda tree: tree.edit(MODULAR, "class B(toy.B):", "class B(\n    toy.B,\n):"),
+    "the release of a tool": lambda tree: tree.edit("patchgen.lock", "ruff 0.14.10", "ruff 0.1.2"),
+    "a setting that does not matter": lambda tree: tree.edit(
+        "pyproject.toml", "flatten", "line-length = 118\nflatten"
+    ),
+    "the lock laid out otherwise": lambda tree: tree.write(
+        "patchgen.lock", json.dumps(json.loads(tree.read("patchgen.lock")), indent=4, sort_keys=True)
+    ),
+}
+# What changes one.
+OTHER = {
+    "the modular file": lambda tree: tree.edit(MODULAR, "return 1", "return 3"),
+    "a comment above": lambda tree: tree.write(MODULAR, "# why\n\n" + tree.read(MODULAR)),
+    "a comment that goes along": lambda tree: tree.edit(MODULAR, "return 1", "return 1  # why"),
+    "the parent": lambda tree: tree.edit(PARENT, "helper(1)", "helper(2)"),
+    "another definition of the parent, above": lambda tree: tree.edit(PARENT, "class A:", "X = 1\n\n\nclass A:"),
+    "an output": lambda tree: tree.edit(OUTPUT, "return 1", "return 3"),
+    "a diff": lambda tree: tree("generated/v1/modeling_v1.diff").unlink(),
+    "the lock gone": lambda tree: tree("patchgen.lock").unlink(),
+    "the lock without records": without_records,
+}
+
+
+# The same for a new model, which has of the parent what it reaches: its A but for f, and nothing else.
+NEW = """from toy import modeling_toy as toy
+
+
+class NewA(toy.A):
+    def f(self):
+        return 1
+"""
+SAME_OF_NEW = {
+    "the parent elsewhere, below": lambda tree: tree.edit(PARENT, "return A().f()", "return A().f() + 1"),
+    "the parent elsewhere, above": lambda tree: tree.edit(PARENT, "class A:", "def more():\n    pass\n\n\nclass A:"),
+    "a comment of the parent, above": lambda tree: tree.edit(PARENT, "def helper", "# which helps\ndef helper"),
+    "the method that is overridden": lambda tree: tree.edit(PARENT, "helper(1)", "helper(2)"),
+}
+OTHER_OF_NEW = {
+    "the parent": lambda tree: tree.edit(PARENT, "    def f(self)", "    x = 1\n\n    def f(self)"),
+    "the modular file": lambda tree: tree.edit(MODULAR, "return 1", "return 3"),
+}
+
+
+def cases(same, other):
+    named = [(name, change, True) for name, change in same.items()]
+    named += [(name, change, False) for name, change in other.items()]
+    return pytest.mark.parametrize(("change", "same"), [pytest.param(c, s, id=name) for name, c, s in named])
+
+
+def require_agreement(tree, change, same):
+    change(tree)
+    before = tree.snapshot()
+    assert main(["check", "-q"]) == (0 if same else 1)
+    assert tree.snapshot() == before
+    assert main(["convert", "-q"]) == 0
+    assert (tree.snapshot() == before) == same
+    assert main(["check", "-q"]) == 0
+
+
+@cases(SAME, OTHER)
+def test_check_and_convert_agree(change, same, tree):
+    require_agreement(tree, change, same)
+
+
+@cases(SAME_OF_NEW, OTHER_OF_NEW)
+def test_check_and_convert_agree_on_a_new_model(change, same, tree):
+    tree("modular/v2/modular_v2.py").unlink()
+    tree.write(MODULAR, NEW)
+    assert main(["check", "--fix", "-q"]) == 0
+    require_agreement(tree, change, same)
+
+
+def test_a_line_is_found_where_it_stands_now(tree, capsys):
+    """The record is that of the first conversion; the modular file has moved on by two lines."""
+    tree.write(MODULAR, '"""Why,\nat length."""\n' + tree.read(MODULAR))
+    line = tree.read(OUTPUT).split("\n").index("        return 1") + 1
+    assert main(["explain", f"{OUTPUT}:{line}"]) == 0
+    assert capsys.readouterr() == (f"{OUTPUT}:{line} comes from {MODULAR}:8:1\n            return 1\n", "")
+
+
+def test_a_line_of_what_is_stale_is_found_as_it_was_recorded(tree, capsys):
+    line = tree.read(OUTPUT).split("\n").index("        return 1") + 1
+    tree.edit(MODULAR, "return 1", "return 3")
+    assert main(["explain", f"{OUTPUT}:{line}"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{OUTPUT}:{line} comes from {MODULAR}:6:1\n")
+    assert err == f"{OUTPUT}: {MODULAR} does not give it now; what follows is from the last `patchgen convert`\n"
