@@ -11,8 +11,15 @@ import difflib
 import functools
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+# The next step where it is the same wherever the code is raised.
+_NEXT_STEPS = {
+    "PG001": "correct the path, or its permissions",
+    "PG006": "write it so that the Python that runs patchgen can read it",
+}
+_SHOWN_WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,7 +53,7 @@ class PatchgenError(Exception):
     """Carries a `Problem` to where problems are collected."""
 
     def __init__(self, code: str, at: Location, what: str, hint: str = "") -> None:
-        self.problem = Problem(at, code, what, hint)
+        self.problem = Problem(at, code, what, hint or _NEXT_STEPS.get(code, ""))
         super().__init__(str(self.problem))
 
     def __reduce__(self) -> tuple[type[PatchgenError], tuple[str, Location, str, str]]:
@@ -70,6 +77,17 @@ class Refusals(PatchgenError):
 def problems_of(error: PatchgenError) -> tuple[Problem, ...]:
     """Every problem that `error` carries, in order."""
     return error.problems if isinstance(error, Refusals) else (error.problem,)
+
+
+def pointed_at(problem: Problem, line: str) -> Problem:
+    """`problem` with the text of its line under the hint, and a caret under its column."""
+    place = problem.at.column - 1
+    start = max(0, place - _SHOWN_WIDTH // 2) if len(line) > _SHOWN_WIDTH else len(line) - len(line.lstrip())
+    start = min(start, place)
+    shown = line[start : start + _SHOWN_WIDTH].rstrip()
+    # A tab is as wide as the terminal likes; the same tabs stand above the caret.
+    below = "".join("\t" if letter == "\t" else " " for letter in shown[: place - start]).ljust(place - start)
+    return replace(problem, hint=f"{problem.hint}\n        {shown}\n        {below}^")
 
 
 def defect(shown: str, error: Exception) -> Problem:

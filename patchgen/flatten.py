@@ -6,14 +6,15 @@ Nothing is written and nothing is imported; `project` decides where the result g
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from patchgen.emit.banner import banner
 from patchgen.emit.format import format_texts
 from patchgen.emit.linemap import line_map
 from patchgen.emit.verify import verify
-from patchgen.errors import PatchgenError, Problem, Refusals, problems_of
+from patchgen.errors import PatchgenError, Problem, Refusals, pointed_at, problems_of
 from patchgen.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
 from patchgen.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.link.gather import kinds_of
@@ -34,12 +35,40 @@ from patchgen.source.text import read_source, require_compilable
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
     """The outputs of the modular file at `path`, or its problems."""
     try:
-        builder = _builder(path, env, settings, _merging(settings))
-        _merge_all(builder)
-        modules = _link_all(builder)
-        return _emit(modules, builder, settings)
+        with _lines_shown(path, env):
+            builder = _builder(path, env, settings, _merging(settings))
+            _merge_all(builder)
+            modules = _link_all(builder)
+            return _emit(modules, builder, settings)
     except PatchgenError as error:
         return Flattened(problems=problems_of(error))
+
+
+@contextmanager
+def _lines_shown(path: Path, env: Environment) -> Iterator[None]:
+    """What is not Python is shown with its line, in the modular file at `path` and in what it derives from."""
+    try:
+        yield
+    except PatchgenError as error:
+        problems = problems_of(error)
+        if not any(map(_is_syntax, problems)):
+            raise
+        raise Refusals(_with_line(p, path, env) if _is_syntax(p) else p for p in problems) from error
+
+
+def _is_syntax(problem: Problem) -> bool:
+    return problem.code == "PG006" and problem.what.startswith("is not valid Python")
+
+
+def _with_line(problem: Problem, path: Path, env: Environment) -> Problem:
+    own = env.shown(path.parent.resolve() / path.name) == problem.at.path
+    places = [path] if own else [root / problem.at.path for root in env.roots]
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
+        return problem
+    lines = read_source(file, allow_bidi=env.allow_bidi).lines
+    # An error at the end of the file has a line of its own.
+    return pointed_at(problem, lines[problem.at.line - 1].rstrip("\n") if problem.at.line <= len(lines) else "")
 
 
 def _builder(path: Path, env: Environment, settings: Settings, merge: Merge) -> Builder:
@@ -192,10 +221,11 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
     """
     sections: list[Section] = []
     trace = _merging(settings, lambda title, text: sections.append(Section(title, text)))
-    builder = _builder(path, env, settings, trace)
-    for module in _link_all(builder):
-        sections.append(Section(f"{module.kind}: the blocks in order", _outline(module.blocks)))
-    return (Section("plan", _outline_plan(builder.naming.plan)), *sections)
+    with _lines_shown(path, env):
+        builder = _builder(path, env, settings, trace)
+        for module in _link_all(builder):
+            sections.append(Section(f"{module.kind}: the blocks in order", _outline(module.blocks)))
+        return (Section("plan", _outline_plan(builder.naming.plan)), *sections)
 
 
 def _outline_plan(plan: ModulePlan) -> str:

@@ -44,7 +44,7 @@ def test_15_a_folder_named_like_a_modular_file(made: Path) -> None:
 
 def test_15_a_broken_link(made: Path) -> None:
     (made / "modular/modular_link.py").symlink_to("nowhere.py")
-    assert_refused(run(made, "convert"), "modular/modular_link.py", "PG001")
+    assert_refused(run(made, "convert"), "modular/modular_link.py", "PG001", "hint: correct the path")
 
 
 @pytest.mark.parametrize(

@@ -71,17 +71,26 @@ def _place(text: str) -> str:
     raise AssertionError("the text is Python")
 
 
+def _caret(text: str) -> str:
+    """The line that Python complains of, and a caret below the column."""
+    line, column = map(int, _place(text).split(":"))
+    shown = [*text.split("\n"), ""][line - 1]
+    inset = min(len(shown) - len(shown.lstrip()), column - 1)
+    below = "".join("\t" if letter == "\t" else " " for letter in shown[inset:].ljust(column - 1))
+    return f"\n        {shown[inset:].rstrip()}\n        {below[: column - 1 - inset]}^"
+
+
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 def test_not_python(tmp_path: Path, text: str) -> None:
     (problem,) = _flat(tmp_path, text).problems
-    assert_problem(problem, "PG006", f"{NAME}:{_place(text)}", hint=None)
+    assert_problem(problem, "PG006", f"{NAME}:{_place(text)}", hint=_caret(text))
 
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 def test_a_parent_that_is_not_python(tmp_path: Path, text: str) -> None:
     parent = text.replace("from toypack import modeling_toy as toy\n", "").replace("(toy.ToyBlock", "(")
     (problem,) = _flat(tmp_path, MODULAR, parent).problems
-    assert_problem(problem, "PG006", f"toypack/modeling_toy.py:{_place(parent)}", hint=None)
+    assert_problem(problem, "PG006", f"toypack/modeling_toy.py:{_place(parent)}", hint=_caret(parent))
 
 
 def test_04_a_late_future_import(tmp_path: Path) -> None:
