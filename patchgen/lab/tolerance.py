@@ -1,19 +1,61 @@
-"""How far apart two computations of the same thing may be, and why.
+"""How far apart two computations of the same thing may be, and why: the one table.
 
-A bound belongs to a pair: the path that is checked and the path that it is checked against.
+A bound belongs to a kind of claim and a reference path; what it comes to depends on the coarsest dtype on either side.
+In bfloat16 and float16 it is relative to the noise that the parent itself has there, measured in the same run.
 """
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-# Both paths run the same operations in the same order: nothing may differ.
-BIT_EQUAL = 0.0
+import torch
 
 # Roundings that add up between one score and the worst entry of the worst gradient of a tiny model, relative to the
 # largest entry (see `parity.Difference`).  Measured for SDPA against eager, over four models, three paddings, two
 # dtypes: 52 at most.  The smallest planted error of tests/parity is of 900,000 roundings in float32.
 ROUNDINGS = 256
+
+# A planted error of the same kind must be larger than the bound by this, or a pass says too little.
+MARGIN = 10
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Bound:
+    """The distance that a claim allows: `roundings` of a wide dtype, `noises` of the parent in a narrow one."""
+
+    roundings: float
+    noises: float
+    name: str
+
+    def at(self, dtypes: Iterable[torch.dtype], noise: float) -> float:
+        """The largest relative difference where `dtypes` are those that either side computes in.
+
+        `noise` is the parent's own distance between float32 and the narrow dtype; unused without a narrow one.
+        """
+        coarsest = max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
+        if coarsest in NARROW:
+            return self.noises * noise
+        return self.roundings * torch.finfo(coarsest).eps
+
+
+NARROW = frozenset({torch.bfloat16, torch.float16})
+
+# Both paths run the same operations in the same order: nothing may differ, in no dtype.
+EQUAL = Bound(0, 0, "bit-equal")
+# The same formula, sums ordered otherwise.  In a narrow dtype two such paths are each one noise from the truth, and
+# the worst entry of a tiny model varies by less than a factor of two.
+REORDERED = Bound(ROUNDINGS, 4, "reordered")
+# Another formula for the same function, such as a product of fused weights or a mean over experts.
+REFORMULATED = Bound(4 * ROUNDINGS, 6, "reformulated")
+
+
+def loosest(bounds: Iterable[Bound]) -> Bound:
+    """The bound of what several parts do together."""
+    return max(bounds)
+
+
+BIT_EQUAL = 0.0
 
 
 def rounding(*dtypes: torch.dtype) -> float:

@@ -1,10 +1,11 @@
-"""What a model really ran: its calls of `scaled_dot_product_attention`, and its softmaxes.
+"""What a model really ran: its calls of `scaled_dot_product_attention`, its softmaxes, and every other by name.
 
 Seen where Python calls torch, so that what a backend does inside one call does not count.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 _SOFTMAXES = frozenset(
     {F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax}
@@ -36,10 +38,11 @@ class Trace:
 
     sdpa: list[SdpaCall] = field(default_factory=list)
     softmaxes: list[tuple[int, ...]] = field(default_factory=list)  # the shape of each
+    functions: Counter[str] = field(default_factory=Counter)  # every call, by bare name
 
-    def softmaxes_over(self, keys: int) -> int:
-        """Softmaxes with at least three axes of which the last has `keys` entries: attention made by hand."""
-        return sum(len(shape) >= 3 and shape[-1] == keys for shape in self.softmaxes)
+    def softmaxes_over(self, *keys: int) -> int:
+        """Softmaxes with at least three axes, the last as long as one of `keys`: attention made by hand."""
+        return sum(len(shape) >= 3 and shape[-1] in keys for shape in self.softmaxes)
 
 
 class traced(TorchFunctionMode):
@@ -61,6 +64,7 @@ class traced(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         given = kwargs or {}
+        self.trace.functions[getattr(func, "__name__", str(func))] += 1
         if func is F.scaled_dot_product_attention:
             self.trace.sdpa.append(_sdpa_call(*args, **given))
         elif func in _SOFTMAXES:
@@ -81,7 +85,12 @@ def _sdpa_call(
     mask: Literal["none", "causal", "bool", "float"] = "causal" if is_causal else "none"
     if attn_mask is not None:
         mask = "bool" if attn_mask.dtype == torch.bool else "float"
-    heads = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
-    scores = query @ heads.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    spread = float(scores.detach().double().std()) if scores.numel() > 1 else 0.0
-    return SdpaCall(tuple(query.shape), tuple(key.shape), mask, enable_gqa, spread)
+    return SdpaCall(tuple(query.shape), tuple(key.shape), mask, enable_gqa, _spread(query, key, scale))
+
+
+def _spread(query: Tensor, key: Tensor, scale: float | None) -> float:
+    # Neither autograd nor a watch on kernels sees what is done for the sake of looking.
+    with torch.no_grad(), _disable_current_modes():
+        heads = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
+        scores = query @ heads.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        return float(scores.double().std()) if scores.numel() > 1 else 0.0

@@ -37,7 +37,6 @@ CORE = {
         "emit",
     },  # the rules of transformers: the strict core knows nothing of them
     "parts": set(),  # carried into generated files, which import nothing of patchgen
-    "lab": set(),
 }
 # What stands around the core.  `project` loads the core only when a profile is asked for; `cli` may import everything.
 AROUND = {
@@ -45,6 +44,7 @@ AROUND = {
     "disk": {"errors", "project"},
     "batch": {"errors", "flat", "source", "project", "disk"},
     "gate": {"errors", "flat", "settings", "source", "project", "disk", "batch"},
+    "lab": {"errors", "flat", "source", "project", "gate"},
     "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite", "batch"},
 }
 TABLE = CORE | AROUND

@@ -1,0 +1,117 @@
+"""What one step of training really ran, so that a variant cannot pass by doing nothing.
+
+Functions of torch are counted where Python calls them (`trace`), kernels where torch dispatches them, in the backward
+pass too.  What autograd keeps is counted by storage, parameters left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from patchgen.lab.trace import Trace, traced
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One storage that autograd keeps for the backward pass."""
+
+    shape: tuple[int, ...]  # of the first tensor on it that was saved
+    dtype: torch.dtype
+    bytes: int
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What one side ran in one step: filled by `gathered`."""
+
+    trace: Trace = field(default_factory=Trace)
+    kernels: Counter[str] = field(default_factory=Counter)  # "aten._scaled_dot_product_flash_attention_for_cpu"
+    dtypes: set[torch.dtype] = field(default_factory=set)  # floating ones that kernels gave
+    saved: list[Saved] = field(default_factory=list)
+    # By class name: the shape of the first tensor that each forward was given, in the order of the calls.
+    forwards: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+
+    @property
+    def saved_bytes(self) -> int:
+        """Of all storages that autograd kept."""
+        return sum(each.bytes for each in self.saved)
+
+    @property
+    def largest_saved(self) -> Saved | None:
+        return max(self.saved, key=lambda each: each.bytes, default=None)
+
+    @property
+    def functions(self) -> Counter[str]:
+        """Calls of torch functions by bare name: "linear", "matmul", "softmax", "scaled_dot_product_attention"."""
+        return self.trace.functions
+
+    def ran(self, class_name: str) -> int:
+        """How many times a module of this class ran its forward, recomputation included."""
+        return len(self.forwards.get(class_name, ()))
+
+    def attentions(self, *keys: int) -> int:
+        """Attentions computed, by SDPA or by hand, over as many keys as one of `keys`."""
+        by_sdpa = sum(call.key[-2] in keys for call in self.trace.sdpa)
+        return by_sdpa + self.trace.softmaxes_over(*keys)
+
+
+@contextmanager
+def gathered(model: nn.Module) -> Iterator[Evidence]:
+    """A context for one forward and backward pass of `model`; gives the `Evidence`."""
+    evidence = Evidence()
+    hooks = [
+        module.register_forward_pre_hook(_note(evidence.forwards), with_kwargs=True) for module in model.modules()
+    ]
+    own = {_place(parameter) for parameter in model.parameters()}
+    keep: dict[int, Tensor] = {}  # alive, so that no address is used twice
+
+    def pack(tensor: Tensor) -> Tensor:
+        place = _place(tensor)
+        if place not in own and place not in keep:
+            keep[place] = tensor.detach()
+            evidence.saved.append(Saved(tuple(tensor.shape), tensor.dtype, tensor.untyped_storage().nbytes()))
+        return tensor
+
+    watch = _Dispatched(evidence)
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), watch, traced() as evidence.trace:
+            yield evidence
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _note(forwards: dict[str, list[tuple[int, ...]]]) -> Callable[..., None]:
+    def hook(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        first = next((each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)), None)
+        forwards.setdefault(type(module).__name__, []).append(() if first is None else tuple(first.shape))
+
+    return hook
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+class _Dispatched(TorchDispatchMode):
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__()
+        self.evidence = evidence
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.evidence.kernels[str(func.overloadpacket)] += 1
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(tensor, Tensor) and tensor.is_floating_point():
+                self.evidence.dtypes.add(tensor.dtype)
+        return out
