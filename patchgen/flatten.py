@@ -14,7 +14,7 @@ from patchgen.emit.banner import banner
 from patchgen.emit.format import format_texts
 from patchgen.emit.linemap import line_map
 from patchgen.emit.verify import verify
-from patchgen.errors import PatchgenError, Problem, Refusals, pointed_at, problems_of
+from patchgen.errors import Location, PatchgenError, Problem, Refusals, pointed_at, problems_of
 from patchgen.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
 from patchgen.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.link.gather import kinds_of
@@ -160,11 +160,20 @@ def _file(
         summary,
         (shown, base) if base is not None else None,
     )
-    problems = verify(name, text, lines, builder.naming.plan.modular.source.path, base)
+    problems = verify(name, text, lines, _declared_at(module, builder), base)
     if any(problem.code == "PG404" for problem in problems):
         for source in {piece.source.path: piece.source for b in module.blocks for piece in b.pieces}.values():
             require_compilable(source)  # then it is no fault of ours
     return file, problems
+
+
+def _declared_at(module: FlatModule, builder: Builder) -> Location:
+    """Where the modular file begins to say what is in `module`; the whole file where it says nothing itself."""
+    own = builder.naming.plan.modular.source.path
+    # A class that only names its parent adds no line, but it is what made the output.
+    declared = [d.at for d in builder.naming.plan.declarations if d.kind == module.kind and d.at.path == own]
+    carried = [b.pieces[0].at(1, 0) for b in module.blocks if b.pieces[0].source.path == own]
+    return min(declared or carried, default=Location(own))
 
 
 def _replaces(block: FlatBlock, builder: Builder) -> tuple[str, ...]:

@@ -22,13 +22,15 @@ def verify(
     name: str,
     text: str,
     lines: tuple[LineOrigin, ...],
-    modular: str,
+    declared: Location,
     base: str | None = None,
 ) -> tuple[Problem, ...]:
     """What is wrong with the generated `text`, at the lines that it came from where they are known.
 
-    What is as wrong in `base`, the parent made comparable, is upstream's and not reported.
+    `declared` is where the modular file begins to say what is in it: the place of what concerns the whole.  What is
+    as wrong in `base`, the parent made comparable, is upstream's and not reported.
     """
+    modular = declared.path
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -38,7 +40,7 @@ def verify(
         return (Problem(at, "PG404", f"the generated module does not compile: {error}", "please report this"),)
     if base is not None and ast.dump(ast.parse(text)) == ast.dump(ast.parse(base)):
         hint = "declare what the variant changes, or delete the modular file"
-        return (Problem(Location(modular), "PG408", "the generated code equals its parent's", hint),)
+        return (Problem(declared, "PG408", "the generated code equals its parent's", hint),)
     found = {*_unbound(text, lines, modular, base), *_misfits(text, lines, modular, base)}
     return tuple(sorted({*found, *_tool_imports(text, modular)}))
 
