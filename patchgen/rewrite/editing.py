@@ -38,7 +38,8 @@ class Target:
     def line(self, match: Match) -> int:
         """The line of the parent's file that `match` begins on, as far as it is known."""
         here = self.statement
-        return here.line if here.changed else here.line + self.tree.line(match.nodes[0]) - 1
+        line = here.line if here.changed else here.line + self.tree.line(match.nodes[0]) - 1
+        return self.owner.piece.at(line, 0).line
 
 
 def edited_text(body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement) -> str:
@@ -89,7 +90,7 @@ def _matches(body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, tar
         what = f"`with old:` matches {len(found)} times in {target.name}, not {edit.count}: lines {lines}"
         raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(found)}")
     what = f"`with old:` does not occur in {target.name}"
-    raise PatchgenError("PG301", at, what, nearest_miss(edit.old.body, target.statement, target.owner))
+    raise PatchgenError("PG301", at, what, nearest_miss(edit.old.body, edit.holes, target.statement, target.owner))
 
 
 def _whole_statement(match: Match, method: cst.FunctionDef) -> Match:

@@ -4,46 +4,63 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.dots import is_dots
+from patchgen.rewrite.likeness import likeness
 from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.suite import suites
 
-_ENOUGH = 0.4
+_ENOUGH = 0.35
 _MOST_LINES = 16
+Place = Sequence[ast.AST]
 
 
-def nearest_miss(pattern: Sequence[ast.stmt], target: Statement, body: ClassBody) -> str:
+def nearest_miss(pattern: Sequence[ast.stmt], holes: Collection[str], target: Statement, body: ClassBody) -> str:
     """`nearest: file:line` and a small diff, upstream's code marked `+`; says so when nothing is like it."""
-    wanted = _lines(pattern)
-    best: tuple[float, Sequence[ast.AST]] = (0.0, ())
-    for place in _places(pattern, target.node):
-        alike = difflib.SequenceMatcher(None, "\n".join(wanted), "\n".join(_lines(place)), autojunk=False)
+    match pattern:
+        case [ast.Expr(value=expression)] if not is_dots(expression):
+            ratio, place = _nearest_expression(expression, holes, target.node)
+        case _:
+            ratio, place = _nearest_statements(pattern, target.node)
+    if ratio < _ENOUGH:
+        return f"nothing in {target.names[0]} is like it"
+    diff = [line for line in difflib.ndiff(_lines(pattern), _lines(place)) if line[0] != "?"]
+    diff = [*diff[:_MOST_LINES], "  ..."] if len(diff) > _MOST_LINES else diff
+    return "\n".join([f"the nearest is {body.at(target, place[0])}", *(f"        {line}" for line in diff)])
+
+
+def _nearest_expression(pattern: ast.expr, holes: Collection[str], method: ast.stmt) -> tuple[float, Place]:
+    """The expression of the pattern's kind that has most of it, the first of several."""
+    body: list[ast.stmt] = getattr(method, "body", [])
+    kind = type(pattern)
+    found = [node for statement in body for node in ast.walk(statement) if isinstance(node, kind)]
+    best: tuple[float, Place] = (0.0, ())
+    for node in found:
+        ratio = likeness(pattern, node, holes)
+        if ratio > best[0]:
+            best = (ratio, [node])
+    return best
+
+
+def _nearest_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[float, Place]:
+    best: tuple[float, Place] = (0.0, ())
+    for place in _runs(pattern, method):
+        texts = "\n".join(_lines(pattern)), "\n".join(_lines(place))
+        alike = difflib.SequenceMatcher(None, *texts, autojunk=False)
         if alike.real_quick_ratio() > best[0] and alike.quick_ratio() > best[0] and alike.ratio() > best[0]:
             best = (alike.ratio(), place)
-    if best[0] < _ENOUGH:
-        return f"nothing in {target.names[0]} is like it"
-    found = _lines(best[1])
-    diff = [line for line in difflib.ndiff(wanted, found) if line[0] != "?"]
-    diff = [*diff[:_MOST_LINES], "  ..."] if len(diff) > _MOST_LINES else diff
-    return "\n".join([f"the nearest is {body.at(target, best[1][0])}", *(f"        {line}" for line in diff)])
+    return best
 
 
-def _lines(nodes: Sequence[ast.AST]) -> list[str]:
+def _lines(nodes: Place) -> list[str]:
     return [line for node in nodes for line in ast.unparse(node).split("\n")]
 
 
-def _places(pattern: Sequence[ast.stmt], method: ast.stmt) -> Iterator[Sequence[ast.AST]]:
-    """Runs of as many statements as the pattern has; single expressions for a pattern that is one."""
-    match pattern:
-        case [ast.Expr(value=expression)] if not is_dots(expression):
-            body: list[ast.stmt] = getattr(method, "body", [])
-            kind = type(expression)
-            yield from ([n] for s in body for n in ast.walk(s) if isinstance(n, kind))
-        case _:
-            size = sum(not is_dots(node) for node in pattern)
-            for suite in suites(method):
-                for start in range(max(1, len(suite) - size + 1)):
-                    yield suite[start : start + size]
+def _runs(pattern: Sequence[ast.stmt], method: ast.stmt) -> Iterator[Place]:
+    """Runs of as many statements as the pattern has."""
+    size = sum(not is_dots(node) for node in pattern)
+    for suite in suites(method):
+        for start in range(max(1, len(suite) - size + 1)):
+            yield suite[start : start + size]
