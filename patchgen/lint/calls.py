@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from patchgen.lint.inherited import passes_through
 from patchgen.lint.members import members_of
-from patchgen.lint.plain import FunctionDef
+from patchgen.lint.plain import FunctionDef, every_node
 from patchgen.upstream.calls import parents_called
 
 
 def named_super(node: ast.ClassDef, bases: Sequence[str]) -> ast.ClassDef:
     """`node`, in place, with `Base.method(self, ...)` of one of its bases written `super().method(...)`."""
     owners = parents_called(bases)
-    for call in ast.walk(node):
+    for call in every_node(node):
         match call:
             case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner) as func, args=[first, *_]):
                 if isinstance(first, ast.Name) and first.id == "self" and ast.unparse(owner) in owners:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.lint.plain import plain_tree
-from patchgen.source.scopes import Reference, references
-from patchgen.source.text import Source, make_source
+from patchgen.lint.plain import made_plain, plain_tree
+from patchgen.source.blocks import first_line
+from patchgen.source.text import Source, make_source, parse_text
 from patchgen.upstream.facts import Block, FileFacts, What, read_facts
 from patchgen.upstream.kinds import KINDS
 from patchgen.upstream.names import NameTable, Renaming, read_table
@@ -27,12 +27,16 @@ Scope = ast.Module | ast.ClassDef
 
 @dataclass(frozen=True)
 class Shipped:
-    """One output as it lies beside the modular file; `top` holds its last definition of each name."""
+    """One output as it lies beside the modular file; `top` holds its last definition of each name.
+
+    `first` is the line on which each of them begins, with its decorators.
+    """
 
     kind: str
     shown: str
     text: str = field(repr=False)
     tree: ast.Module = field(repr=False)
+    first: Mapping[str, int] = field(repr=False)
 
     @functools.cached_property
     def top(self) -> Mapping[str, ast.stmt]:
@@ -40,9 +44,13 @@ class Shipped:
         return definitions(self.tree)
 
     @functools.cached_property
-    def references(self) -> tuple[Reference, ...]:
-        """Every read of a global name."""
-        return references(self.tree.body)
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the text."""
+        return tuple(self.text.split("\n"))
+
+    def definition(self, name: str) -> str:
+        """The text of the definition `name`."""
+        return "\n".join(self.lines[self.first[name] - 1 : self.top[name].end_lineno])
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,11 @@ class Case:
         node = output.top[name] if output else None
         return node if isinstance(node, ast.ClassDef) else None
 
+    def is_shipped(self, name: str, text: str) -> bool:
+        """Whether the class `name` is shipped word for word as `text`."""
+        output = self.output_of(name)
+        return output is not None and output.definition(name) == text.strip("\n")
+
 
 def make_case(path: Path, read: Read, shown: Callable[[Path], str]) -> Case:
     """The modular file at `path`.
@@ -149,7 +162,9 @@ def _shipped(path: Path, read: Read, shown: Callable[[Path], str]) -> Iterator[S
         output = path.with_name(path.name.replace("modular", kind, 1))
         text = read(output)
         if text is not None:
-            yield Shipped(kind, shown(output), text, plain_tree(text, shown(output)))
+            tree = parse_text(text, shown(output))
+            first = {name: first_line(node) for name, node in definitions(tree).items()}
+            yield Shipped(kind, shown(output), text, made_plain(tree), first)
 
 
 def class_in(text: str, name: str) -> ast.ClassDef:

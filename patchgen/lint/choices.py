@@ -15,9 +15,11 @@ from patchgen.errors import Location, Problem
 from patchgen.lint.case import Case, Pair, Shipped
 from patchgen.lint.finding import finding
 from patchgen.lint.plain import plain_tree, same
+from patchgen.source.scopes import references
 from patchgen.upstream.facts import Block, What
 from patchgen.upstream.graph import View
 
+_WORD = re.compile(r"[^\W\d]\w*")
 _DOCUMENTING = re.compile("_DOC|_CHECKPOINT|_EXPECTED")
 
 
@@ -31,12 +33,14 @@ def other_choices(case: Case) -> Iterator[Problem]:
         if output is None:
             continue
         theirs = {pair.parent.view.name(name): block for name, block in pair.parent.facts.blocks.items()}
-        for name in _used(output, pair.name):
-            block = theirs.get(name)
-            shipped = output.top.get(name)
-            if block is None or shipped is None or name in explicit or _DOCUMENTING.search(name):
+        words = _words(output, pair.name)
+        for name, block in theirs.items():
+            shipped = output.top.get(name) if name in words else None
+            if shipped is None or name in explicit or _DOCUMENTING.search(name):
                 continue
-            if not same(_definition(block, pair.parent.view), shipped) and (name, pair.parent.facts.path) not in seen:
+            if (name, pair.parent.facts.path) in seen or same(_definition(block, pair.parent.view), shipped):
+                continue
+            if name in _used(output, pair.name):
                 seen.add((name, pair.parent.facts.path))
                 yield _finding(case, pair, name)
 
@@ -59,11 +63,15 @@ def _finding(case: Case, pair: Pair, name: str) -> Problem:
     return finding("PG726", at, what, f"import {name} from the file that is meant")
 
 
-def _used(output: Shipped, name: str) -> list[str]:
-    """The global names that the definition `name` reads."""
+def _words(output: Shipped, name: str) -> frozenset[str]:
+    """The words in the text of the definition `name`: all that it reads, and more."""
+    return frozenset(_WORD.findall(output.definition(name)))
+
+
+def _used(output: Shipped, name: str) -> set[str]:
+    """The global names that the definition `name` reads, its decorators left out."""
     node = output.top[name]
-    end = node.end_lineno or node.lineno
-    return list(dict.fromkeys(r.name for r in output.references if node.lineno <= r.line <= end))
+    return {reference.name for reference in references([node]) if reference.line >= node.lineno}
 
 
 def _definition(block: Block, view: View | None) -> ast.stmt | None:

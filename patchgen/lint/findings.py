@@ -5,6 +5,7 @@ A quirk that has a name of its own takes the place of the plain difference that 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -82,7 +83,7 @@ def _of_class(pair: Pair, case: Case) -> Iterator[Problem]:
         return
     named = [*leaks(pair, case, theirs), *unrecognised_removals(pair, case, theirs), *shared_names(pair, case, theirs)]
     yield from (problem for _, problem in named)
-    if not isinstance(ours, tuple):
+    if isinstance(ours, ast.ClassDef):
         explained = {f"{pair.name}.{member}" for member, _ in named}
         for problem in differences(pair, case, ours, theirs):
             found = _WHOLE.match(problem.what)

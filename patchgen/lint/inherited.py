@@ -7,6 +7,7 @@ Out: the flat class, with private copies of parents' methods written back where 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Sequence
 
@@ -18,18 +19,22 @@ from patchgen.source.text import Source, make_source
 _PRIVATE = re.compile(r"_(\w+)_of_\w+\Z")
 
 
-def inherited_class(pair: Pair, case: Case) -> ast.ClassDef:
-    """The flat class of `pair` by Python's rule.
+def inherited_class(pair: Pair, case: Case) -> ast.ClassDef | None:
+    """The flat class of `pair` by Python's rule; None where it is the shipped one, word for word.
 
     Raises Refusals where the strict profile cannot say it, at places in the modular file.
     """
     if _says_nothing(pair):
+        if len(pair.block.bases) == 1 and case.is_shipped(pair.name, pair.parent_text):
+            return None
         node = class_in(pair.parent_text, pair.name)
         node.bases = [ast.parse(base, mode="eval").body for base in _bases(pair)]
         return node
     from patchgen.rewrite.merge import merge_class  # heavy, and not needed where files are found in the cache
 
     merged = merge_class(_plan(pair, case))
+    if case.is_shipped(pair.name, merged.text):
+        return None
     return _without_copies(class_in(merged.text, pair.name))
 
 
@@ -41,10 +46,13 @@ def _says_nothing(pair: Pair) -> bool:
 def _plan(pair: Pair, case: Case) -> ClassPlan:
     block, path = pair.block, pair.parent.facts.path
     root = case.path.as_posix().removesuffix(case.source.path)  # the parent is shown as the modular file is
-    theirs = make_source(pair.parent.facts.text, path.removeprefix(root), path)
+    theirs = _source(pair.parent.facts.text, path.removeprefix(root), path)
     own = _piece(pair.name, block.text, case.source, block.first_line)
     above = _piece(pair.renamed, pair.parent_text, theirs, pair.parent_block.first_line)
     return ClassPlan(pair.name, (own, above), tuple(_bases(pair)), (pair.name, pair.renamed))
+
+
+_source = functools.lru_cache(maxsize=64)(make_source)  # one parent has many classes
 
 
 def _piece(name: str, text: str, source: Source, first: int) -> Piece:

@@ -30,8 +30,8 @@ def refusal(problem: Problem, shown: str, fallback: Location) -> Problem:
     return finding("PG701", problem.at if here else fallback, what, problem.hint)
 
 
-def merged(pair: Pair, case: Case) -> ast.ClassDef | tuple[Problem, ...]:
-    """What `pair` would be by inheritance, or why the strict profile would not say."""
+def merged(pair: Pair, case: Case) -> ast.ClassDef | tuple[Problem, ...] | None:
+    """What `pair` would be by inheritance, or why the strict profile would not say; None where that is shipped."""
     try:
         return inherited_class(pair, case)
     except PatchgenError as error:
