@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from patchgen.batch.outcome import digest_of_file
 from patchgen.batch.witness import Witness
-from patchgen.errors import Location, PatchgenError, Problem, problems_of
+from patchgen.errors import PatchgenError, Problem, problems_of
 from patchgen.flat import Flattened
 from patchgen.lint.case import Case, Pair, make_case
 from patchgen.lint.choices import other_choices
@@ -21,6 +21,7 @@ from patchgen.lint.dangling import dangling_names
 from patchgen.lint.dropped import dropped_statements
 from patchgen.lint.finding import finding
 from patchgen.lint.leaks import leaks
+from patchgen.lint.once import each_once
 from patchgen.lint.overmatch import broken_words
 from patchgen.lint.refusals import merged, refusals
 from patchgen.lint.shapes import shared_names, unrecognised_removals
@@ -36,25 +37,13 @@ def lint_files(paths: Sequence[Path], env: Environment, settings: Settings, jobs
     files = Files()
     for path in paths:
         with files.asked() as asked:
-            found = _each_once((*refusals(path, env, settings, env.shown(path)), *_about(path, env, files)))
+            found = each_once((*refusals(path, env, settings, env.shown(path)), *_about(path, env, files)))
             reads = {read: digest for read, digest in asked.items() if digest}
             for missing in asked.keys() - reads.keys():
                 env.path(env.module_of(missing))  # remembered: should it come into being, this has to be said again
         if isinstance(env, Witness):
             reads |= {Path(name): digest_of_file(Path(name)) for name in env.read}
         yield Flattened(problems=found, reads=reads)
-
-
-def _each_once(found: Iterable[Problem]) -> tuple[Problem, ...]:
-    """`found`, sorted; a refusal of a class is met with the file, and once more with the class alone."""
-    refused: dict[tuple[Location, str], Problem] = {}
-    others: set[Problem] = set()
-    for problem in found:
-        if problem.code == "PG701":
-            refused.setdefault((problem.at, problem.what.partition(": ")[2][:5]), problem)
-        else:
-            others.add(problem)
-    return tuple(sorted({*others, *refused.values()}))
 
 
 def _about(path: Path, env: Environment, files: Files) -> tuple[Problem, ...]:
