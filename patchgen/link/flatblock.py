@@ -20,6 +20,8 @@ from patchgen.plan.declare import Declaration
 from patchgen.plan.lineage import Lineages, bases_of
 from patchgen.plan.model import ClassPlan, MergedClass, Piece, Symbol
 from patchgen.plan.naming import Naming
+from patchgen.plan.outside import outside
+from patchgen.plan.territory import PARTS
 from patchgen.source.blocks import Block, ModuleIndex
 from patchgen.source.scopes import references
 
@@ -121,7 +123,8 @@ class Builder:
             for index in [self.index(symbol.module)]
         )
         names = tuple(symbol.name for symbol in chain)
-        plan = ClassPlan(declaration.symbol.name, pieces, self._bases(declaration, pieces), names)
+        bases = self._bases(declaration, pieces)
+        plan = ClassPlan(declaration.symbol.name, pieces, bases, names, self._beyond(declaration))
         merged = self.merge(plan)
         leading = next((p.leading for p in pieces if p.leading.strip()), pieces[-1].leading)
         lazy = self.source_block(unit).lazy_annotations
@@ -133,6 +136,19 @@ class Builder:
                 "PG124", pieces[0].at(1, 0), what, "bind what is needed of it to a name above the class"
             )
         return FlatBlock(unit, "class", plan.name, leading, text, needs, (plan.name,), pieces, merged.notes)
+
+    def _beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
+        """What `super()` can find behind the chain, for `ClassPlan.beyond`."""
+        plan = self.naming.plan
+        own = {layer.source.module for layer in plan.layers}
+
+        def beyond(module: str, name: str) -> frozenset[str] | None:
+            # What upstream asks for is upstream's affair; `super()` in a class with nothing merged is just Python.
+            if len(declaration.chain) == 1 or not (module in own or module.startswith(f"{PARTS}.")):
+                return None
+            return outside(self.naming.bindings.env).lacking(declaration, plan, name)
+
+        return beyond
 
     def _class_block(self, index: ModuleIndex, symbol: Symbol) -> Block:
         block = index.definition(symbol.name)

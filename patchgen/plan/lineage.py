@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.plan.bindings import Bindings
@@ -65,6 +65,7 @@ class Lineages:
     """The MROs of one run's classes; `bindings` decides which files may be read."""
 
     bindings: Bindings
+    _bases: dict[Symbol, tuple[Base, ...] | None] = field(default_factory=dict, repr=False, compare=False)
 
     def mro(self, symbol: Symbol, at: Location, below: tuple[Symbol, ...] = ()) -> tuple[Symbol, ...]:
         """The linearisation of `symbol`, itself first, `object` left out.
@@ -89,6 +90,11 @@ class Lineages:
 
     def direct_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
         """The bases of a class whose file may be read, else None."""
+        if symbol not in self._bases:
+            self._bases[symbol] = self._read_bases(symbol, at)
+        return self._bases[symbol]
+
+    def _read_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
         env = self.bindings.env
         if not self.bindings.territory.knows_bases_of(symbol.module) or env.path(symbol.module) is None:
             return None

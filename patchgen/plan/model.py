@@ -6,7 +6,7 @@ block whose global names have been replaced by those of the flat file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from patchgen.errors import Location
@@ -66,18 +66,25 @@ class Piece:
         return Location(self.source.path, self.first + line - 1, max(column - shift, 0) + 1)
 
 
+def _unknown(_module: str, _name: str) -> None:
+    """Nothing is known of the bases."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClassPlan:
     """One flat class: `chain` is the classes merged into it, in the order of Python's MRO, the declaration first.
 
     `bases` are the base expressions of the flat class, in flat names: what follows the chain in the MRO.
     `own_names[i]` is the class name of `chain[i]` in its own module, which decides the mangling of `__private` names.
+    `beyond(module, name)`, for code of `module`, is all that `super()` can find behind the chain where `name` is
+    surely not among it, else None.
     """
 
     name: str
     chain: tuple[Piece, ...]
     bases: tuple[str, ...]
     own_names: tuple[str, ...]
+    beyond: Callable[[str, str], frozenset[str] | None] = field(default=_unknown, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,5 +35,17 @@ class Territory:
         return _inside(module, "transformers") or self.flattens(module)
 
 
+class Everywhere(Territory):
+    """For questions about what is only looked at: re-exports and bases are followed wherever there are files."""
+
+    def looks_into(self, module: str) -> bool:
+        """Always."""
+        return True
+
+    def knows_bases_of(self, module: str) -> bool:
+        """Always."""
+        return True
+
+
 def _inside(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")

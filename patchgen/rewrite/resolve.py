@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.errors import PatchgenError, Problem
+from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.plan.model import ClassPlan
 from patchgen.rewrite.ancestry import outer_base, searched
 from patchgen.rewrite.apart import Site, binding
@@ -29,11 +29,15 @@ from patchgen.rewrite.supercall import (
     SuperUse,
     class_reads,
     first_parameter,
+    is_tried,
     marker_in,
     methods_of,
     super_uses,
 )
 from patchgen.source.scopes import FunctionNode
+
+# `@strict` gives these to the class below it.
+_ADDED_BY_STRICT = ("validate", "__post_init__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,7 @@ class _Resolver:
             what = f"super().{use.name} means the method that a decorator generates for a class that is merged"
             raise PatchgenError("PG224", body.at(statement, use.node), what, f"write out what {use.name} does")
         if target is None:
+            self._require_beyond(use, method, statement)
             yield from self._beyond(use, statement)
             return
         asked = Asked(use, method, statement, target, body.at(statement, use.node))
@@ -157,6 +162,24 @@ class _Resolver:
             yield Splice(*code.span(use.node.value), base)
         elif use.marker is not None:
             yield Splice(*code.span(use.marker), self._plan.name)
+
+    def _require_beyond(self, use: SuperUse, method: FunctionNode, statement: Statement) -> None:
+        """Nothing where the bases that stay may have what `use` asks for.
+
+        Raises PatchgenError PG215 where Python would raise AttributeError.
+        """
+        body = self._bodies[statement.origin]
+        made = any(b.node.keywords for b in self._bodies)  # a metaclass may give a class anything
+        strict = any(d.short_name == "strict" for b in self._bodies for d in b.decorators)
+        if made or (strict and use.name in _ADDED_BY_STRICT) or is_tried(use.node, method):
+            return
+        known = self._plan.beyond(body.piece.symbol.module, use.name)
+        if known is None:
+            return
+        near = {name for place in range(use.start, len(self._bodies)) for name in self._bodies[place].members}
+        what = f"no class that {body.own_name} inherits from has {use.name}"
+        hint = did_you_mean(use.name, known | near) or "leave it out, or inherit from the class that has it"
+        raise PatchgenError("PG215", body.at(statement, use.node), what, hint)
 
     def _inline(self, use: SuperUse, site: Site, child: Statement, target: int) -> Inlined | None:
         """The parent's method written out; None where it has to be hoisted."""

@@ -106,6 +106,21 @@ def super_uses(method: FunctionNode, origin: int, plan: ClassPlan) -> Iterator[S
     yield from walker.found
 
 
+def is_tried(node: ast.AST, method: FunctionNode) -> bool:
+    """Whether `node` of `method` stands where an AttributeError may be expected: in `try`, or under `suppress`."""
+    for outer in ast.walk(method):
+        match outer:
+            case ast.Try() | ast.TryStar():
+                inside: list[ast.stmt] = outer.body
+            case ast.With() | ast.AsyncWith() if any("suppress" in ast.unparse(i.context_expr) for i in outer.items):
+                inside = outer.body
+            case _:
+                continue
+        if any(node is inner for statement in inside for inner in ast.walk(statement)):
+            return True
+    return False
+
+
 def _is_static(method: FunctionNode) -> bool:
     decorators = method.decorator_list if not isinstance(method, ast.Lambda) else []
     return any(isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in decorators)
