@@ -1,0 +1,16 @@
+"""Gemma 2 whose loss needs no logits: they exist, soft-capped, for one chunk of tokens at a time.
+
+For those who train it: with a vocabulary of 256,000 the logits and their gradient take two megabytes a token in
+float32, more than all layers together under gradient checkpointing.  See `patchgen.parts.loss`.
+
+In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
+logits back.
+"""
+
+from transformers.models.gemma2 import modeling_gemma2 as gemma2
+
+from patchgen.parts.loss import SoftcappedChunkedLoss
+
+
+class Gemma2ForCausalLM(SoftcappedChunkedLoss, gemma2.Gemma2ForCausalLM):
+    pass

@@ -1,0 +1,17 @@
+"""Llama whose loss needs no logits: they exist for one chunk of tokens at a time.
+
+For those who train with long sequences or large batches, where the logits (vocabulary of 128,256: half a megabyte a
+token in float32, and as much for their gradient) are the largest tensors of a step.  Works with gradient accumulation,
+autocast, LoRA and sharded weights; see `patchgen.parts.loss`.
+
+In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
+logits back.
+"""
+
+from transformers.models.llama import modeling_llama as llama
+
+from patchgen.parts.loss import ChunkedLoss
+
+
+class LlamaForCausalLM(ChunkedLoss, llama.LlamaForCausalLM):
+    pass
