@@ -128,6 +128,28 @@ def explain(target: str, package_root: str | None) -> int:
 
 
 @patchgen.command()
+@click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
+@click.option("--all", "everything", is_flag=True, help="Every variant that patchgen.lock records.")
+@click.option("--full", is_flag=True, help="Every head, inductor, more ways to generate.")
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float64", "float32", "bfloat16"]))
+@click.option("--device", metavar="NAME", help="Where models run; cuda where there is one, else cpu.")
+@click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Variants at a time.")
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("--report", metavar="DIR", type=click.Path(file_okay=False), help="Write parity.md and parity.json.")
+@click.option("--seconds", type=float, default=60, show_default=True, help="What a case may take.")
+@click.option("--megabytes", type=float, default=3072, show_default=True, help="What a case may take.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every case as it ends.")
+def verify(names: tuple[str, ...], **rest: Any) -> int:
+    """Compare variants with their parents: outputs, losses, every gradient, and what really ran.
+
+    Runs models, in processes of their own: needs torch and transformers.  Exit code 1: a case failed.
+    """
+    from patchgen.cli.verify import verify as run
+
+    return run(names, **rest)
+
+
+@patchgen.command()
 @click.argument("codes", nargs=-1, metavar="[PGnnn]...")
 @click.option("--markdown", is_flag=True, help="Print the page docs/errors.md.")
 def errors(codes: tuple[str, ...], markdown: bool) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +47,8 @@ class Difference:
     largest: float
     mean: float
     where: tuple[int, ...]
+    rms: float = 0.0  # root mean square of the difference, relative to that of the reference
+    tiny: bool = False  # a gradient so small that it is measured against the model's largest
 
     def __str__(self) -> str:
         return f"{self.name}: max {self.largest:.2e} at {self.where}, mean {self.mean:.2e}"
@@ -54,8 +57,11 @@ class Difference:
 def differences(reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]) -> tuple[Difference, ...]:
     """One for each name of either side, the largest first."""
     floor = GRADIENT_FLOOR * max((_top(t) for name, t in reference.items() if _is_gradient(name)), default=0.0)
+    rms_floor = GRADIENT_FLOOR * max((_rms(t) for name, t in reference.items() if _is_gradient(name)), default=0.0)
     found = (
-        _difference(name, reference.get(name), candidate.get(name), floor if _is_gradient(name) else 0.0)
+        _difference(
+            name, reference.get(name), candidate.get(name), (floor, rms_floor) if _is_gradient(name) else (0, 0)
+        )
         for name in {**reference, **candidate}
     )
     return tuple(sorted(found, key=lambda difference: -difference.largest))
@@ -66,6 +72,27 @@ def worst(found: Iterable[Difference]) -> float:
     return max((difference.largest for difference in found), default=math.inf)
 
 
+def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tuple[Difference, ...]:
+    """How many times its own noise each root mean square is, the largest first; as `largest`.
+
+    Each of `noises` are a reference's own differences between two dtypes.  Of several the larger counts: a computation
+    that chooses (a router, say) may choose otherwise along one path only.  One tensor's may be small
+    by chance, a loss's that is one number most of all: at least a quarter of the median counts, and the median for
+    gradients near zero.
+    """
+    own: dict[str, float] = {}
+    for difference in (each for noise in noises for each in noise):
+        own[difference.name] = max(own.get(difference.name, 0.0), difference.rms)
+    median = statistics.median(own.values()) if own else 0.0
+    told = []
+    for difference in found:
+        size = max(own.get(difference.name, 0.0), median if difference.tiny else median / 4)
+        # The median is zero where a dtype has no noise: then nothing may differ.
+        times = difference.rms / size if size else (math.inf if difference.rms else 0.0)
+        told.append(replace(difference, largest=times))
+    return tuple(sorted(told, key=lambda difference: -difference.largest))
+
+
 def _is_gradient(name: str) -> bool:
     return name.startswith("gradient of ")
 
@@ -74,12 +101,28 @@ def _top(tensor: Tensor) -> float:
     return float(tensor.abs().max()) if tensor.numel() else 0.0
 
 
-def _difference(name: str, reference: Tensor | None, candidate: Tensor | None, floor: float) -> Difference:
+def _rms(tensor: Tensor) -> float:
+    return float(tensor.double().square().mean().sqrt()) if tensor.numel() else 0.0
+
+
+def _difference(
+    name: str, reference: Tensor | None, candidate: Tensor | None, floors: tuple[float, float]
+) -> Difference:
     if reference is None or candidate is None or reference.shape != candidate.shape:
-        return Difference(name, math.inf, math.inf, ())
+        return Difference(name, math.inf, math.inf, (), math.inf)
     if torch.equal(reference, candidate):
         return Difference(name, 0.0, 0.0, ())
-    apart = (reference.double() - candidate.double()).abs() / max(_top(reference), floor)
-    apart = torch.where(apart.isfinite(), apart, math.inf)
-    where = torch.unravel_index(apart.argmax(), apart.shape)
-    return Difference(name, float(apart.max()), float(apart.mean()), tuple(int(i) for i in where))
+    apart = (reference.double() - candidate.double()).abs()
+    relative = apart / max(_top(reference), floors[0])
+    relative = torch.where(relative.isfinite(), relative, math.inf)
+    where = torch.unravel_index(relative.argmax(), relative.shape)
+    own, floor = _rms(reference), floors[1]
+    rms = _rms(apart) / max(own, floor) if max(own, floor) else math.inf
+    return Difference(
+        name,
+        float(relative.max()),
+        float(relative.mean()),
+        tuple(int(i) for i in where),
+        rms if math.isfinite(rms) else math.inf,
+        own < floor,
+    )

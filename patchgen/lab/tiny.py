@@ -10,11 +10,12 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 # By the names that transformers gives them in every configuration, through `attribute_map` where a model has its own.
-# No two sizes are equal, so that a transposed or swapped axis cannot fit; two query heads share a key head.
+# No two sizes are equal, so that a transposed or swapped axis cannot fit; two query heads share a key head.  Features
+# are multiples of eight, which grouped matmul wants in bfloat16.
 SIZES = {
     "vocab_size": 97,
     "hidden_size": 32,
-    "intermediate_size": 44,
+    "intermediate_size": 48,
     "num_hidden_layers": 3,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
@@ -27,18 +28,63 @@ SIZES = {
 }
 FIRST_WORD = 3  # tokens below are special
 
+# The same by the names of models that have no `attribute_map` for them, and sizes that only some have.
+MORE_SIZES = {
+    **dict.fromkeys(("d_model", "n_embd", "dim", "embed_dim"), SIZES["hidden_size"]),
+    **dict.fromkeys(
+        ("d_ff", "ffn_dim", "hidden_dim", "encoder_ffn_dim", "decoder_ffn_dim"), SIZES["intermediate_size"]
+    ),
+    **dict.fromkeys(("d_kv", "head_dim"), SIZES["hidden_size"] // SIZES["num_attention_heads"]),
+    **dict.fromkeys(("n_head", "num_heads", "encoder_attention_heads", "decoder_attention_heads"), 4),
+    **dict.fromkeys(("num_layers", "n_layer", "num_decoder_layers", "encoder_layers", "decoder_layers"), 3),
+    **dict.fromkeys(("n_positions", "n_ctx", "max_target_positions"), SIZES["max_position_embeddings"]),
+    **dict.fromkeys(("num_experts", "n_routed_experts", "moe_num_experts"), SIZES["num_local_experts"]),
+    "moe_intermediate_size": 24,
+    "shared_expert_intermediate_size": 40,
+    "intermediate_size_mlp": 40,
+    "embedding_size": 16,
+    "image_size": 12,
+    "patch_size": 3,
+}
+# Of models whose layers come in stages (Swin), in place of the above.
+STAGES = {"depths": [2, 2], "num_heads": [2, 4], "embed_dim": 16, "image_size": 32, "patch_size": 2, "window_size": 4}
+
 Padding = Literal["none", "right", "left"]
 
 
-def tiny_config(model_type: str, **changes: Any) -> PreTrainedConfig:
-    """A tiny configuration of `model_type` without dropout, with `changes`."""
-    kind = CONFIG_MAPPING[model_type]
+def tiny_config(model: str | type[PreTrainedConfig], dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
+    """A tiny configuration of a model type or class, every rate of dropout at `dropout`, with `changes`."""
+    kind = CONFIG_MAPPING[model] if isinstance(model, str) else model
     default = kind()
-    sizes = {name: size for name, size in SIZES.items() if hasattr(default, name)}
-    no_dropout = {
-        name: 0.0 for name, value in default.to_dict().items() if "drop" in name and isinstance(value, float)
-    }
-    return kind(**{**sizes, **no_dropout, **changes})
+    return kind(**{**_tiny(default, dropout), **changes})
+
+
+def _tiny(default: PreTrainedConfig, dropout: float) -> dict[str, Any]:
+    """What to change in `default`, and in the configurations inside it."""
+    parts = {}
+    for name in default.sub_configs:
+        part = getattr(default, name)
+        parts[name] = type(part)(**{**part.to_dict(), **_tiny(part, dropout)})
+    return {**_sizes(default), **dict.fromkeys(_rates(default), dropout), **parts}
+
+
+def _sizes(default: PreTrainedConfig) -> dict[str, Any]:
+    in_stages = _has(default, "depths")
+    common = {name: size for name, size in SIZES.items() if not (in_stages and name.startswith("num_"))}
+    mapped = {default.attribute_map[name] for name in common if name in default.attribute_map}
+    wanted = {**MORE_SIZES, **common, **(STAGES if in_stages else {})}
+    return {name: size for name, size in wanted.items() if _has(default, name) and name not in mapped}
+
+
+def _has(config: PreTrainedConfig, name: str) -> bool:
+    try:
+        return hasattr(config, name)
+    except NotImplementedError:  # XLNet's way to say that it has no longest sequence
+        return False
+
+
+def _rates(default: PreTrainedConfig) -> list[str]:
+    return [name for name, value in default.to_dict().items() if "drop" in name and isinstance(value, float)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +103,7 @@ class Batch:
 
 
 def batch(padding: Padding = "none", *, rows: int = 3, length: int = 13, seed: int = 0) -> Batch:
-    """Random words, `row` times three of them replaced by padding at the given side; the first row has none.
+    """Random words, `row` times five of them replaced by padding at the given side; the first row has none.
 
     No label rests on a padded token, whose own output is nobody's business: a causal model predicts the first real
     word of a row padded on the left from padding.
@@ -66,7 +112,7 @@ def batch(padding: Padding = "none", *, rows: int = 3, length: int = 13, seed: i
     ids = torch.randint(FIRST_WORD, SIZES["vocab_size"], (rows, length), generator=draw)
     real = torch.ones(rows, length, dtype=torch.bool)
     if padding != "none":
-        kept = length - 3 * torch.arange(rows)[:, None]
+        kept = length - 5 * torch.arange(rows)[:, None]
         place = torch.arange(length)[None, :]
         real = place < kept if padding == "right" else place >= length - kept
     ids = ids.masked_fill(~real, SIZES["pad_token_id"])

@@ -41,7 +41,7 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
 
 def wrong_scale(sdpa: Sdpa, *args: Any, scaling: float | None, **kwargs: Any) -> Tensor:
     scaling = args[0].shape[-1] ** -0.5 if scaling is None else scaling
-    return sdpa(*args, scaling=scaling * 1.1, **kwargs)
+    return sdpa(*args, scaling=scaling * 2, **kwargs)
 
 
 def forgotten_mask(
@@ -54,14 +54,15 @@ def lost_causality(sdpa: Sdpa, *args: Any, causal: bool, **kwargs: Any) -> Tenso
     return sdpa(*args, causal=False, **kwargs)
 
 
-def one_key_too_few(
+def unseen_self(
     sdpa: Sdpa, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool, **kwargs: Any
 ) -> Tensor:
-    """A mask off by one: a causal query does not see its own key, another not the last."""
+    """A mask off by one: no query sees its own key, but the first."""
     queries, keys = query.shape[2], key.shape[2]
-    seen = torch.ones(queries, keys, dtype=torch.bool, device=query.device)
-    seen = seen.tril(-1) if causal else seen.index_fill(1, torch.tensor([keys - 1], device=query.device), False)
-    seen[:, 0] = True  # or the first query would see none
+    places = torch.arange(keys, device=query.device)
+    seen = places[keys - queries :, None] != places
+    seen = seen.tril(keys - queries) if causal and mask is None else seen
+    seen[0, 0] = True  # or it would see none
     if mask is None:
         mask = seen
     elif mask.dtype == torch.bool:
@@ -90,7 +91,7 @@ CLAIM = Claim(
     effect=effect,
     attentions=("sdpa", "eager"),
     plants=(
-        Plant("scale", "scores are a tenth too large", around("sdpa", wrong_scale), fits=defines("sdpa")),
+        Plant("scale", "scores are twice as large", around("sdpa", wrong_scale), fits=defines("sdpa")),
         Plant(
             "forgotten mask",
             "padding on the left is attended to",
@@ -106,7 +107,7 @@ CLAIM = Claim(
             fits=_is_not_causal,  # a causal query before the padding does not see it anyway
         ),
         Plant("lost causality", "later tokens are seen", around("sdpa", lost_causality), fits=_is_causal),
-        Plant("mask off by one", "one key is not seen", around("sdpa", one_key_too_few), fits=defines("sdpa")),
+        Plant("mask off by one", "no token sees itself", around("sdpa", unseen_self), fits=defines("sdpa")),
         Plant("heads swapped", "each query reads another's keys", around("sdpa", swapped_heads), fits=defines("sdpa")),
     ),
 )

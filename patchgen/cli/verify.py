@@ -1,0 +1,120 @@
+"""`patchgen verify`: runs the cases, shows how far it is, prints a table or JSON, and writes a report."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patchgen.cli.report import table
+from patchgen.project.config import find_config
+
+if TYPE_CHECKING:
+    from patchgen.lab.result import Result
+    from patchgen.lab.run import Wanted
+    from patchgen.lab.subject import Subject
+
+
+def verify(
+    names: Sequence[str],
+    *,
+    everything: bool,
+    full: bool,
+    dtypes: Sequence[str],
+    device: str | None,
+    jobs: int,
+    form: str,
+    report: str | None,
+    verbose: bool,
+    seconds: float,
+    megabytes: float,
+) -> int:
+    """Verify the variants that `names` means; the exit code: 1 where a case failed."""
+    _insist_on_models()
+    from patchgen.lab.report import best_device
+    from patchgen.lab.run import DTYPES, Limits, Wanted
+    from patchgen.lab.run import verify as run
+    from patchgen.lab.subject import subjects
+
+    home = find_config([Path.cwd()]).home
+    try:
+        chosen = subjects(home, names)
+    except LookupError as error:
+        raise click.UsageError(str(error.args[0])) from error
+    if not names and not everything:
+        raise click.UsageError(f"name variants, or say --all: {', '.join(subject.name for subject in chosen)}")
+    wanted = Wanted(full, tuple(dtypes) or DTYPES, device or best_device(), Limits(seconds, megabytes))
+    results = run(chosen, wanted, jobs, _teller(form, verbose))
+    _show(chosen, results, wanted, form, report)
+    return int(any(result.status == "FAIL" for result in results))
+
+
+def _insist_on_models() -> None:
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            raise click.UsageError(f"verify runs models and needs {package}: pip install 'patchgen[models]'")
+
+
+class _teller:
+    """Says each result on stderr: all of them if verbose, else what did not pass; a counter on a terminal."""
+
+    def __init__(self, form: str, verbose: bool) -> None:
+        self.verbose, self.quiet_dots = verbose, form != "text" or not sys.stderr.isatty()
+        self.done = 0
+
+    def __call__(self, result: Result) -> None:
+        self.done += 1
+        if self.verbose or result.status in ("WARN", "FAIL"):
+            sys.stderr.write(f"{self._clear()}{result}\n")
+        if not self.quiet_dots:
+            sys.stderr.write(f"{self._clear()}{self.done} cases; {result.variant}")
+            sys.stderr.flush()
+
+    def _clear(self) -> str:
+        return "" if self.quiet_dots else "\r\x1b[2K"
+
+
+def _show(chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted, form: str, report: str | None) -> None:
+    from patchgen.lab.report import as_json, circumstances, write_report
+
+    made = circumstances("patchgen " + " ".join(_arguments()), wanted.device)
+    if report is not None:
+        write_report(Path(report), chosen, results, made)
+    if form == "json":
+        sys.stdout.write(as_json(results, made))
+        return
+    sys.stderr.write("" if not sys.stderr.isatty() else "\r\x1b[2K")
+    sys.stdout.write(_table(chosen, results))
+
+
+def _arguments() -> list[str]:
+    """The command line, without the place that the report went to, which is this machine's."""
+    given = sys.argv[1:]
+    for name in ("--report",):
+        if name in given:
+            at = given.index(name)
+            given = given[:at] + given[at + 2 :]
+    return [os.path.basename(word) if os.path.isabs(word) else word for word in given]
+
+
+def _table(chosen: Sequence[Subject], results: Sequence[Result]) -> str:
+    from patchgen.lab.report import number
+    from patchgen.lab.result import counts
+
+    rows = []
+    for subject in chosen:
+        found = [result for result in results if result.variant == subject.name]
+        numbers = [result for result in found if result.apart is not None and "planted" not in result.case]
+        widest = [
+            max((r.apart or 0.0 for r in numbers if f" {kind} " in f" {r.case} "), default=None) for kind in _KINDS
+        ]
+        rows.append((subject.name, *map(str, counts(found).values()), *map(number, widest)))
+    return table(("variant", "PASS", "WARN", "FAIL", "NONE", *_KINDS), rows)
+
+
+_KINDS = ("float64", "float32", "bfloat16")

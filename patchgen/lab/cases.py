@@ -1,0 +1,144 @@
+"""The matrix: what is run for a variant, decided from its text and its claims before any model is built.
+
+A case that turns out to have nothing to compare (a head without a loss, a parent that mixes packed rows) is a result
+of its own, `NONE` with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from patchgen.lab.claim import Claim, Rows, Scene
+from patchgen.lab.subject import Subject
+
+ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
+ROUTES = ("closest", "independent")
+DTYPES = ("float64", "float32", "bfloat16")
+DROPOUT = 0.2
+# Names of attention that transformers has, and one that nobody has.
+ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "misspelt")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing to find out.  `kind` is the name of a function in `checks`."""
+
+    name: str
+    kind: str
+    head: str
+    dtype: str = "float32"
+    route: int = 0  # 0: the closest, 1: the most independent
+    scene: Scene = Scene()
+    changes: tuple[tuple[str, Any], ...] = ()  # of the configuration
+    detail: str = ""  # of its kind: the name of a plant, of an attention, of a compiler
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which cases: `full` adds every head, inductor and more ways to generate."""
+
+    full: bool = False
+    dtypes: tuple[str, ...] = field(default=DTYPES)
+
+
+QUICK = Plan()
+
+
+def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tuple[Case, ...]:
+    """Every case of `subject`, the cheap ones that say most first."""
+    if not subject.heads:
+        return ()
+    main = subject.heads[0]
+    made = [
+        *_loading(main),
+        *_effects(main, claims),
+        *_numbers(main, plan.dtypes),
+        *_plants(main, claims, plan.dtypes),
+        *_scenes(main, claims, plan.dtypes),
+        *_windows(main, plan.dtypes),
+        *_use(main, plan),
+    ]
+    others = subject.heads[1:] if plan.full else subject.heads[1:2]
+    for head in others:
+        made += [*_loading(head), *_base(head, plan.dtypes)]
+    return tuple(made)
+
+
+def _loading(head: str) -> Iterator[Case]:
+    yield Case(f"{head} checkpoints", "checkpoints", head)
+
+
+def _effects(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
+    for claim in claims:
+        yield Case(f"{head} effect of {claim.part}", "effect", head, detail=claim.part)
+
+
+def _numbers(head: str, dtypes: tuple[str, ...]) -> Iterator[Case]:
+    for dtype in dtypes:
+        for rows in ROWS:
+            for route, called in enumerate(ROUTES):
+                name = f"{head} {dtype} {rows} {called}"
+                yield Case(name, "numbers", head, dtype, route, Scene(rows=rows))
+
+
+def _plants(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
+    for dtype in dtypes:
+        for claim in claims:
+            for plant in claim.plants:
+                name = f"{head} {dtype} planted: {plant.name} ({claim.part})"
+                yield Case(name, "planted", head, dtype, detail=f"{claim.part}:{plant.name}", scene=plant.scene)
+
+
+def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
+    """Ways to train, each along the closest route."""
+    scenes = {
+        "without labels": Scene(labels=False),
+        "without labels, padded": Scene(labels=False, rows="right"),
+        "training": Scene(rows="right", train=True),
+        "dropout": Scene(rows="right", train=True, dropout=DROPOUT),
+        "accumulated": Scene(rows="right", train=True, accumulate=2),
+        "autocast": Scene(train=True, autocast=True),
+    }
+    for how in dict.fromkeys(str(sorted(how.items())) for claim in claims for how in claim.checkpointing):
+        kwargs = next(k for claim in claims for k in claim.checkpointing if str(sorted(k.items())) == how)
+        told = ", ".join(f"{name}={value}" for name, value in kwargs.items())
+        base = Scene(rows="right", train=True, checkpointing=kwargs)
+        scenes[f"checkpointed {told}".strip()] = base
+        scenes[f"checkpointed with dropout {told}".strip()] = replace(base, dropout=DROPOUT)
+    for name, scene in scenes.items():
+        if name == "autocast" and "bfloat16" not in dtypes:
+            continue
+        yield Case(f"{head} float32 {name}", "numbers", head, scene=scene)
+    yield Case(f"{head} float32 attention weights", "weights", head, scene=Scene(rows="right"))
+
+
+def _windows(head: str, dtypes: tuple[str, ...]) -> Iterator[Case]:
+    """Other settings of the same class, where its configuration has them."""
+    settings = {
+        "sliding window": (("sliding_window", 5),),
+        "as a decoder": (("is_decoder", True), ("add_cross_attention", True)),
+    }
+    for called, changes in settings.items():
+        for dtype in dtypes[:2]:
+            for rows in ("full", "left"):
+                name = f"{head} {dtype} {rows} {called}"
+                yield Case(name, "numbers", head, dtype, scene=Scene(rows=rows), changes=changes)
+
+
+def _use(head: str, plan: Plan) -> Iterator[Case]:
+    yield Case(f"{head} cache", "cache", head, "float64", scene=Scene(labels=False))
+    ways = ("greedy", "sampled", "beams", "static cache") if plan.full else ("greedy",)
+    for way in ways:
+        yield Case(f"{head} generates: {way}", "generated", head, scene=Scene(rows="left", labels=False), detail=way)
+    for name in ATTENTIONS:
+        yield Case(f"{head} attn_implementation {name}", "attention", head, detail=name)
+    for backend in ("aot_eager", "inductor") if plan.full else ("aot_eager",):
+        yield Case(f"{head} compiled by {backend}", "compiled", head, detail=backend, scene=Scene(train=True))
+
+
+def _base(head: str, dtypes: tuple[str, ...]) -> Iterator[Case]:
+    for dtype in dtypes:
+        for rows in ("full", "right"):
+            yield Case(f"{head} {dtype} {rows}", "numbers", head, dtype, scene=Scene(rows=rows))

@@ -1,0 +1,178 @@
+"""Inputs for one class of a model, whatever it takes: text, text to text, images, audio.
+
+In: the class and its tiny configuration.  Out: arguments of the forward, and which of its tokens are real.  What no
+rule here knows is asked of optimum's generators; what they do not know either is a `CannotBuild`, which says so.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from patchgen.lab.claim import Scene
+from patchgen.lab.tiny import batch
+
+ROWS = 3
+LENGTH = 13  # of text
+ANSWER = 9  # tokens of a decoder behind an encoder
+MEMORY = 7  # tokens of an encoder whose states are given
+BOUNDARY = 6  # of two texts in one row
+LARGEST = 5_000_000  # parameters
+
+
+class CannotBuild(Exception):
+    """Why a model or its inputs cannot be made here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Arguments of a forward, and the places of real tokens: one mask for each length that sequences have."""
+
+    given: dict[str, Tensor]
+    real: tuple[Tensor, ...] = ()  # bool, (rows, length)
+
+    def to(self, device: str, dtype: torch.dtype) -> Inputs:
+        """On `device`; what is floating, in `dtype`."""
+        given = {name: t.to(device, dtype if t.is_floating_point() else None) for name, t in self.given.items()}
+        return Inputs(given, tuple(mask.to(device) for mask in self.real))
+
+    def rows(self, first: int, last: int) -> Inputs:
+        """Some of the rows."""
+        return Inputs({name: t[first:last] for name, t in self.given.items()}, tuple(m[first:last] for m in self.real))
+
+    @property
+    def lengths(self) -> frozenset[int]:
+        """Of the sequences that attention may run over."""
+        return frozenset(mask.shape[1] for mask in self.real)
+
+
+def takes(model_class: type[PreTrainedModel]) -> frozenset[str]:
+    """The names that the forward takes."""
+    return frozenset(inspect.signature(model_class.forward).parameters)
+
+
+def inputs_for(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int = 0) -> Inputs:
+    """What `model_class` is given in `scene`, on the CPU.  Raises CannotBuild."""
+    names = takes(model_class)
+    if "input_ids" in names:
+        made = _text(model_class, config, scene, seed)
+    elif scene.rows != "full":
+        raise CannotBuild("there is no text to pad")
+    elif "pixel_values" in names:
+        made = _images(config, seed)
+    else:
+        made = _by_optimum(names, config)
+    if "MultipleChoice" in model_class.__name__:
+        return _choices(made)
+    if scene.labels:
+        made.given.update(_targets(model_class, made, config, seed))
+    else:
+        made.given.pop("labels", None)
+    return made
+
+
+def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int) -> Inputs:
+    names = takes(model_class)
+    padding: Any = "none" if scene.rows in ("full", "packed") else scene.rows
+    text = batch(padding, rows=ROWS, length=LENGTH, seed=seed)
+    given, real = {"input_ids": text.input_ids}, [text.real]
+    if text.attention_mask is not None:
+        if "attention_mask" not in names:
+            raise CannotBuild("its forward takes no attention_mask")
+        given["attention_mask"] = text.attention_mask
+    if scene.rows == "packed":
+        if "position_ids" not in names:
+            raise CannotBuild("its forward takes no position_ids, which tell packed texts apart")
+        starts = [*range(BOUNDARY), *range(LENGTH - BOUNDARY)]
+        given["position_ids"] = torch.tensor([starts] * ROWS)
+    if config.is_encoder_decoder and "decoder_input_ids" in names:
+        answer = batch("none", rows=ROWS, length=ANSWER, seed=seed + 1)
+        real.append(answer.real)
+        if "labels" in names and scene.labels:
+            given["labels"] = answer.input_ids
+        else:
+            given["decoder_input_ids"] = answer.input_ids
+    elif "labels" in names and scene.labels:
+        given["labels"] = text.labels
+    if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
+        given.update(_memory(config, seed))
+    return Inputs(given, tuple(real))
+
+
+def _memory(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
+    """An encoder's states, some of which are padding."""
+    draw = torch.Generator().manual_seed(seed + 2)
+    mask = torch.ones(ROWS, MEMORY, dtype=torch.long)
+    mask[1, -2:] = 0
+    states = torch.randn(ROWS, MEMORY, config.hidden_size, generator=draw, dtype=torch.float64)
+    return {"encoder_hidden_states": states, "encoder_attention_mask": mask}
+
+
+def _targets(
+    model_class: type[PreTrainedModel], made: Inputs, config: PreTrainedConfig, seed: int
+) -> Iterator[tuple[str, Tensor]]:
+    """What is wanted of a class that is no language model."""
+    names, draw = takes(model_class), torch.Generator().manual_seed(seed + 3)
+    name = model_class.__name__
+    if "start_positions" in names:
+        for target in ("start_positions", "end_positions"):
+            yield target, torch.randint(0, LENGTH - 6, (ROWS,), generator=draw)
+    if "next_sentence_label" in names:
+        yield "next_sentence_label", torch.randint(0, 2, (ROWS,), generator=draw)
+    if "labels" not in names:
+        return
+    if any(kind in name for kind in ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")):
+        yield "labels", torch.randint(0, max(config.num_labels, 2), (ROWS,), generator=draw)
+    elif "TokenClassification" in name:
+        classes = torch.randint(0, max(config.num_labels, 2), (ROWS, LENGTH), generator=draw)
+        yield "labels", classes.masked_fill(~made.real[0], -100)
+    elif "ForPreTraining" in name and "Electra" in name:
+        yield "labels", torch.randint(0, 2, (ROWS, LENGTH), generator=draw)
+
+
+def _choices(made: Inputs) -> Inputs:
+    """Two texts a row, of which one is right."""
+    text = {
+        name: torch.stack([t, t.flip(0)], 1)
+        for name, t in made.given.items()
+        if name in ("input_ids", "attention_mask")
+    }
+    return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, ())
+
+
+def _images(config: PreTrainedConfig, seed: int) -> Inputs:
+    owner = getattr(config, "vision_config", None) or config
+    size = getattr(owner, "image_size", None) or 32
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    draw = torch.Generator().manual_seed(seed)
+    channels = getattr(owner, "num_channels", 3)
+    return Inputs({"pixel_values": torch.randn(ROWS, channels, height, width, generator=draw, dtype=torch.float64)})
+
+
+def _by_optimum(names: frozenset[str], config: PreTrainedConfig) -> Inputs:
+    """What optimum makes for the first input of another kind."""
+    first = next((name for name in ("input_features", "input_values") if name in names), None)
+    if first is None:
+        raise CannotBuild(f"no inputs are known for a forward of {', '.join(sorted(names - {'self'}))}")
+    make = _audio_generator(config)
+    torch.manual_seed(0)
+    return Inputs({first: make(first).double()})
+
+
+def _audio_generator(config: PreTrainedConfig) -> Callable[[str], Tensor]:
+    try:
+        from optimum.utils import DummyAudioInputGenerator, NormalizedConfigManager
+    except ImportError:
+        raise CannotBuild("needs optimum, which makes inputs of this kind") from None
+    try:
+        normal = NormalizedConfigManager.get_normalized_config_class(config.model_type)(config)
+    except KeyError as error:
+        raise CannotBuild(f"optimum does not know {config.model_type}") from error
+    made = DummyAudioInputGenerator("audio-classification", normal, batch_size=ROWS)
+    return lambda name: made.generate(name, framework="pt")

@@ -1,0 +1,101 @@
+"""What there is to verify: the variants that patchgen.lock records, each with its parent and the parts in it.
+
+Read from the record and the text of the output: nothing is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.errors import did_you_mean
+from patchgen.gate.lock import Record, read_lock
+from patchgen.project.places import LOCK
+
+_HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One variant."""
+
+    name: str  # "llama_sdpa"
+    module: str  # "generated.llama.modeling_llama_sdpa"
+    parent: str  # "transformers.models.llama.modeling_llama"
+    parts: tuple[str, ...]  # "sdpa"
+    heads: tuple[str, ...]  # public model classes: the first with a loss comes first, the base model second
+    home: str  # the folder that the module is imported from
+    modular: str = ""  # as shown
+
+    @property
+    def main_heads(self) -> tuple[str, ...]:
+        return self.heads[:2]
+
+
+def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
+    """The variants recorded at `home`, or those of them that `wanted` names: by name, modular file, output or folder.
+
+    Raises PatchgenError PG507 for an unreadable lock, and LookupError for a name that no record has.
+    """
+    records = sorted(read_lock(home / LOCK).items())
+    known = [subject_of(record, home) for output, record in records if _is_variant(output)]
+    chosen: dict[str, Subject] = {}
+    for name in wanted:
+        found = [subject for subject in known if _is_named(subject, name, home)]
+        if not found:
+            hint = did_you_mean(name, [subject.name for subject in known])
+            raise LookupError(f"{name} is no variant that {LOCK} records. {hint}")
+        chosen.update((subject.name, subject) for subject in found)
+    return tuple(chosen.values()) if chosen else tuple(known)
+
+
+def subject_of(record: Record, home: Path) -> Subject:
+    """The variant that `record` tells of."""
+    module = record.output.removesuffix(".py").replace("/", ".")
+    parents = Counter(
+        used.symbol.rpartition(".")[0] for used in record.parents if ".modeling_" in used.symbol.rpartition(".")[0]
+    )
+    ours = [name for name in parents if name.startswith("transformers.models.")]
+    parent = max(ours, key=lambda name: (parents[name], name))
+    parts = sorted({used.symbol.split(".")[2] for used in record.parents if used.symbol.startswith("patchgen.parts.")})
+    text = (home / record.output).read_text(encoding="utf-8")
+    name = Path(record.output).stem.removeprefix("modeling_")
+    return Subject(name, module, parent, tuple(parts), heads_of(text), str(home), record.modular)
+
+
+def heads_of(text: str) -> tuple[str, ...]:
+    """The public model classes of a modeling module, by its `__all__`: language-model heads before others."""
+    listed: list[str] = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            listed = list(ast.literal_eval(node.value))
+    heads = [name for name in listed if _HEAD.search(name) and not name.endswith("PreTrainedModel")]
+    bases = [name for name in heads if name.endswith("Model") and not re.search("LMHead|DoubleHeads", name)]
+    others = sorted((n for n in heads if n not in bases), key=lambda n: _rank(n, "pixel_values" in text))
+    return (*others[:1], *sorted(bases, key=len), *others[1:])
+
+
+# A class that is trained as a language model shows most of a variant.  A decoder's head on an encoder, such as
+# BertLMHeadModel or RobertaForCausalLM, comes after the head that the encoder is trained with.
+_RANKS = ("ForMaskedLM", "ForConditionalGeneration", "ForCausalLM", "LMHeadModel", "ForImageClassification")
+
+
+def _rank(name: str, sees_images: bool) -> int:
+    if sees_images and name.endswith("ForConditionalGeneration"):
+        return len(_RANKS)  # its language model alone is ForCausalLM
+    return next((i for i, ending in enumerate(_RANKS) if name.endswith(ending)), len(_RANKS))
+
+
+def _is_variant(output: str) -> bool:
+    return Path(output).name.startswith("modeling_")
+
+
+def _is_named(subject: Subject, name: str, home: Path) -> bool:
+    path = (Path.cwd() / name).resolve()
+    output = (home / (subject.module.replace(".", "/") + ".py")).resolve()
+    places = [output, (home / subject.modular).resolve()]
+    return name in (subject.name, subject.module) or any(path == p or path in p.parents for p in places)
