@@ -170,6 +170,20 @@ def errors(codes: tuple[str, ...], markdown: bool) -> int:
     return 0
 
 
+@patchgen.command()
+@click.argument("model")
+@click.option("--with", "parts", metavar="PART,...", required=True, help="The parts to put into it: sdpa, ...")
+@click.option("--name", metavar="NAME", help="How the file ends: modular_MODEL_NAME.py; by default the parts.")
+@click.option("--dry-run", is_flag=True, help="Print the file; write nothing.")
+@click.option("--force", is_flag=True, help="Write parts that are redundant, and replace a file that is there.")
+@click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")
+def new(model: str, parts: str, **rest: Any) -> int:
+    """Write the modular file that puts parts into MODEL, a modeling module of the installed transformers."""
+    from patchgen.cli.new import write_new
+
+    return write_new(model, parts, **rest)
+
+
 def _session(**options: Any) -> AbstractContextManager[Session]:
     from patchgen.cli.progress import session_with_progress
 

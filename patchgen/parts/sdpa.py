@@ -147,10 +147,98 @@ def additive_mask(
     mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
 ) -> torch.Tensor | None:
     """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
-    queries, keys = query_BHLD.shape[2], key_BGSD.shape[2]
+    queries, keys = query_BHLD.shape[-2], key_BGSD.shape[-2]
     if mask is None and causal and queries > 1:
         mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=query_BHLD.device).tril()
     if mask is None or mask.dtype != torch.bool:
         return mask
     zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
     return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
+
+
+def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> bool:
+    """Whether the statements of the parent run: under "eager", and where their attention weights are asked for.
+
+    `module` has `config`, its own or by `knowing`.
+    """
+    implementation = module.config._attn_implementation
+    refuse_other_attention(type(module).__name__, implementation)
+    return implementation == "eager" or bool(output_attentions) or bool(module.config.output_attentions)
+
+
+def knowing(config: Any, module: nn.Module) -> nn.Module:
+    """`module`, which finds `config` as an attribute from here on: for an attention that is built without it."""
+    module.config = config
+    return module
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    *biases: torch.Tensor | None,
+    causal: bool = False,
+    scaling: float | torch.Tensor = 1.0,
+    dropout: float = 0.0,
+    heads: int = 1,
+) -> torch.Tensor:
+    """softmax(query @ key^T * scaling + mask + biases) @ value by one call of SDPA, where an attention wrote it out.
+
+    The axes are those of the matrix products: (B, H, L, D), or (B * H, L, D) with `heads` being H.
+    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None.  In a
+    `causal` attention each of several queries sees the keys up to its own where there is no mask.
+    """
+    shape = (*query.shape[:-1], value.shape[-1])
+    if isinstance(scaling, torch.Tensor):
+        query, scaling = query * scaling, 1.0
+    terms = [term for term in (mask, *biases) if term is not None]
+    if query.dim() == 3:
+        terms = [t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t for t in terms]
+        query, key, value = (states.unflatten(0, (-1, heads)) for states in (query, key, value))
+    elif query.dim() > 4 and not terms:
+        query, key, value = (states.flatten(0, -4) for states in (query, key, value))
+    if query.dim() != 4:
+        raise ValueError(
+            f"queries of shape {tuple(query.shape)} with a mask: there are to be batch, heads, queries, size"
+        )
+    if mask is None and causal and terms and query.shape[2] > 1:
+        ones = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
+        terms.append(ones.tril())
+    output = sdpa(
+        query,
+        key.to(query.dtype),
+        value.to(query.dtype),
+        sum_of_terms(terms, query, key),
+        causal=causal and mask is None and not terms,
+        scaling=scaling,
+        dropout=dropout,
+    )
+    return output.to(value.dtype).reshape(shape)
+
+
+def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
+    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query."""
+    if not terms:
+        return None
+    terms = [windows(term, len(query_BHLD)) for term in terms]
+    if all(term.dtype == torch.bool for term in terms):
+        whole = terms[0]
+        for term in terms[1:]:
+            whole = whole & term
+    else:
+        zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+        least = torch.finfo(query_BHLD.dtype).min
+        numbers = [torch.where(term, zero, least) if term.dtype == torch.bool else term for term in terms]
+        whole = numbers[0].to(query_BHLD.dtype)
+        for number in numbers[1:]:
+            # Two minima are minus infinity: a row of nothing else would be NaN.
+            whole = (whole + number).to(query_BHLD.dtype).clamp(min=least)
+    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
+
+
+def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
+    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
+    if term.dim() != 5:
+        return term
+    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)

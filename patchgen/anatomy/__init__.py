@@ -1,0 +1,1 @@
+"""What a modeling module of transformers is made of, found by its structure: attention, layers, FFN, norms, heads."""

@@ -1,0 +1,154 @@
+"""The attentions of a module: which class computes one, how, and what keeps it from SDPA."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from patchgen.anatomy.calls import Calls
+from patchgen.anatomy.chain import Chain, Missed, chains
+from patchgen.anatomy.code import constant, dotted, last, method_of, names, walk
+from patchgen.anatomy.interface import Interface, interfaces
+from patchgen.anatomy.masks import Masks
+from patchgen.anatomy.module import Class, Module, constructors
+
+FOLLOWING = ("bidirectional", "causal", "chosen")
+
+
+@dataclass(frozen=True, eq=False)
+class Reason:
+    """Why something is not done, and where in the file that shows."""
+
+    node: ast.AST
+    what: str
+
+
+@dataclass(frozen=True, eq=False)
+class Attentions:
+    """Every attention of `module`."""
+
+    module: Module
+
+    @cached_property
+    def masks(self) -> Masks:
+        return Masks(self.module, Calls(self.module))
+
+    @cached_property
+    def _by_class(self) -> tuple[tuple[tuple[Chain, ...], tuple[Missed, ...]], ...]:
+        return tuple(chains(owner) for owner in self.module.classes.values())
+
+    @cached_property
+    def chains(self) -> tuple[Chain, ...]:
+        return tuple(chain for found, _ in self._by_class for chain in found)
+
+    @cached_property
+    def missed(self) -> tuple[Missed, ...]:
+        return tuple(missed for _, several in self._by_class for missed in several)
+
+    @cached_property
+    def interfaces(self) -> tuple[Interface, ...]:
+        return tuple(found for owner in self.module.classes.values() for found in interfaces(owner))
+
+    def flag(self, name: str) -> bool:
+        """Whether some PreTrainedModel of the module sets the flag."""
+        return any(constant(owner.settings.get(name)) is True for owner in self.module.classes.values())
+
+    def origins(self, owner: Class, method: ast.FunctionDef, expression: ast.AST) -> frozenset[str]:
+        """Where the masks that `expression` reads come from."""
+        tags: set[str] = set()
+        for name in walk(expression, ast.Name):
+            if "mask" in name.id:
+                tags |= self.masks.origins(owner, method, name)
+        return frozenset(tags)
+
+    def follows(self, owner: Class, method: ast.FunctionDef, expression: ast.AST) -> bool:
+        """Whether `expression` reads a mask that is another one under another implementation."""
+        return any(tag.startswith(FOLLOWING) for tag in self.origins(owner, method, expression))
+
+    def calls_with(self, interface: Interface) -> frozenset[str]:
+        """Who makes the masks that an attention gives to the interface."""
+        tags: set[str] = set()
+        for call in interface.calls:
+            tags |= self.origins(interface.owner, interface.method, call)
+        return frozenset(tag.partition(":")[0] for tag in tags)
+
+    def is_causal_wrong(self, interface: Interface) -> bool:
+        """Whether an attention that is given a causal mask says, or is told where it is built, that it is not causal.
+
+        In eager mode nobody notices: there the mask is made in full.
+        """
+        if "causal" not in self.calls_with(interface):
+            return False
+        if interface.is_causal == ("False",):
+            return True
+        init = interface.owner.method("__init__")
+        if interface.is_causal != ("is_causal",) or init is None:
+            return False
+        for site in self.masks.calls.of(interface.owner):
+            made = [call for value in site.caller.attributes.get(site.attribute, ()) for call in constructors(value)]
+            said = [keyword.value for call in made for keyword in call.keywords if keyword.arg == "is_causal"]
+            mask = site.passed("attention_mask", interface.method)
+            causal = mask is not None and "causal" in self.origins(site.caller, site.method, mask)
+            if causal and (len(said) < len(made) or any(constant(value) is False for value in said)):
+                return not _default_is_true(init, "is_causal")
+        return False
+
+    @cached_property
+    def reasons(self) -> tuple[Reason, ...]:
+        """What would go wrong if transformers made its masks for SDPA: whoever reads one and takes only another."""
+        return tuple(self._reasons())
+
+    def _reasons(self) -> Iterator[Reason]:
+        yield from self._chosen_classes()
+        if not self.masks.follows_implementation:
+            return
+        for chain in self.chains:
+            reads_masks = [term for term in chain.scores.terms if any("mask" in n for n in names(term.value))]
+            tags = {tag for term in reads_masks for tag in self.origins(chain.owner, chain.method, term.value)}
+            if reads_masks and not any(tag.startswith(FOLLOWING) for tag in tags):
+                what = f"which mask {chain.owner.name} is given cannot be followed"
+                yield Reason(reads_masks[0].value, what)
+        written = {id(one) for chain in self.chains for one in ast.walk(chain.method)}
+        for missed in self.missed:
+            masks = [n for n in walk(missed.method, ast.Name) if "mask" in n.id]
+            if any(self.follows(missed.owner, missed.method, name) for name in masks):
+                what = f"{missed.owner.name} reads a mask that SDPA would get, and stays eager: {missed.why}"
+                yield Reason(missed.node, what)
+        for owner in self.module.classes.values():
+            for method in owner.own.values():
+                yield from self._second_readers(owner, method, written)
+
+    def _chosen_classes(self) -> Iterator[Reason]:
+        for node in walk(self.module.tree, ast.Subscript):
+            if last(dotted(node.slice)) == "_attn_implementation":
+                yield Reason(node, "the attention class is chosen by `attn_implementation` out of a dictionary")
+
+    def _second_readers(self, owner: Class, method: ast.FunctionDef, written: set[int]) -> Iterator[Reason]:
+        """Whoever computes with a mask that an attention gets, outside that attention."""
+        for node in walk(method, ast.UnaryOp | ast.BinOp | ast.Call):  # type: ignore[arg-type]
+            if id(node) in written:
+                continue
+            if isinstance(node, ast.Call):
+                value = node.func.value if isinstance(node.func, ast.Attribute) else None
+                if method_of(node) in ("to", "size", "dim") or not isinstance(value, ast.Name):
+                    continue
+                operands: list[ast.expr] = [value]
+            else:
+                operands = [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
+                if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                    continue
+            for operand in operands:
+                if not isinstance(operand, ast.Name) or "mask" not in operand.id:
+                    continue
+                if self.follows(owner, method, operand):
+                    yield Reason(
+                        node, f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in another form"
+                    )
+
+
+def _default_is_true(method: ast.FunctionDef, name: str) -> bool:
+    arguments = [*method.args.posonlyargs, *method.args.args]
+    defaults = dict(zip([arg.arg for arg in arguments][::-1], method.args.defaults[::-1], strict=False))
+    return constant(defaults.get(name)) is True

@@ -1,0 +1,127 @@
+"""Small questions about expressions: the name that is called, the axes of a transposition, what is read and bound."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+_Node = TypeVar("_Node", bound=ast.AST)
+# Calls that move or cast values and compute nothing new.
+VIEWS = frozenset(
+    {"view", "reshape", "contiguous", "transpose", "permute", "squeeze", "unsqueeze", "flatten", "unflatten"}
+)
+CASTS = frozenset({"to", "float", "type_as", "type", "half", "bfloat16"})
+
+
+def called(node: ast.AST | None) -> str:
+    """The dotted name that `node` calls, `""` where it is no call of a name."""
+    return dotted(node.func) if isinstance(node, ast.Call) else ""
+
+
+def dotted(node: ast.AST | None) -> str:
+    """`a.b.c` for such an expression, else `""`."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            inner = dotted(value)
+            return f"{inner}.{attr}" if inner else ""
+        case _:
+            return ""
+
+
+def last(name: str) -> str:
+    """The last part of a dotted name."""
+    return name.rpartition(".")[2]
+
+
+def method_of(node: ast.AST | None) -> str:
+    """The attribute that `node` calls on whatever value, `""` where it calls none."""
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+
+
+def receiver(node: ast.Call) -> ast.expr:
+    """The value whose attribute `node` calls."""
+    assert isinstance(node.func, ast.Attribute)
+    return node.func.value
+
+
+def argument(node: ast.Call, place: int, name: str) -> ast.expr | None:
+    """The argument given at `place` or as `name`."""
+    if place < len(node.args):
+        return node.args[place]
+    return next((keyword.value for keyword in node.keywords if keyword.arg == name), None)
+
+
+def constant(node: ast.AST | None) -> object:
+    """The value of a literal, signs included; None for anything else."""
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+        case _:
+            return None
+
+
+def walk(nodes: ast.AST | Iterable[ast.AST], kind: type[_Node]) -> Iterator[_Node]:
+    """Every node of `kind` inside, in the order of the text where that is the order of the tree."""
+    stack = [nodes] if isinstance(nodes, ast.AST) else list(nodes)[::-1]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, kind):
+            yield node
+        stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """The names that are read inside."""
+    return {node.id for node in walk(nodes, ast.Name) if isinstance(node.ctx, ast.Load)}
+
+
+def stored(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """The names that are bound inside."""
+    return {node.id for node in walk(nodes, ast.Name) if isinstance(node.ctx, ast.Store)}
+
+
+def same(left: ast.AST | None, right: ast.AST | None) -> bool:
+    """Whether two expressions are the same code."""
+    return left is right or (left is not None and right is not None and ast.dump(left) == ast.dump(right))
+
+
+class _Substitution(ast.NodeTransformer):
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self.values.get(node.id) if isinstance(node.ctx, ast.Load) else None
+        return node if value is None else copy.deepcopy(value)
+
+
+def substituted(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
+    """`node` with names replaced by expressions; `node` itself stays as it is."""
+    if not names(node) & values.keys():
+        return node
+    changed = _Substitution(values).visit(copy.deepcopy(node))
+    assert isinstance(changed, ast.expr)
+    return changed
+
+
+def parsed(text: str) -> ast.expr:
+    """The expression that `text` spells."""
+    return ast.parse(text, mode="eval").body
+
+
+def statements_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Every suite inside `node`, outermost first; those of nested functions and classes left out."""
+    for field in ("body", "orelse", "finalbody"):
+        suite = getattr(node, field, None)
+        if isinstance(suite, list) and suite and isinstance(suite[0], ast.stmt):
+            yield suite
+            for statement in suite:
+                if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                    yield from statements_of(statement)
+    for handler in getattr(node, "handlers", []):
+        yield from statements_of(handler)

@@ -1,0 +1,65 @@
+"""`patchgen new`: write the modular file that puts parts into a model of transformers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchgen.cli.session import Request, open_project
+from patchgen.declare.request import Answer, answer
+from patchgen.disk.write import replace_file
+from patchgen.emit.format import format_texts
+from patchgen.errors import Location, PatchgenError
+from patchgen.project.files import Project
+
+
+def write_new(model: str, parts: str, *, name: str | None, dry_run: bool, force: bool, **options: Any) -> int:
+    """Write, or print, the modular file; 1 where nothing is left to write."""
+    project = open_project(Request((), None, options.get("package_root")))
+    wanted = [part.strip() for part in parts.split(",") if part.strip()]
+    found = answer(project.environment(), model, wanted, force=force)
+    for part in found.left_out:
+        click.echo(f"{part.part} is redundant: {part.redundant}", err=True)
+    if not found.parts:
+        click.echo("nothing is written; --force writes it all the same", err=True)
+        return 1
+    text = _formatted(found, project)
+    if dry_run:
+        click.echo(text, nl=False)
+        return 0
+    path = _path(project, found, name)
+    shown = project.environment().shown(path)
+    if path.exists() and path.read_text(encoding="utf-8") != text and not force:
+        raise PatchgenError("PG804", Location(shown), "is there already, with another text", "--force replaces it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, text.encode())
+    click.echo(f"wrote {shown}")
+    for part in found.parts:
+        for missing in part.missing:
+            click.echo(f"note: {part.part}: {missing}", err=True)
+    return 0
+
+
+def _path(project: Project, found: Answer, name: str | None) -> Path:
+    suffix = name or found.name
+    if not suffix.isidentifier():
+        raise click.UsageError(f"--name {suffix}: it becomes a part of a module's name")
+    sources = project.config.sources or ("modular",)
+    alias = found.module.alias
+    return project.config.home / sources[0] / alias / f"modular_{alias}_{suffix}.py"
+
+
+def _formatted(found: Answer, project: Project) -> str:
+    text = format_texts({"new.py": found.text}, project.config.settings)["new.py"]
+    # Flat files count transformers as their own; in a modular file it is third-party, and patchgen its own.
+    parent = re.search(r"^from transformers\.\S+ import .*\n", text, re.MULTILINE)
+    first = re.search(r"^from patchgen\b", text, re.MULTILINE)
+    if parent is None or first is None:
+        return text
+    without = text[: parent.start()] + text[parent.end() :]
+    head, tail = without[: first.start()].rstrip("\n"), re.sub("\n{4,}", "\n\n\n", without[first.start() :])
+    third_party = re.search(r"^(import torch|from torch\b).*\Z", head, re.MULTILINE)
+    return f"{head}\n{'' if third_party else chr(10)}{parent.group()}\n{tail}"

@@ -1,0 +1,208 @@
+"""The sdpa part for a model: an edit for each attention, the configuration where an attention needs it, the flags."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from patchgen.anatomy.attention import Attentions
+from patchgen.anatomy.chain import Chain
+from patchgen.anatomy.code import called, last, walk
+from patchgen.anatomy.interface import Interface
+from patchgen.anatomy.module import Class, Module
+from patchgen.declare.chains import ChainEdit, Refused
+from patchgen.declare.edits import code, edit, imports_for
+from patchgen.declare.variant import Contribution, Declared, Missing
+
+SAYS = (
+    "Attention is one call of `scaled_dot_product_attention`; see `patchgen.parts.sdpa`. `attn_implementation` is "
+    '"sdpa" (the default) or "eager", under which the parent\'s own statements run, as they do where attention '
+    "weights are asked for."
+)
+REDUNDANT = (
+    "{alias} calls transformers' attention interface and takes SDPA already. Your own function takes its place by\n"
+    "    from transformers import AttentionInterface\n"
+    "    AttentionInterface.register('mine', mine)\n"
+    "    AutoModel.from_pretrained(..., attn_implementation='mine')"
+)
+NOT_IN_SDPA = frozenset({"block_indices", "indices", "position_bias", "s_aux", "sinks", "softcap"})
+
+
+def sdpa(module: Module) -> Contribution:
+    """What the part declares for `module`."""
+    found = Attentions(module)
+    if not found.chains and not found.interfaces:
+        missed = _missed(found) or _other_softmaxes(found)
+        missed = missed or (Missing(module.at(module.tree), "no attention is computed in this file", True),)
+        return Contribution("sdpa", missing=_fatal(missed))
+    if not found.chains and found.flag("_supports_sdpa"):
+        return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
+    fatal = tuple(Missing(module.at(reason.node), reason.what, True) for reason in found.reasons)
+    if not module.pretrained:
+        fatal += (Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True),)
+    if fatal:
+        return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
+    return _written(module, found)
+
+
+def _written(module: Module, found: Attentions) -> Contribution:
+    members: dict[str, list[str]] = {}
+    missing = list(_missed(found))
+    for chain in found.chains:
+        try:
+            member = ChainEdit(found, chain).member()
+        except Refused as refused:
+            missing.append(Missing(module.at(refused.reason.node), f"{chain.owner.name}: {refused.reason.what}", True))
+            continue
+        members.setdefault(chain.owner.name, []).append(member)
+    for interface in found.interfaces:
+        texts, why = _interface_edit(found, interface)
+        if why:
+            missing.append(Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True))
+        else:
+            members.setdefault(interface.owner.name, []).extend(texts)
+    config = _configuration(module, found.chains, missing)
+    for name, more in config.items():
+        members.setdefault(name, []).extend(more)
+    if any(one.fatal for one in missing) or not members:
+        return Contribution("sdpa", missing=tuple(missing))
+    declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
+    declared += [Declared(owner.name, mixins=("SdpaOrEager",)) for owner in module.pretrained]
+    return Contribution("sdpa", SAYS, tuple(declared), _imports(members), tuple(missing))
+
+
+def _by_interface(module: Module, found: Attentions) -> Contribution:
+    """What `--force` writes for a model that has the interface: one call in the open, without a dispatch."""
+    members: dict[str, list[str]] = {}
+    missing: list[Missing] = []
+    for interface in found.interfaces:
+        texts, why = _interface_edit(found, interface)
+        if why:
+            missing.append(Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True))
+        members.setdefault(interface.owner.name, []).extend(texts)
+    declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
+    declared += [Declared(owner.name, mixins=("SdpaOrEager",)) for owner in module.pretrained]
+    return Contribution("sdpa", SAYS, tuple(declared), _imports(members), tuple(missing))
+
+
+def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str], str]:
+    """The edit of a class that calls the interface, and the attribute that it misses; or why there is none."""
+    lookup = interface.lookup
+    refused = sorted(NOT_IN_SDPA & set(interface.keywords))
+    if refused:
+        return [], f"the interface is given {', '.join(f'`{name}`' for name in refused)}, which SDPA does not compute"
+    if found.is_causal_wrong(interface):
+        return [], "`is_causal` is False where the mask is causal: without a mask, SDPA would see every key"
+    following = _behind(interface.method, lookup)
+    if len(interface.calls) != 1 or following is None or getattr(following, "value", None) is not interface.calls[0]:
+        return [], "the interface is called otherwise than once, behind its look-up"
+    assert isinstance(following, ast.Assign)
+    target = ast.unparse(following.targets[0])
+    name = called(interface.calls[0])
+    annotation = ": Callable" if isinstance(lookup, ast.AnnAssign) else ""
+    old = [f"{name}{annotation} = lookup(name, eager)", f"{target} = {name}(...)"]
+    window = "sliding_window" in interface.keywords
+    old[1] = f"{target} = {name}(..., sliding_window=window)" if window else old[1]
+    new = [f"{target} = sdpa_attention(..., eager)"]
+    holes = ["lookup", "name", "eager", *(["window"] if window else [])]
+    method = interface.method
+    members = [edit("call_sdpa", method, old, new, holes)]
+    if not interface.is_causal:
+        # Its absence means causal wherever there is no mask.
+        members.append(f"is_causal = {'causal' in found.calls_with(interface)}")
+    return members, ""
+
+
+def _behind(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
+    for node in ast.walk(method):
+        for suite in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            if isinstance(suite, list) and statement in suite[:-1]:
+                following: ast.stmt = suite[suite.index(statement) + 1]
+                return following
+    return None
+
+
+def _configuration(module: Module, chains: tuple[Chain, ...], missing: list[Missing]) -> dict[str, list[str]]:
+    """`self.config` for each attention that has none, from its own `__init__` or from who builds it."""
+    members: dict[str, list[str]] = {}
+    for owner in dict.fromkeys(chain.owner for chain in chains):
+        init = owner.method("__init__")
+        if "config" in owner.attributes:
+            continue
+        if init is not None and _has_config(init) and owner.owner("__init__") is owner:
+            old = "super().__init__()"
+            members.setdefault(owner.name, []).append(
+                edit("know_the_config", init, [old], [old, "self.config = config"])
+            )
+            continue
+        built = list(_builders(module, owner, tuple(dict.fromkeys(chain.owner.name for chain in chains))))
+        if not built or any(text is None for _, text in built):
+            missing.append(Missing(module.at(owner.node), f"{owner.name} is built without a configuration", True))
+        for builder, text in built:
+            if text is not None:
+                members.setdefault(builder, []).append(text)
+    return members
+
+
+def _has_config(init: ast.FunctionDef) -> bool:
+    return any(arg.arg == "config" for arg in init.args.args)
+
+
+def _builders(module: Module, owner: Class, declared: tuple[str, ...]) -> Iterator[tuple[str, str | None]]:
+    """(class, edit of its `__init__`) for each class that builds instances of `owner`."""
+    family = {name for name, one in module.classes.items() if one is owner or owner in one.parents}
+    for builder in module.classes.values():
+        for method in builder.own.values():
+            built = [call for call in walk(method.body, ast.Call) if last(called(call)) in family]
+            if not built:
+                continue
+            if not _has_config(method):
+                yield builder.name, None
+                continue
+            for name in sorted({called(call) for call in built}):
+                count = sum(called(call) == name for call in built)
+                old = code(module, method, f"{name}(...)", declared)
+                yield builder.name, edit("know_the_config", method, [old], [f"knowing(config, {old})"], count=count)
+
+
+def _numbered(members: list[str]) -> Iterator[str]:
+    """Members of one name would replace each other."""
+    for number, text in enumerate(members):
+        same = [one for one in members[:number] if _name(one) == _name(text)]
+        yield text.replace(f"def {_name(text)}(", f"def {_name(text)}_{len(same) + 1}(", 1) if same else text
+
+
+def _name(member: str) -> str:
+    return member.partition("def ")[2].partition("(")[0]
+
+
+def _missed(found: Attentions) -> tuple[Missing, ...]:
+    at = found.module.at
+    return tuple(
+        dict.fromkeys(
+            Missing(at(one.node), f"{one.owner.name} stays eager: {one.why}") for one in found.missed if one.attention
+        )
+    )
+
+
+def _other_softmaxes(found: Attentions) -> tuple[Missing, ...]:
+    at = found.module.at
+    return tuple(
+        Missing(at(one.node), f"{one.owner.name}: {one.why}") for one in found.missed if "ttention" in one.owner.name
+    )
+
+
+def _fatal(missing: tuple[Missing, ...]) -> tuple[Missing, ...]:
+    return tuple(Missing(one.at, one.what, True) for one in missing)
+
+
+def _imports(members: dict[str, list[str]]) -> tuple[str, ...]:
+    texts = [text for several in members.values() for text in several]
+    read = {node.id for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    words = sorted(({"Hole", "edit", "new", "old"} & read) | {"edit", "new", "old"})
+    parts = sorted({"additive_mask", "attend", "knowing", "sdpa_attention", "wants_weights"} & read | {"SdpaOrEager"})
+    lines = [f"from patchgen.edits import {', '.join(words)}", f"from patchgen.parts.sdpa import {', '.join(parts)}"]
+    if "Callable" in read:
+        lines.append("from collections.abc import Callable")
+    return (*lines, *imports_for(texts))

@@ -1,0 +1,87 @@
+"""A modular file as values: what the parts declare, class by class, and the text that comes of it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from patchgen.anatomy.module import Module
+from patchgen.errors import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a part declares of class `name`: mixins before the parent, bases behind it, members as text."""
+
+    name: str
+    mixins: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a part does not reach in a model: where that shows, and why; `fatal` where the part is then not written."""
+
+    at: Location
+    what: str
+    fatal: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.at}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """A part for one model: what it declares, imports and says, what it misses, and what gives the same without it."""
+
+    part: str
+    says: str = ""
+    declared: tuple[Declared, ...] = ()
+    imports: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    redundant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The modular file of `parts` over one parent."""
+
+    parts: tuple[Contribution, ...]
+    title: str = field(default="")
+
+    def text(self, module: Module) -> str:
+        """The file; a formatter makes it fit to read."""
+        order = {name: number for number, name in enumerate(module.classes)}
+        merged: dict[str, list[Declared]] = {}
+        for declared in (one for part in self.parts for one in part.declared):
+            merged.setdefault(declared.name, []).append(declared)
+        imports = sorted({line for part in self.parts for line in part.imports})
+        classes = [_class(module, name, merged[name]) for name in sorted(merged, key=lambda n: order.get(n, 0))]
+        parent = ".".join(module.name.split(".")[:-1])
+        lines = [self._docstring(module), "", *imports, ""]
+        lines += [f"from {parent} import {module.name.split('.')[-1]} as {module.alias}", "", ""]
+        return "\n".join([*lines, "\n\n\n".join(classes), ""])
+
+    def _docstring(self, module: Module) -> str:
+        parts = " and ".join(
+            [", ".join(p.part for p in self.parts[:-1])] * (len(self.parts) > 1) + [self.parts[-1].part]
+        )
+        head = self.title or f"{module.alias} with {parts}, written by `patchgen new`."
+        body = "\n\n".join(textwrap.fill(part.says, 118) for part in self.parts if part.says)
+        missed = _unique(f"- {missing}" for part in self.parts for missing in part.missing)
+        left = ["What stays as it was:\n\n" + "\n".join(missed)] if missed else []
+        return '"""' + "\n\n".join([head, body, *left]).replace("\\", "") + '\n"""'
+
+
+def _class(module: Module, name: str, declared: list[Declared]) -> str:
+    before = _unique(one for d in declared for one in d.mixins)
+    behind = _unique(one for d in declared for one in d.behind)
+    members = _unique(one for d in declared for one in d.members)
+    body = textwrap.indent("\n\n".join(members), "    ") if members else "    pass"
+    return f"class {name}({', '.join([*before, f'{module.alias}.{name}', *behind])}):\n{body}"
+
+
+def _unique(items: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(items))

@@ -1,0 +1,171 @@
+"""Attentions that are written out, by their statements: what is found in them, and what keeps them from SDPA."""
+
+import ast
+import textwrap
+
+import pytest
+
+from patchgen.anatomy.chain import chains
+from patchgen.anatomy.module import make_module
+from patchgen.source.text import make_source
+
+CLASS = """
+class Attention(nn.Module):
+    def __init__(self, config):
+        self.dropout = nn.Dropout(config.rate)
+        self.scale = config.size**-0.5
+        self.softmax = nn.Softmax(dim=-1)
+        self.logit_scale = nn.Parameter(torch.log(10 * torch.ones((config.heads, 1, 1))))
+
+    def forward(self, q, k, v, mask=None, bias=None, output_attentions=False):
+{body}
+"""
+PLAIN = """
+scores = torch.matmul(q, k.transpose(-1, -2))
+scores = scores / math.sqrt(8)
+if mask is not None:
+    scores = scores + mask
+probs = nn.functional.softmax(scores, dim=-1)
+probs = self.dropout(probs)
+context = torch.matmul(probs, v)
+return context, probs
+"""
+
+
+def found_in(body):
+    text = CLASS.format(body=textwrap.indent(textwrap.dedent(body).strip(), " " * 8))
+    return chains(make_module("toy", make_source(text, "toy.py")).classes["Attention"])
+
+
+def summary(chain):
+    def text(node):
+        return None if node is None else ast.unparse(node)
+
+    scores = chain.scores
+    return {
+        "q": text(scores.query),
+        "k": text(scores.key),
+        "v": text(chain.context.value),
+        "scaled": [factor.operator + text(factor.value) for factor in scores.factors],
+        "terms": [(term.kind, text(term.value), text(term.condition)) for term in scores.terms],
+        "dropout": text(chain.dropout),
+    }
+
+
+DROPOUT = "self.dropout.p if self.training else 0.0"
+EXPECTED = {
+    "q": "q",
+    "k": "k",
+    "v": "v",
+    "scaled": ["/math.sqrt(8)"],
+    "terms": [("add", "mask", "mask is not None")],
+    "dropout": DROPOUT,
+}
+SAME = {
+    "plain": PLAIN,
+    "operators": """
+        s = q @ k.mT / math.sqrt(8)
+        if mask is not None:
+            s += mask
+        p = s.softmax(-1)
+        return self.dropout(p) @ v
+    """,
+    "folded heads, views, a check": """
+        w = torch.bmm(q, k.transpose(1, 2)).float()
+        if w.size() != (3, 4):
+            raise ValueError
+        w = w / math.sqrt(8)
+        if mask is not None:
+            w = w.view(b, self.heads, t, s) + mask
+            w = w.view(b * self.heads, t, s)
+        w = self.softmax(w).to(q.dtype)
+        if output_attentions:
+            shown = w.view(b, self.heads, t, s)
+            w = shown.view(b * self.heads, t, s)
+        else:
+            shown = None
+        return torch.bmm(self.dropout(w), v), shown
+    """,
+    "einsum": """
+        s = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(8)
+        if mask is not None:
+            s = s + mask
+        c = torch.einsum("bhqk,bhkd->bhqd", self.dropout(torch.softmax(s, dim=-1)), v)
+        return c
+    """,
+}
+
+
+@pytest.mark.parametrize("body", SAME.values(), ids=SAME)
+def test_spellings_of_one_attention(body):
+    (chain,), missed = found_in(body)
+    assert summary(chain) == EXPECTED
+    assert not missed
+
+
+OTHERS = {
+    "the query is scaled before": ("s = torch.matmul(q * self.scale, k.transpose(-1, -2))", {"q": "q * self.scale"}),
+    "the key is divided": ("s = torch.matmul(q, k.transpose(-1, -2) / 3)", {"q": "q / 3"}),
+    "the key is transposed before": ("s = torch.matmul(q, k)", {"k": "k.transpose(-1, -2)"}),
+    "the mask is scaled too": ("s = (q @ k.mT + mask) * self.scale", {"scaled": ["*self.scale"]}),
+    "bools hide": ("s = (q @ k.mT).masked_fill(mask == 0, -1e9)", {"terms": [("hide", "mask == 0", None)]}),
+    "a scale for each head": ("s = q @ k.mT * self.logit_scale.exp()", {"q": "q * self.logit_scale.exp()"}),
+    "the largest is subtracted": ("s = q @ k.mT\ns = s - s.amax(dim=-1, keepdim=True)", {"terms": []}),
+    "shapes of scores": (
+        "s = q @ k.mT\ns = s + bias[:, : s.size(-1)]",
+        {"terms": [("add", "bias[:, :k.shape[-2]]", None)]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("scores", "expected"), OTHERS.values(), ids=OTHERS)
+def test_what_is_added_and_multiplied(scores, expected):
+    (chain,), missed = found_in(f"{scores}\np = s.softmax(-1)\nreturn p @ v")
+    assert not missed
+    assert {name: summary(chain)[name] for name in expected} == expected
+
+
+def test_factors_behind_a_term_are_the_terms_too():
+    (chain,), _ = found_in("s = (q @ k.mT + mask) * self.scale\nreturn s.softmax(-1) @ v")
+    assert [ast.unparse(factor.value) for factor in chain.scores.terms[0].factors] == ["self.scale"]
+
+
+def test_statements_between_are_kept():
+    (chain,), _ = found_in("s = q @ k.mT\nbias = self.table(q)\ns = s + bias\nreturn s.softmax(-1) @ v")
+    assert [ast.unparse(node) for node in chain.kept] == ["bias = self.table(q)"]
+
+
+REFUSED = {
+    "softmax over something else": ("p = self.gate(q).softmax(-1)\nreturn p", "softmax of what is no product"),
+    "not the last axis": ("s = q @ k.mT\np = s.softmax(1)\nreturn p @ v", None),
+    "weights are mixed": ("p = (q @ k.mT).softmax(-1)\np = self.mix(p)\nreturn p @ v", "the weights go into"),
+    "weights are masked": (
+        "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask, 0)\nreturn p @ v",
+        "the weights go into",
+    ),
+    "scores go elsewhere": ("s = q @ k.mT\nself.log(s)\nreturn s.softmax(-1) @ v", "the scores go into"),
+    "a scale that may be a tensor": ("s = q @ k.mT * bias\nreturn s.softmax(-1) @ v", "more than one number"),
+    "soft-capping": ("s = q @ k.mT\ns = torch.tanh(s / 3) * 3\nreturn s.softmax(-1) @ v", "torch.tanh"),
+    "two softmaxes of one product": (
+        "s = q @ k.mT\na = s.softmax(-1) @ v\nb = self.weigh(s)\nreturn a, b",
+        None,
+    ),
+    "weights are computed with later": (
+        "p = (q @ k.mT).softmax(-1)\nc = p @ v\nd = c + p.sum()\nreturn d",
+        "computed with again",
+    ),
+    "a name changes before it is used": (
+        "s = q @ k.mT\nq = self.log(q)\np = s.softmax(-1)\nreturn p @ v",
+        "bound again",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_attention_or_more_than_one(body, why):
+    found, missed = found_in(body)
+    if why is None:
+        assert len(found) <= 1
+        return
+    assert not found
+    assert any(why in one.why for one in missed), [one.why for one in missed]
