@@ -99,7 +99,7 @@ def list_(**rest: Any) -> int:
 
     with _session(**rest) as session:
         report = session.check()
-    return printing.listed(report)
+    return printing.listed(session.project, report)
 
 
 @patchgen.command()
@@ -153,20 +153,13 @@ def verify(names: tuple[str, ...], **rest: Any) -> int:
 @click.argument("codes", nargs=-1, metavar="[PGnnn]...")
 @click.option("--markdown", is_flag=True, help="Print the page docs/errors.md.")
 def errors(codes: tuple[str, ...], markdown: bool) -> int:
-    """Explain error codes; without one, list them."""
+    """Explain error codes; without one, list them.  The beginning of codes, such as PG1, lists those."""
     from patchgen.cli import errors_page
-    from patchgen.errors import catalogue, did_you_mean
 
-    known = catalogue()
-    unknown = [code for code in codes if code.upper() not in known]
-    if unknown:
-        raise click.UsageError(f"no such code: {unknown[0]}. {did_you_mean(unknown[0].upper(), known)}")
     if markdown:
         click.echo(errors_page.as_markdown(), nl=False)
-    elif codes:
-        click.echo("\n".join(errors_page.as_text(known[code.upper()]) for code in codes), nl=False)
     else:
-        click.echo(errors_page.as_list(known.values()), nl=False)
+        click.echo("\n".join(errors_page.about(code) for code in codes or ("PG",)), nl=False)
     return 0
 
 

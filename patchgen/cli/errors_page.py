@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from patchgen.errors import Explanation, catalogue
+import click
+
+from patchgen.errors import Explanation, catalogue, did_you_mean
 
 _HEAD = """# Errors
 
@@ -15,6 +17,20 @@ PG0xx: reading a file. PG1xx: what names stand for. PG2xx: merging classes. PG3x
 PG5xx: the gate. PG6xx: files of transformers itself. PG7xx: what `patchgen lint` says of those. PG9xx: the project and
 the machine; these exit with 2, all others with 1.
 """
+
+
+def about(asked: str) -> str:
+    """The code `asked` in full, or a list of all codes that begin so.
+
+    Raises click.UsageError where there is none.
+    """
+    known, code = catalogue(), asked.upper()
+    if code in known:
+        return as_text(known[code])
+    family = [entry for name, entry in known.items() if code and name.startswith(code)]
+    if not family:
+        raise click.UsageError(f"no such code: {asked}. {did_you_mean(code, known)}")
+    return as_list(family)
 
 
 def as_markdown() -> str:

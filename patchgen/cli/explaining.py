@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 from patchgen.batch.cache import Cache
 from patchgen.batch.outcome import digest_of_file
 from patchgen.batch.run import run
+from patchgen.cli.report import plural
 from patchgen.cli.session import Request, open_project
 from patchgen.flat import LineOrigin
 from patchgen.gate.convert import load_records
@@ -28,6 +30,8 @@ def explain_what(target: str, **options: Any) -> int:
     path = Path.cwd() / name
     if not path.is_file():
         raise click.UsageError(f"{name} does not exist")
+    if found:
+        _require_line(path, name, line)
     if MODULAR.fullmatch(path.name):
         return _explain_plan(project, path)
     return _explain_lines(project, path.resolve(), line)
@@ -36,9 +40,19 @@ def explain_what(target: str, **options: Any) -> int:
 def _explain_plan(project: Project, path: Path) -> int:
     from patchgen.flatten import explain
 
+    before: dict[str, str] = {}
     for section in explain(path, project.environment(), project.config.settings):
-        sys.stdout.write(f"== {section.title}\n{section.text.rstrip()}\n\n")
+        subject, is_pass, _ = section.title.partition(": after ")
+        if not is_pass or before.get(subject) != section.text:  # A pass that changes nothing says nothing.
+            sys.stdout.write(f"== {section.title}\n{section.text.rstrip()}\n\n")
+        before[subject] = section.text
     return 0
+
+
+def _require_line(path: Path, name: str, line: int) -> None:
+    count = len(path.read_bytes().splitlines())
+    if not 1 <= line <= count:
+        raise click.UsageError(f"{name} has no line {line}: it has {plural(count, 'line')}")
 
 
 def _explain_lines(project: Project, path: Path, line: int) -> int:
@@ -73,8 +87,15 @@ def _lines(project: Project, record: Record, path: Path) -> tuple[LineOrigin, ..
 
 
 def _about(record: Record) -> str:
-    parents = "".join(f"  {used.symbol}  ({used.path})\n" for used in record.parents)
-    return f"{record.output}\nmade from {record.modular} by {record.made_by}\nusing\n{parents}"
+    modules: dict[tuple[str, str], list[str]] = {}
+    for used in record.parents:
+        module, _, name = used.symbol.rpartition(".")
+        modules.setdefault((module, used.path), []).append(name)
+    lines = [f"{record.output}", f"made from {record.modular} by {record.made_by}"]
+    for (module, path), names in modules.items():
+        lines.append(f"using {plural(len(names), 'definition')} of {module} ({path})")
+        lines += textwrap.wrap(", ".join(names), 100, initial_indent="    ", subsequent_indent="    ")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _quoted(project: Project, shown: str, line: int) -> str:

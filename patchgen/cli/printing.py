@@ -9,12 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.batch.outcome import Outcome
-from patchgen.cli.report import FORMATS, Page, Row, exit_code, table
+from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural, table
 from patchgen.errors import Problem
+from patchgen.flat import Note
 from patchgen.gate.convert import Written
-from patchgen.gate.drift import Drift
+from patchgen.gate.drift import Drift, Fit
+from patchgen.gate.repetition import lines_of, longest_run
 from patchgen.gate.verdict import Report, Status, Verdict
 from patchgen.project.files import Found, Project
+from patchgen.project.places import LOCK
+from patchgen.source.locate import Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,46 +41,73 @@ def checked(
 ) -> int:
     """Print the gate's report, and what becomes of variants under another release."""
     findings = report.findings
-    page = replace(_page(project, report, findings, style), drifts=drifts)
+    page = replace(_page(project, report, findings, style), drifts=drifts, told=_of_no_output(report))
     if with_diff and style.form == "text":
         sys.stdout.write("".join(verdict.diff for verdict in report.verdicts))
         sys.stderr.write(FORMATS["text"](page))
     else:
         sys.stdout.write(FORMATS[style.form](page))
-    return exit_code(findings)
+    return exit_code(findings) or int(any(drift.fit is Fit.GONE for drift in drifts))
 
 
 def written(project: Project, result: Written, style: Style) -> int:
     """Print what was written, and what stood in the way."""
-    findings = result.remaining
+    findings, report = result.remaining, result.report
     if style.form != "text":
-        sys.stdout.write(FORMATS[style.form](_page(project, result.report, findings, style)))
+        sys.stdout.write(FORMATS[style.form](_page(project, report, findings, style)))
         return exit_code(findings)
-    reasons = {verdict.shown: verdict for verdict in result.report.verdicts}
+    reasons = {verdict.shown: verdict for verdict in report.verdicts}
     if not style.quiet:
         for path in result.written:
             sys.stderr.write(f"wrote {path}{_because(reasons.get(path))}\n")
         for path in result.removed:
             sys.stderr.write(f"removed {path}\n")
-    sys.stdout.write(FORMATS["text"](_page(project, Report(notes=result.report.notes), findings, style)))
+        if result.recorded:
+            sys.stderr.write(f"updated {LOCK}\n")
+    told = (*_of_no_output(report), *_news(result))
+    sys.stdout.write(FORMATS["text"](replace(_page(project, Report(notes=report.notes), findings, style), told=told)))
     if not style.quiet:
-        kept = sum(verdict.status is Status.OK for verdict in result.report.verdicts)
-        sys.stderr.write(f"{len(result.written)} written, {len(result.removed)} removed, {kept} unchanged\n")
+        sys.stderr.write(f"{_summary(result, findings)}\n")
     return exit_code(findings)
+
+
+def _of_no_output(report: Report) -> tuple[Note, ...]:
+    """The notes on modular files that give nothing, which are told until that is mended."""
+    about = {note for verdict in report.verdicts if verdict.made is not None for note in verdict.made.notes}
+    return tuple(note for note in report.notes if note not in about)
+
+
+def _news(result: Written) -> tuple[Note, ...]:
+    """The notes on outputs that this run has changed."""
+    changed = [v for v in result.report.verdicts if v.shown in result.mended and v.status is not Status.UNRECORDED]
+    return tuple(note for verdict in changed if verdict.made is not None for note in verdict.made.notes)
+
+
+def _summary(result: Written, findings: Sequence[Problem]) -> str:
+    kept = sum(verdict.status in (Status.OK, Status.UNRECORDED) for verdict in result.report.verdicts)
+    errors = [problem for problem in findings if problem.severity == "error"]
+    failed = f"{plural(len(errors), 'error')} in {plural(len({problem.at.path for problem in errors}), 'file')}"
+    if errors and not (result.written or result.removed):
+        return f"nothing written: {failed}"
+    done = f"{len(result.written)} written, {len(result.removed)} removed, {kept} unchanged"
+    return f"{done}; {failed}" if errors else done
 
 
 def _because(verdict: Verdict | None) -> str:
     return f" ({'; '.join(verdict.why)})" if verdict is not None and verdict.why else ""
 
 
-def listed(report: Report) -> int:
+def listed(project: Project, report: Report) -> int:
     """Print the table of what was made."""
-    heads = ("output", "modular lines", "equal to parent", "generated lines", "classes", "parents", "status")
+    figures = ("modular lines", "equal to parent", "in a row", "generated lines")
+    env = project.environment()
+    modulars = {outcome.modular.shown: outcome.modular.path for outcome in report.outcomes}
     rows = [
         (
             verdict.shown,
             str(made.summary.modular_lines),
             str(made.summary.equal_lines),
+            str(_repeated(modulars[verdict.modular], made.summary.parents, env)),
             str(made.size),
             ", ".join(made.summary.classes),
             ", ".join(parent.rpartition(".")[2] for parent in made.summary.parents),
@@ -85,9 +116,20 @@ def listed(report: Report) -> int:
         for verdict in report.verdicts
         if (made := verdict.made) is not None
     ]
-    sys.stdout.write(table(heads, rows))
+    sys.stdout.write(table(("output", *figures, "classes", "parents", "status"), rows))
     sys.stderr.write("".join(f"{problem}\n" for problem in report.problems))
     return exit_code(report.problems)
+
+
+def _repeated(modular: Path, parents: Sequence[str], env: Environment) -> int:
+    """The longest run of lines of a modular file that stands in one of its parents too."""
+    own = lines_of(_text(modular))
+    paths = [path for parent in parents if (path := env.path(parent)) is not None]
+    return max((longest_run(own, lines_of(_text(path)))[0] for path in paths), default=0)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: Style) -> int:
@@ -95,7 +137,7 @@ def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: S
     problems = {*found.problems, *(problem for outcome in outcomes for problem in outcome.problems)}
     notes = tuple(note for outcome in outcomes for made in outcome.made for note in made.notes)
     findings = tuple(sorted(problems))
-    sys.stdout.write(FORMATS[style.form](_page(project, Report(notes=notes), findings, style)))
+    sys.stdout.write(FORMATS[style.form](replace(_page(project, Report(notes=notes), findings, style), told=notes)))
     if not style.quiet and style.form == "text":
         sys.stderr.write(f"{len(outcomes)} modular files, {len(findings)} findings\n")
     return exit_code(findings) or int(bool(findings))  # a warning is what lint is asked for
@@ -109,6 +151,7 @@ def _page(project: Project, report: Report, findings: tuple[Problem, ...], style
         notes=report.notes,
         verbose=style.verbose,
         quiet=style.quiet,
+        refused=len(report.refused),
         base=_base(project),
     )
 

@@ -15,6 +15,9 @@ import patchgen
 from patchgen.errors import Problem, catalogue
 from patchgen.flat import Note
 from patchgen.gate.drift import Drift, Fit
+from patchgen.gate.why import named
+
+TOLD = 3  # notes of one file that are printed unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +33,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a report is made of.  `base` goes before every path where a path from another folder is asked for."""
+    """What a report is made of.  `base` goes before every path where a path from another folder is asked for.
+
+    `notes` are all; `told` are those that a person is told unasked.  `refused` counts modular files with errors.
+    """
 
     rows: tuple[Row, ...] = ()
     drifts: tuple[Drift, ...] = ()
     findings: tuple[Problem, ...] = ()
     notes: tuple[Note, ...] = ()
+    told: tuple[Note, ...] = ()
+    refused: int = 0
     verbose: bool = False
     quiet: bool = False
     base: str = ""
@@ -48,23 +56,54 @@ def exit_code(findings: Iterable[Problem]) -> int:
 
 
 def as_text(page: Page) -> str:
-    """One finding a paragraph, then a line that counts outputs."""
-    lines = [str(problem) for problem in page.findings]
+    """What became of variants, one finding a paragraph, notes, and a line that counts outputs."""
+    lines = [line for drift in page.drifts for line in _drift_lines(drift, page.verbose)]
+    lines += [str(problem) for problem in page.findings]
     if page.verbose:
         lines += [f"{row.path}: {row.status} (from {row.modular})" for row in page.rows if row.status == "ok"]
-        lines += [f"{note.at}: note: {note.what}" for note in page.notes]
-    lines += [line for drift in page.drifts for line in _drift_lines(drift, page.verbose)]
-    if page.rows and not page.quiet:
-        counts = Counter(row.status for row in page.rows)
-        parts = [f"{count} {status}" for status, count in sorted(counts.items(), key=lambda pair: pair[0] != "ok")]
-        lines.append(f"{len(page.rows)} output{'s'[: len(page.rows) != 1]}: {', '.join(parts)}")
+    if page.verbose or not page.quiet:
+        lines += _note_lines(page.notes if page.verbose else page.told, len(page.notes) if page.verbose else TOLD)
+    if (page.rows or page.refused) and not page.quiet:
+        lines.append(_counted(page))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _note_lines(notes: Iterable[Note], limit: int) -> list[str]:
+    """At most `limit` notes of each file, and how many there are besides."""
+    by_file: dict[str, list[Note]] = {}
+    for note in dict.fromkeys(notes):
+        by_file.setdefault(note.at.path, []).append(note)
+    lines = []
+    for path, of_file in by_file.items():
+        lines += [f"{note.at}: note: {note.what}" for note in of_file[:limit]]
+        if len(of_file) > limit:
+            lines.append(f"{path}: {plural(len(of_file) - limit, 'more note')}; -v shows them")
+    return lines
+
+
+def _counted(page: Page) -> str:
+    counts = Counter(row.status for row in page.rows)
+    parts = [f"{count} {status}" for status, count in sorted(counts.items(), key=lambda pair: pair[0] != "ok")]
+    outputs = [f"{plural(len(page.rows), 'output')}: {', '.join(parts)}"] if page.rows else []
+    refused = [f"{plural(page.refused, 'modular file')} refused"] if page.refused else []
+    return "; ".join([*outputs, *refused])
+
+
+def plural(count: int, noun: str) -> str:
+    """`count` and the noun, "1 file" or "2 files"."""
+    return f"{count} {noun}{'s'[: count != 1]}"
 
 
 def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
     """What becomes of a variant, and how upstream changed where that is in its way."""
-    names = ", ".join(f"{change.symbol}{' (gone)' if change.gone else ''}" for change in drift.changes)
-    lines = [f"{drift.modular}: {drift.fit}{f'; upstream changed {names}' if names else ''}"]
+    changed = named([change.symbol for change in drift.changes if not change.gone])
+    gone = named([change.symbol for change in drift.changes if change.gone])
+    parts = [
+        str(drift.fit),
+        f"upstream changed {changed}" if changed else "",
+        f"upstream has no {gone}" if gone else "",
+    ]
+    lines = [f"{drift.modular}: {'; '.join(part for part in parts if part)}"]
     if verbose or drift.fit in (Fit.BROKEN, Fit.GONE):
         lines += [change.diff.rstrip("\n") for change in drift.changes if change.diff]
     return lines

@@ -31,6 +31,7 @@ class Written:
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()  # what stood in the way of writing
+    recorded: bool = False  # whether the project's own records changed
 
     @property
     def remaining(self) -> tuple[Problem, ...]:
@@ -104,16 +105,20 @@ def _write(
             mended.add(verdict.shown)
         except PatchgenError as error:
             problems += problems_of(error)
+    recorded = False
     for root in roots:
         mine = [want for want in wanted if root_of(project, want.path) == root]
         records = _records_after(project, report, mended, made_by, root)
-        apply([*_changes(mine), *_lock_change(project, root, records)], state_of(project, root))
+        lock = _lock_change(project, root, records)
+        apply([*_changes(mine), *lock], state_of(project, root))
+        recorded |= bool(lock) and is_own(project, root)
     return Written(
         report,
         frozenset(mended),
         tuple(project.shown(want.path) for want in wanted if want.data is not None),
         tuple(project.shown(want.path) for want in wanted if want.data is None),
         tuple(problems),
+        recorded,
     )
 
 

@@ -19,6 +19,8 @@ from patchgen.gate.verdict import Report, Status
 from patchgen.project.files import Modular, Project
 from patchgen.source.locate import Environment
 
+_NO_PARENT = ("PG101", "PG103")  # no such module, no such definition: what was never recorded can be gone too
+
 
 class Fit(enum.StrEnum):
     """What becomes of a variant under the new release."""
@@ -53,13 +55,17 @@ class Drift:
 
 def find_drift(project: Project, report: Report, records: Mapping[Path, Record]) -> tuple[Drift, ...]:
     """The drift of every modular file of the project, whose parents come from another tree in this run."""
-    new = project.environment()
+    new, root = project.environment(), project.package_root
     old = replace(project, package_root=None).environment()
-    return tuple(
-        _drift(outcome, report, tuple(_changes(_used_by(outcome.modular, records), old, new)))
-        for outcome in report.outcomes
-        if outcome.modular.recorded
-    )
+    if root is None:
+        return ()
+    drifts = []
+    for outcome in report.outcomes:
+        if outcome.modular.recorded:
+            used = _used_by(outcome.modular, records)
+            left_out = any(_is_left_out(symbol, new, root) for symbol in used)
+            drifts.append(_drift(outcome, report, tuple(_changes(used, old, new, root)), left_out))
+    return tuple(drifts)
 
 
 def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbol]:
@@ -68,18 +74,20 @@ def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbo
     return sorted(symbol for symbol in used if symbol.symbol.rpartition(".")[2].isidentifier())
 
 
-def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...]) -> Drift:
+def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:
     shown = outcome.modular.shown
+    gone = any(change.gone for change in changes) or any(problem.code in _NO_PARENT for problem in outcome.problems)
+    if left_out or (gone and outcome.problems):
+        return Drift(shown, Fit.GONE, changes, outcome.problems)
     if outcome.problems:
-        fit = Fit.GONE if any(change.gone for change in changes) else Fit.BROKEN
-        return Drift(shown, fit, changes, outcome.problems)
+        return Drift(shown, Fit.BROKEN, changes, outcome.problems)
     clean = all(verdict.status is Status.OK for verdict in report.verdicts if verdict.modular == shown)
     return Drift(shown, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())
 
 
-def _changes(used: Sequence[UsedSymbol], old: Environment, new: Environment) -> Iterator[Change]:
+def _changes(used: Sequence[UsedSymbol], old: Environment, new: Environment, root: Path) -> Iterator[Change]:
     for symbol in used:
-        after = text_of(symbol.symbol, new)
+        after = None if _is_left_out(symbol, new, root) else text_of(symbol.symbol, new)
         if after is None:
             yield Change(symbol.symbol, True, "")
         elif digest_of(after) != symbol.digest:
@@ -87,6 +95,17 @@ def _changes(used: Sequence[UsedSymbol], old: Environment, new: Environment) -> 
             known = before is not None and digest_of(before) == symbol.digest
             diff = unified(before or "", after, f"{symbol.symbol} (recorded)", f"{symbol.symbol} (new)")
             yield Change(symbol.symbol, False, diff if known else "")
+
+
+def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:
+    """Whether the tree at `root` has the whole package but not this module of it.
+
+    It is then found in the installed release, and all would seem well.  A tree without `__init__.py` is a part only.
+    """
+    module = symbol.symbol.rpartition(".")[0]
+    path = new.path(module)
+    is_whole = (root / module.partition(".")[0] / "__init__.py").is_file()
+    return is_whole and not (path is not None and path.is_relative_to(root))
 
 
 def text_of(symbol: str, env: Environment) -> str | None:

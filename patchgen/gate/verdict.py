@@ -79,6 +79,12 @@ class Report:
         """Problems, and verdicts that are not ok, by place."""
         return tuple(sorted({*self.problems, *(p for v in self.verdicts if (p := v.problem) is not None)}))
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The modular files for which nothing can be made, in order."""
+        places = {problem.at.path for problem in self.problems}
+        return tuple(sorted({o.modular.shown for o in self.outcomes if o.problems or o.modular.shown in places}))
+
 
 def _say(verdict: Verdict) -> tuple[str, str]:
     """What to tell a person about a verdict, and what to do about it."""

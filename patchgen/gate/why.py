@@ -6,12 +6,12 @@ no record to compare with.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from patchgen.batch.outcome import Made, Outcome
 from patchgen.gate.lock import Record
 
-NAMED = 3  # symbols that a reason names before it counts
+NAMED = 3  # definitions of one module that are named before they are counted
 
 
 def reasons(
@@ -39,15 +39,29 @@ def reasons(
 
 
 def _parents(record: Record, made: Made, same_modular: bool) -> list[str]:
-    """The parents' definitions that changed, named or, where there are many, counted."""
+    """The parents' definitions that changed."""
     before, after = ({used.symbol: used.digest for used in parents} for parents in (record.parents, made.parents))
     changed = sorted(symbol for symbol in before.keys() & after.keys() if before[symbol] != after[symbol])
     if not changed and same_modular:
         changed = sorted(before.keys() ^ after.keys())
     # A statement without a name ("<import 2>") tells a reader little; where named ones changed too, it is left out.
     changed = [symbol for symbol in changed if not symbol.endswith(">")] or changed
-    more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
-    return [f"the parent changed: {', '.join(changed[:NAMED])}{more}"] if changed else []
+    return [f"the parent changed: {named(changed)}"] if changed else []
+
+
+def named(symbols: Sequence[str]) -> str:
+    """Definitions in words; many of one module are counted, and the first few named."""
+    modules: dict[str, list[str]] = {}
+    for symbol in symbols:
+        module, _, name = symbol.rpartition(".")
+        modules.setdefault(module, []).append(name)
+    return ", ".join(_of_module(module, names) for module, names in modules.items())
+
+
+def _of_module(module: str, names: Sequence[str]) -> str:
+    if len(names) <= NAMED:
+        return ", ".join(f"{module}.{name}" for name in names)
+    return f"{len(names)} definitions of {module} ({', '.join(names[:NAMED])}, ...)"
 
 
 def _releases(old: str, new: str) -> list[str]:

@@ -90,6 +90,14 @@ def test_errors_lists_all_codes(capsys):
     assert all(re.match(r"PG\d{3}  \S", line) for line in lines)
 
 
+@pytest.mark.parametrize("beginning", ["PG1", "pg1", "Pg10"])
+def test_errors_lists_the_codes_that_begin_so(beginning, capsys):
+    assert main(["errors", beginning]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 5
+    assert all(line.startswith(beginning.upper()) for line in lines)
+
+
 def test_internal_error_is_one_paragraph(tree, monkeypatch, capsys):
     monkeypatch.setattr("patchgen.cli.session.discover", lambda *_: 1 / 0)
     assert main(["check"]) == 2
@@ -136,13 +144,25 @@ def test_scripts_take_them(script, argv, tmp_path):
     assert subprocess.run([*check, "--check_all"], **options).returncode == 0
 
 
+def test_explain_shows_the_passes_that_change_something(tmp_path, monkeypatch, capsys):
+    tree = toy_project(tmp_path / "proj", variants=1)
+    monkeypatch.chdir(tree.top)
+    assert main(["explain", "modular/v1/modular_v1.py"]) == 0
+    sections = capsys.readouterr().out.split("== ")[1:]
+    titles = [section.splitlines()[0] for section in sections]
+    assert (titles[:2], titles[-1]) == (["plan", "B: after declaration"], "modeling: the blocks in order")
+    texts = [section.partition("\n")[2] for section in sections[1:-1]]
+    assert all(one != other for one, other in zip(texts, texts[1:], strict=False))
+
+
 # Streams and formats
 
 
 def test_report_goes_to_stdout_and_progress_to_stderr(tree, capsys):
     assert main(["convert"]) == 0
     out, err = capsys.readouterr()
-    assert (out, err.splitlines()[-1]) == ("", "4 written, 0 removed, 0 unchanged")
+    assert all(": note: " in line for line in out.splitlines())
+    assert err.splitlines()[-1] == "4 written, 0 removed, 0 unchanged"
     assert main(["check"]) == 0
     assert capsys.readouterr() == ("2 outputs: 2 ok\n", "")
 

@@ -8,28 +8,13 @@ import pytest
 
 from patchgen.errors import Location
 from patchgen.flatten import flatten
+from patchgen.gate.repetition import lines_of, longest_run
 from patchgen.settings import Settings
 from patchgen.source.locate import make_environment
 from tests.toytree import REPOSITORY
 
 MODULAR = sorted((REPOSITORY / "modular").rglob("modular_*.py"))
 REPEATED = 12  # lines in a row; an edit quotes the statements that it replaces
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines that say something; indentation does not count."""
-    return [line.strip() for line in text.split("\n") if line.strip()]
-
-
-def longest_run(lines: list[str], other: list[str]) -> tuple[int, int]:
-    """How many lines of `lines` stand in `other` in the same order with nothing between, and where they begin."""
-    best = (0, 0)
-    runs: dict[int, int] = {}  # the length of the common run that ends before a line of `other`
-    for number, line in enumerate(lines, start=1):
-        runs = {at: runs.get(at - 1, 0) + 1 for at, same in enumerate(other, start=1) if same == line}
-        longest = max(runs.values(), default=0)
-        best = max(best, (longest, number - longest))
-    return best
 
 
 def test_longest_run():

@@ -59,7 +59,7 @@ def test_stale_because_parents_changed_names_three_and_counts_the_rest(made, cli
     made.write("modular/two/modular_two.py", f"from toy import {', '.join(names)}\n")
     cli("convert")
     made.edit("lib/toy.py", "z = 0", "z = 1")
-    assert "the parent changed: toy.C, toy.D, toy.E and 2 more" in lines(cli)[0]
+    assert "the parent changed: 5 definitions of toy (C, D, E, ...)" in lines(cli)[0]
 
 
 def test_stale_because_it_was_edited_by_hand(made, cli):
@@ -197,7 +197,7 @@ def test_two_files_with_one_output_name_each_other(tree, cli):
         "flat/modeling_one.py: PG502 is missing; modular/one/modular_one.py gives it",
         f"{one}: PG508 gives the output modeling_two.py, and so does {other}",
         f"{other}: PG508 gives the output modeling_two.py, and so does {one}",
-        "1 output: 1 missing",
+        "1 output: 1 missing; 2 modular files refused",
     ]
 
 
@@ -226,8 +226,9 @@ def test_two_errors_in_two_files_are_one_run(made, cli):
     made.edit("modular/one/modular_one.py", "from toy", "from toi")
     made.edit("modular/two/modular_two.py", "import A, B", "import A, Bee")
     before = made.snapshot()
-    found = lines(cli)
+    *found, summary = lines(cli)
     assert [line.split(":")[0] for line in found] == ["modular/one/modular_one.py", "modular/two/modular_two.py"]
+    assert summary == "2 modular files refused"
     assert made.snapshot() == before
 
 
@@ -254,6 +255,14 @@ def test_modular_file_with_nothing_to_generate(tree, cli):
     tree("modular/two/modular_two.py").unlink()
     note = "modular/one/modular_one.py: note: nothing to generate: no class derives from a parent\n"
     assert cli("check", "-v") == (0, note, "")
+    assert cli("check") == (0, note, "")
+    assert cli("check", "-q") == (0, "", "")
+
+
+def test_refused_files_are_counted_beside_the_outputs(made, cli):
+    made.edit("modular/one/modular_one.py", "from toy", "from toi")
+    assert lines(cli)[-1] == "1 output: 1 ok; 1 modular file refused"
+    assert not any("refused" in line for line in lines(cli, "-q"))
 
 
 def test_defect_of_the_core_is_one_line_and_does_not_stop_the_others(made, cli):

@@ -18,12 +18,13 @@ def made(tree, cli):
 def test_writes_outputs_diffs_and_lock(tree, cli):
     before = set(tree.files())
     code, out, err = cli("convert")
-    assert (code, out) == (0, "")
+    assert code == 0
     assert err.splitlines() == [
         f"wrote {ONE}",
         "wrote generated/one/modeling_one.diff",
         f"wrote {TWO}",
         "wrote generated/two/modeling_two.diff",
+        "updated patchgen.lock",
         "4 written, 0 removed, 0 unchanged",
     ]
     new = {ONE, TWO, "generated/one/modeling_one.diff", "generated/two/modeling_two.diff", "patchgen.lock"}
@@ -178,7 +179,7 @@ def test_out_one_file_after_the_other(made, cli):
 def test_two_folders_for_out_are_told_apart(made, cli):
     """Their records lie in one file."""
     assert cli("convert", "--out", "flat")[0] == 0
-    assert cli("convert", "--out", "other", "modular/one")[:2] == (0, "")
+    assert cli("convert", "--out", "other", "modular/one")[0] == 0
     assert cli("check", "--out", "flat")[0] == 0
 
 
@@ -269,7 +270,7 @@ def test_explain_finds_the_line_that_a_line_came_from(made, cli):
 def test_explain_tells_what_an_output_was_made_from(made, cli):
     out = cli("explain", TWO)[1]
     assert f"{TWO}\nmade from modular/two/modular_two.py by " in out
-    assert "  toy.A  (toy.py)\n  toy.B  (toy.py)\n" in out
+    assert "\nusing 2 definitions of toy (toy.py)\n    A, B\n" in out
 
 
 @pytest.mark.parametrize("target", ["generated/nothing.py", "pyproject.toml", "lib/toy.py:3"])
@@ -280,7 +281,63 @@ def test_explain_of_anything_else_is_wrong_usage(target, made, cli):
 def test_list_has_the_figures(made, cli):
     out = cli("list")[1].splitlines()
     assert out[0].split("  ")[0] == "output"
-    assert out[1].split() == [ONE, "2", "0", "6", "A", "toy", "ok"]
+    assert out[1].split() == [ONE, "2", "0", "0", "6", "A", "toy", "ok"]
+
+
+def test_list_has_the_longest_run_of_lines_that_a_parent_has_too(made, cli):
+    made.write(
+        "modular/one/modular_one.py", "from toy import A\nx = 3\n" + made.read("lib/toy.py").replace("x = 1", "")
+    )
+    assert cli("list")[1].splitlines()[1].split()[3] == "2"
+
+
+def test_notes_on_what_was_written_are_told_once(tree, cli):
+    note = "modular/{0}/modular_{0}.py:1:1: note: a note\n"
+    assert cli("convert")[1] == note.format("one") + note.format("two")
+    assert cli("convert")[1] == ""
+    tree.edit("modular/two/modular_two.py", "y = 4", "y = 5")
+    assert cli("convert")[1] == note.format("two")
+    assert cli("convert", "-v")[1] == note.format("one") + note.format("two")
+
+
+def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
+    from dataclasses import replace
+
+    import patchgen.flatten
+    from patchgen.errors import Location
+    from patchgen.flat import Note
+    from tests.standin import stand_in
+
+    def noisy(path, env, settings):
+        made = stand_in(path, env, settings)
+        notes = tuple(Note(Location(env.shown(path), line, 1), "look") for line in range(1, 6))
+        return replace(made, files=tuple(replace(file, notes=notes) for file in made.files))
+
+    monkeypatch.setattr(patchgen.flatten, "flatten", noisy)
+    path = "modular/one/modular_one.py"
+    *notes, more = cli("convert", path)[1].splitlines()
+    assert notes == [f"{path}:{line}:1: note: look" for line in (1, 2, 3)]
+    assert more == f"{path}: 2 more notes; -v shows them"
+    assert len(cli("check", "-v", path)[1].splitlines()) == 7
+
+
+def test_nothing_written_is_said_with_the_reason(made, cli):
+    made.edit("modular/one/modular_one.py", "from toy", "from toi")
+    assert cli("convert")[2] == "nothing written: 1 error in 1 file\n"
+    made.edit("modular/two/modular_two.py", "y = 4", "y = 5")
+    assert cli("convert")[2].splitlines()[-1] == "2 written, 0 removed, 0 unchanged; 1 error in 1 file"
+
+
+def test_a_lock_that_is_written_alone_is_said_so(made, cli):
+    made("patchgen.lock").unlink()
+    assert cli("convert")[1:] == ("", "updated patchgen.lock\n0 written, 0 removed, 2 unchanged\n")
+
+
+@pytest.mark.parametrize("line", [0, 9, 99])
+def test_explain_of_a_line_that_is_not_there(line, made, cli):
+    code, out, err = cli("explain", f"{TWO}:{line}")
+    assert (code, out) == (2, "")
+    assert f"{TWO} has no line {line}: it has 8 lines" in err
 
 
 def test_stdin_gives_the_text_and_writes_nothing(made, cli, monkeypatch):
