@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
@@ -19,6 +20,9 @@ from pathlib import Path
 from patchgen.errors import Problem
 from patchgen.flat import FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
 from patchgen.project.files import Modular
+
+TICK = 2_000_000_000  # ns; no file system's clock is coarser
+_SEEN: dict[str, tuple[tuple[int, ...], str]] = {}  # what files were when they were read, and their digests
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +163,31 @@ def digest_of(text: str) -> str:
 
 
 def digest_of_file(path: Path | str) -> str:
-    """The sha256 of the bytes of the file at `path`, or the empty string where there is none to read."""
+    """The sha256 of the bytes of the file at `path`, or the empty string where there is none to read.
+
+    A run asks for most files twice, and reads them once: a second time only where the file may have changed since.
+    """
     try:
+        about = os.stat(path)
         # A pipe would be waited for, and a device may never end.
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        if not stat.S_ISREG(about.st_mode):
             return ""
+        state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+        name, settled = os.fspath(path), _is_settled(about)
+        if name in _SEEN and _SEEN[name][0] == state:
+            return _SEEN[name][1]
         with open(path, "rb", buffering=0) as file:
-            return digest_of_bytes(file.read())
+            digest = digest_of_bytes(file.read())
     except (OSError, ValueError):
         return ""
+    if settled:
+        _SEEN[name] = state, digest
+    return digest
+
+
+def _is_settled(about: os.stat_result) -> bool:
+    """Whether a change from now on would give the file another time of change, which nobody can set.
+
+    Clocks of file systems tick slowly, so two changes at nearly the same moment may bear the same time.
+    """
+    return os.name == "posix" and about.st_ctime_ns < time.time_ns() - TICK

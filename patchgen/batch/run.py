@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from patchgen.batch.cache import Cache
-from patchgen.batch.group import flatten_group
 from patchgen.batch.outcome import Outcome, files_of
 from patchgen.project.files import Modular, Project
 from patchgen.project.profiles import PROFILES
@@ -70,6 +69,10 @@ def _enough(files: int) -> int:
 
 def _flatten_all(project: Project, modulars: Sequence[Modular], jobs: int) -> Iterator[Outcome]:
     """Outcomes in any order, by groups that share a profile."""
+    if not modulars:
+        return
+    from patchgen.batch.group import flatten_group  # loads what reads sources, and most runs find nothing to flatten
+
     for profile, members in itertools.groupby(sorted(modulars, key=lambda m: (m.profile, m)), lambda m: m.profile):
         group = tuple(members)
         chunks = PROFILES[profile].split(group, jobs)

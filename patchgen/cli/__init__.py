@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import os
@@ -17,6 +18,7 @@ def main(argv: Sequence[str]) -> int:
     """Run `patchgen ARGV`; the exit code."""
     collecting = gc.isenabled()
     gc.disable()  # A collection walks every syntax tree that is kept, and a command ends before it would pay.
+    atexit.register(gc.freeze)  # else Python makes one more, of everything, when the process ends
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot print is no reason to fail

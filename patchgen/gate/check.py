@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.batch.outcome import Made, Outcome, digest_of_bytes, files_of, unified
+from patchgen.batch.outcome import Made, Outcome, digest_of_bytes, digest_of_file, files_of, unified
 from patchgen.errors import Location, Problem
 from patchgen.flat import Note, is_generated
 from patchgen.gate.lock import Record, describe
@@ -108,12 +108,14 @@ def judge(project: Project, outcome: Outcome, made: Made, files: Mapping[Path, s
 
     `files` are the digests of files as they are.
     """
-    modular, record = outcome.modular, evidence.records.get(outcome.modular.folder / made.name)
-    wrong = [path for path, digest in files_of(modular, made) if files[path] != digest]
+    modular, wanted = outcome.modular, tuple(files_of(outcome.modular, made))
+    output = wanted[0][0]
+    record = evidence.records.get(output)
+    wrong = [path for path, digest in wanted if files[path] != digest]
     if not wrong:
         recorded = record is not None and (record.digest, record.diff_digest) == (made.digest, made.diff_digest)
         status = Status.OK if recorded or not modular.recorded else Status.UNRECORDED
-        return Verdict(project.shown(modular.folder / made.name), modular.shown, status, made=made)
+        return Verdict(project.shown(output), modular.shown, status, made=made)
     texts = outcome.texts or {}
     mend = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
     foreign = [path for path in wrong if not _is_ours(path)]
@@ -144,7 +146,7 @@ def _is_ours(path: Path) -> bool:
 def _digest(path: Path) -> str:
     """The digest of the file at `path`; empty where there is none."""
     try:
-        return digest_of_bytes(path.read_bytes())
+        return digest_of_file(path) or digest_of_bytes(path.read_bytes())
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return ""
 

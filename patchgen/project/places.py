@@ -6,13 +6,13 @@ the user's cache folder (or `PATCHGEN_CACHE_DIR`), under a name made from the tr
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.project.files import Project
+from patchgen.project.files import Project, is_below
 
 CACHE = ".patchgen_cache"
 LOCK = "patchgen.lock"  # checked in: what each output was made from
@@ -24,17 +24,16 @@ _TAG = """Signature: 8a477f597d28d172789f06886806bc55
 
 def root_of(project: Project, path: Path) -> Path:
     """The innermost folder named for writing that holds `path`; its own folder where there is none."""
-    holders = [root for root in project.writable if path.is_relative_to(root)]
+    holders = [root for root in project.writable if is_below(path, root)]
     return max(holders, key=lambda root: len(root.parts), default=path.parent)
 
 
 def state_of(project: Project, root: Path) -> Path:
     """The folder for the lock and the journal of runs that write below `root`; it need not exist."""
-    beside = root.is_relative_to(project.home) and root == project.out and root != project.package_root
+    beside = root == project.out and root != project.package_root and root.is_relative_to(project.home)
     if is_own(project, root) or beside:
         return project.home / CACHE
-    name = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return _user_folder() / f"{root.name}-{name}"
+    return _place_of(root, _user_folder())
 
 
 def lock_of(project: Project, root: Path) -> Path:
@@ -66,16 +65,33 @@ def make_state(folder: Path) -> Path:
     return folder
 
 
-def _user_folder() -> Path:
-    import platformdirs  # Not needed for a project's own files.
+@functools.cache
+def _place_of(root: Path, folder: Path) -> Path:
+    name = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return folder / f"{root.name}-{name}"
 
-    folder = Path(os.environ.get("PATCHGEN_CACHE_DIR") or platformdirs.user_cache_dir("patchgen"))
+
+def _user_folder() -> Path:
+    return _make_folder(os.environ.get("PATCHGEN_CACHE_DIR") or _cache_of_user())
+
+
+@functools.cache
+def _make_folder(wanted: str) -> Path:
+    folder = Path(wanted)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
+        import tempfile  # loads more than all else that a check of unchanged files does
+
         # No home: a folder that is this user's alone, since others may write to the place for temporary files.
         folder = Path(tempfile.gettempdir(), f"patchgen-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
         folder.mkdir(mode=0o700, exist_ok=True)
         if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
             raise PermissionError(13, "belongs to another user", str(folder)) from None
     return folder
+
+
+def _cache_of_user() -> str:
+    import platformdirs  # not needed for a project's own files
+
+    return platformdirs.user_cache_dir("patchgen")

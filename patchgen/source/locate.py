@@ -10,10 +10,12 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
-from patchgen.source.blocks import ModuleIndex, index
-from patchgen.source.text import read_source
+
+if TYPE_CHECKING:
+    from patchgen.source.blocks import ModuleIndex
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class Environment:
         if path is None:
             raise PatchgenError("PG101", at, f"no module named {module}", self._nearest(module))
         if module not in self._indexes:
+            # Imported here: who finds everything in the cache only asks where modules lie.
+            from patchgen.source.blocks import index
+            from patchgen.source.text import read_source
+
             # Relative to its root: an environment may lie inside the project, or anywhere else.
             depth = module.count(".") + (2 if path.name == "__init__.py" else 1)
             shown = "/".join(path.parts[-depth:])

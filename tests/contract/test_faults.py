@@ -128,18 +128,17 @@ def test_message_names_the_output(tree, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", ["EACCES", "EIO", "EMFILE"])
 def test_fault_while_reading_an_output(name, tree, monkeypatch, capsys):
-    from pathlib import Path
-
     before = tree.snapshot()
-    real = Path.read_bytes
+    real = open
 
-    def read_bytes(path):
-        if path.name == "modeling_one.py":
+    def broken_open(file, *args, **options):
+        if str(file).endswith("modeling_one.py"):
             raise ERRORS[name]
-        return real(path)
+        return real(file, *args, **options)
 
     with monkeypatch.context() as broken:
-        broken.setattr(Path, "read_bytes", read_bytes)
+        for place in ("builtins.open", "io.open"):
+            broken.setattr(place, broken_open)
         assert main(["check", "--no-cache"]) == 2
     out = capsys.readouterr().out
     assert f"generated/one/modeling_one.py: PG903 cannot be read: {os.strerror(getattr(errno, name))}" in out

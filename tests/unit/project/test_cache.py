@@ -1,10 +1,12 @@
 """What is remembered is believed while everything that it was made from is the same, and no longer."""
 
 import json
+import os
 import shutil
 
 import pytest
 
+from patchgen.batch import outcome
 from tests import standin
 
 
@@ -122,3 +124,49 @@ def test_an_entry_of_another_project_is_not_believed(tree, flattened, cli, tmp_p
 def test_entries_hold_no_texts(tree, flattened):
     for path in tree(".patchgen_cache/outcomes").iterdir():
         assert "class A" not in json.dumps(json.loads(path.read_text()))
+
+
+@pytest.fixture
+def reads(tmp_path, monkeypatch):
+    """A file that holds "old", and the contents that `digest_of_file` has read."""
+    path, seen, real = tmp_path / "file", [], outcome.digest_of_bytes
+    path.write_text("old")
+    monkeypatch.setattr(outcome, "digest_of_bytes", lambda data: seen.append(data) or real(data))
+    return path, seen
+
+
+def later(monkeypatch):
+    """The run goes on when all that was written is old."""
+    monkeypatch.setattr(outcome, "TICK", -60 * 10**9)
+
+
+def test_noop_a_file_is_read_once_in_a_run(reads, monkeypatch):
+    path, seen = reads
+    later(monkeypatch)
+    assert outcome.digest_of_file(path) == outcome.digest_of_file(str(path))
+    assert seen == [b"old"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda path: path.write_text("longer"), id="in place"),
+        pytest.param(lambda path: shutil.copy(path, path.with_name("other")).replace(path), id="replaced by a copy"),
+        pytest.param(lambda path: os.utime(path, ns=(1, 1)), id="its time set back"),
+    ],
+)
+def test_a_file_that_changed_is_read_again(change, reads, monkeypatch):
+    path, seen = reads
+    later(monkeypatch)
+    outcome.digest_of_file(path)
+    change(path)
+    outcome.digest_of_file(path)
+    assert seen == [b"old", path.read_bytes()]
+
+
+def test_a_file_that_has_just_been_written_is_read_each_time(reads):
+    """A second change may come at the same time of a slow clock, and leave no trace but the bytes."""
+    path, seen = reads
+    outcome.digest_of_file(path)
+    outcome.digest_of_file(path)
+    assert seen == [b"old", b"old"]
