@@ -49,7 +49,8 @@ def gather(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gather
 
 def kinds_of(builder: Builder) -> tuple[str, ...]:
     """The outputs that the modular file itself asks for."""
-    return tuple(dict.fromkeys(declaration.kind for declaration in builder.naming.plan.declarations))
+    plan = builder.naming.plan
+    return tuple(dict.fromkeys([*(declaration.kind for declaration in plan.declarations), *plan.bases]))
 
 
 class _Closure:

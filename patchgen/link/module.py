@@ -42,7 +42,7 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     refuse_lost_bases(gathered.blocks, builder)
     blocks = order(gathered, builder)
     imports = import_statements(gathered, builder)
-    asked = kind == MODELING and bool(builder.naming.plan.declarations)
+    asked = kind == MODELING and bool(builder.naming.plan.modular.blocks)  # the parent made comparable says nothing
     converted = registrations(blocks, builder) if asked else ""
     if converted:
         imports = (*imports, f"{IMPORT}\n")

@@ -1,8 +1,9 @@
 """What a modular file declares: which classes, over which parents, in which output files.
 
 In: the index of a modular file.  Out: a `ModulePlan`.  A parent module is the *base* of its kind when a class of the
-modular file has the name of its parent there: then the flat file is that module with the declared classes in place.
-Otherwise it is a *source*: what the new classes reach is copied from it under one new prefix.
+modular file has the name of its parent there, or, in a file without classes, a function or constant (`classless`):
+then the flat file is that module with what is declared in place.  Otherwise it is a *source*: what the new classes
+reach is copied from it under one new prefix.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.chains import require_class, split
+from patchgen.plan.classless import followed
 from patchgen.plan.kinds import MODELING, kind_of_class, kind_of_module
 from patchgen.plan.lineage import Base, Lineages, bases_of
 from patchgen.plan.model import Symbol
@@ -76,7 +78,7 @@ def make_plan(modular: ModuleIndex, bindings: Bindings) -> ModulePlan:
                 problems += problems_of(error)
     if problems:
         raise Refusals(problems)
-    bases = _bases(declared, bindings, layers)
+    bases = _bases(declared, bindings, layers) if declared else followed(modular, bindings)
     return ModulePlan(modular, layers, tuple(declared), bases, _prefixes(declared, bases, bindings, layers))
 
 
