@@ -12,7 +12,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +58,14 @@ class Cache:
         failed = any(problem.code.startswith("PG9") for problem in outcome.problems)
         if not self.on or failed or not all(read.digest for read in outcome.reads):
             return
-        entry = asdict(replace(outcome, texts=None))
-        del entry["modular"], entry["texts"]
-        # Most of an entry: lists are read in half the time.
-        entry["reads"] = [[read.path, read.digest] for read in outcome.reads]
-        entry["lookups"] = [[lookup.module, lookup.path] for lookup in outcome.lookups]
-        entry["made_with"] = self._made_with
+        entry = {
+            "digest": outcome.digest,
+            "made": [asdict(made) for made in outcome.made],
+            "problems": [asdict(problem) for problem in outcome.problems],
+            "reads": [(read.path, read.digest) for read in outcome.reads],
+            "lookups": [(lookup.module, lookup.path) for lookup in outcome.lookups],
+            "made_with": self._made_with,
+        }
         data = json.dumps(entry, separators=(",", ":")).encode()
         try:
             path = self._path(outcome.modular)
