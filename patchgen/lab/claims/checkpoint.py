@@ -1,0 +1,96 @@
+"""checkpoint: layers run again in the backward pass, from what is kept of them, and compute what they did before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+
+from patchgen.lab.claim import Claim, Hidden, Plant, Route, Scene, Specimen, around, defines
+from patchgen.lab.evidence import Evidence
+from patchgen.lab.tolerance import EQUAL, REORDERED
+
+DROPOUT = 0.2
+
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    """Bit for bit what the parent computes without checkpointing."""
+    if not parent_class._supports_sdpa:
+        return (Route("eager", EQUAL, {"attn_implementation": "eager"}, {"attn_implementation": "eager"}),)
+    same = Route("sdpa", EQUAL, {"attn_implementation": "sdpa"}, {"attn_implementation": "sdpa"})
+    return (same, Route("eager", REORDERED, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}))
+
+
+def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+    """Every attention ran twice, and fewer bytes were saved."""
+    # By kernels: what Python calls in the backward pass is not traced.
+    once, ran = (sum(count for name, count in each.kernels.items() if attends(name)) for each in (parent, variant))
+    if ran != 2 * once or not once:
+        yield f"{once} attentions ran {ran} times, not twice each"
+    # Not every module of a layer does: the recompute ends as soon as it has what was saved.
+    if not any(variant.ran(name) == 2 * parent.ran(name) for name in parent.forwards):
+        yield "no class of modules ran its forward twice as often"
+    if variant.saved_bytes >= parent.saved_bytes:
+        yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+
+
+def attends(kernel: str) -> bool:
+    """Whether this is attention in a forward pass, or its softmax where it is made by hand."""
+    return "backward" not in kernel and ("_scaled_dot_product_" in kernel or kernel == "aten._softmax")
+
+
+def reseeded(layer: Callable[..., Any], run: Any, policy: str, function: Any, *args: Any, **passed_on: Any) -> Any:
+    return checkpoint(function, *args, use_reentrant=False, preserve_rng_state=False)
+
+
+def cut_off(layer: Callable[..., Any], run: Any, policy: str, function: Any, *args: Any, **passed_on: Any) -> Any:
+    args = tuple(each.detach() if isinstance(each, Tensor) else each for each in args)
+    return layer(run, policy, function, *args, **passed_on)
+
+
+def kept_wrong(keep: Callable[..., None], mode: Any, operation: Any, output: Any) -> None:
+    right = not isinstance(output, Tensor) or not output.is_floating_point()
+    keep(mode, operation, output if right else output * torch.tensor(1.1, dtype=output.dtype, device=output.device))
+
+
+def has_dropout(specimen: Specimen) -> bool:
+    rates = [name for name, value in specimen.config.to_dict().items() if "drop" in name and isinstance(value, float)]
+    return defines("checkpoint_layer")(specimen) and bool(rates)
+
+
+CLAIM = Claim(
+    part="checkpoint",
+    says="layers run again in the backward pass, and compute what the parent computes without checkpointing",
+    routes=routes,
+    effect=effect,
+    shown_in=Scene(train=True, checkpointing={}),
+    checkpointing=({}, {"policy": "selective"}),
+    hides=(Hidden("*attentions.*", "as in transformers, only the eager attention gives its weights"),),
+    plants=(
+        Plant(
+            "dropout reseeded",
+            "the recompute draws other dropout masks",
+            around("checkpoint_layer", reseeded),
+            scene=Scene(train=True, dropout=DROPOUT, checkpointing={}),
+            fits=has_dropout,
+        ),
+        Plant(
+            "gradient cut off",
+            "nothing below a layer gets a gradient from it",
+            around("checkpoint_layer", cut_off),
+            scene=Scene(train=True, checkpointing={}),
+            fits=defines("checkpoint_layer"),
+        ),
+        Plant(
+            "kept product wrong",
+            "the recompute is given a product a tenth too large",
+            around("keep", kept_wrong, within="Keeping"),
+            scene=Scene(train=True, checkpointing={"policy": "selective"}),
+            fits=defines("Keeping"),
+        ),
+    ),
+)
