@@ -31,7 +31,7 @@ class Case:
     dtype: str = "float32"
     route: int = 0  # 0: the closest, 1: the most independent
     scene: Scene = Scene()
-    changes: tuple[tuple[str, Any], ...] = ()  # of the configuration
+    changes: tuple[tuple[str, Any], ...] = ()  # of the configuration: the first it must have, others it may
     detail: str = ""  # of its kind: the name of a plant, of an attention, of a compiler
 
 
@@ -57,7 +57,7 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
         *_numbers(main, plan.dtypes),
         *_plants(main, claims, plan.dtypes),
         *_scenes(main, claims, plan.dtypes),
-        *_windows(main, plan.dtypes),
+        *_settings(subject, plan.dtypes),
         *_use(main, plan),
     ]
     others = subject.heads[1:] if plan.full else subject.heads[1:2]
@@ -114,17 +114,20 @@ def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> It
     yield Case(f"{head} float32 attention weights", "weights", head, scene=Scene(rows="right"))
 
 
-def _windows(head: str, dtypes: tuple[str, ...]) -> Iterator[Case]:
+def _settings(subject: Subject, dtypes: tuple[str, ...]) -> Iterator[Case]:
     """Other settings of the same class, where its configuration has them."""
+    main = subject.heads[0]
+    decoder = next((head for head in subject.heads if head.endswith(("LMHeadModel", "ForCausalLM"))), main)
     settings = {
-        "sliding window": (("sliding_window", 5),),
-        "as a decoder": (("is_decoder", True), ("add_cross_attention", True)),
+        "sliding window": (main, (("sliding_window", 5),)),
+        "cross-attention": (decoder, (("add_cross_attention", True), ("is_decoder", True))),
     }
-    for called, changes in settings.items():
+    for called, (head, changes) in settings.items():
         for dtype in dtypes[:2]:
-            for rows in ("full", "left"):
-                name = f"{head} {dtype} {rows} {called}"
-                yield Case(name, "numbers", head, dtype, scene=Scene(rows=rows), changes=changes)
+            for rows in ROWS[:3]:
+                for route, path in enumerate(ROUTES):
+                    name = f"{head} {dtype} {rows} {path}, {called}"
+                    yield Case(name, "numbers", head, dtype, route, Scene(rows=rows), changes)
 
 
 def _use(head: str, plan: Plan) -> Iterator[Case]:

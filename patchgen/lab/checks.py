@@ -59,7 +59,7 @@ class Bench:
         result = Result(self.subject.name, case.name, "FAIL")
         try:
             if case.changes:
-                _insist_on(self.pair(replace(case, changes=())), case)
+                case = _possible(self.pair(replace(case, changes=())), case)
             result = replace(result, **CHECKS[case.kind](self, self.pair(case), case))
         except (Nothing, CannotBuild) as reason:
             result = replace(result, status="NONE", note=str(reason))
@@ -89,16 +89,21 @@ class Bench:
         return None if math.isnan(smallest) else smallest
 
 
-def _insist_on(pair: Pair, case: Case) -> None:
-    """Raises Nothing where the configuration does not have what the case changes."""
+def _possible(pair: Pair, case: Case) -> Case:
+    """The case with those of its changes that the configuration knows.
+
+    Raises Nothing where it does not know the first, or is as the case wants it anyway.
+    """
     config = pair.config()
-    for name, value in case.changes:
-        if name not in config.to_dict() or config.is_encoder_decoder:
-            raise Nothing(f"the configuration has no {name}")
-        if name == "add_cross_attention" and "encoder_hidden_states" not in takes(pair.parent_class):
-            raise Nothing("its forward takes no encoder_hidden_states")
-        if name == "is_decoder" and getattr(config, name) == value:
-            raise Nothing("it is one anyway")
+    known = {name for name in config.to_dict() if name not in config.sub_configs}
+    (first, value), *_ = case.changes
+    if first not in known or config.is_encoder_decoder:
+        raise Nothing(f"the configuration has no {first}")
+    if getattr(config, first) == value:
+        raise Nothing(f"{first} is {value} anyway")
+    if first == "add_cross_attention" and "encoder_hidden_states" not in takes(pair.parent_class):
+        raise Nothing("its forward takes no encoder_hidden_states")
+    return replace(case, changes=tuple((name, v) for name, v in case.changes if name in known))
 
 
 def _dtype(case: Case) -> torch.dtype:

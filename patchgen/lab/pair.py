@@ -26,7 +26,7 @@ from patchgen.lab.specimen import BOUNDARY, LARGEST, CannotBuild, Inputs, inputs
 from patchgen.lab.step import observe_step, takes_cache
 from patchgen.lab.subject import Subject
 from patchgen.lab.tiny import tiny_config
-from patchgen.lab.tolerance import loosest
+from patchgen.lab.tolerance import REORDERED, loosest
 from patchgen.lab.weights import draw_weights
 
 
@@ -43,8 +43,14 @@ def claims_of(parts: tuple[str, ...]) -> tuple[Claim, ...]:
     return tuple(found)
 
 
+# The parent as it is by default.
+PLAIN = Route("its defaults", REORDERED)
+
+
 def merged_routes(claims: tuple[Claim, ...], parent_class: type[PreTrainedModel]) -> tuple[Route, Route]:
     """The closest computation of the parent that all claims know, and the most independent one."""
+    if not claims:  # made by hand
+        return PLAIN, PLAIN
     each = [claim.routes(parent_class) for claim in claims]
     return _merge([routes[0] for routes in each]), _merge([routes[-1] for routes in each])
 

@@ -77,10 +77,8 @@ def _sizes(default: PreTrainedConfig) -> dict[str, Any]:
 
 
 def _has(config: PreTrainedConfig, name: str) -> bool:
-    try:
-        return hasattr(config, name)
-    except NotImplementedError:  # XLNet's way to say that it has no longest sequence
-        return False
+    # XLNet has a property for the longest sequence, which refuses to be set: it has none.
+    return not isinstance(getattr(type(config), name, None), property) and hasattr(config, name)
 
 
 def _rates(default: PreTrainedConfig) -> list[str]:
