@@ -818,13 +818,15 @@ def labelled_tokens(
     fraction = getattr(model.config, "max_labelled_fraction", None)
     if fraction is not None and not 0 < fraction <= 1:
         raise ValueError(f"max_labelled_fraction is above 0 and at most 1, not {fraction!r}")
-    if labels is None or not model.training or states.shape[:-1] != labels.shape or loss_chunk_size(model) == 0:
+    if labels is None or not model.training or states.shape[:-1] != labels.shape:
         return states, labels
-    if has_own_loss(model) or (fraction is None and torch.compiler.is_compiling()):
+    if loss_chunk_size(model) == 0 or has_own_loss(model):
         return states, labels
 
     states_TD, labels_T = states.flatten(0, -2), labels.to(states.device).flatten()
     labelled_T = labels_T != -100
+    if fraction is None and torch.compiler.is_compiling():
+        return states_TD, labels_T  # all of them: how many have a label would be known to the host alone
     if fraction is None:
         rows = labelled_T.nonzero().squeeze(1)
         return states_TD.index_select(0, rows), labels_T[rows]
