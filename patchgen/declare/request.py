@@ -6,12 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.anatomy.module import Module, find_module, open_module
+from patchgen.declare.checkpoint import checkpoint
+from patchgen.declare.loss import loss
 from patchgen.declare.sdpa import sdpa
 from patchgen.declare.variant import Contribution, Variant
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
 from patchgen.source.locate import Environment
 
-WRITERS: Mapping[str, Callable[[Module], Contribution]] = {"sdpa": sdpa}
+WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
+    "sdpa": sdpa,
+    "checkpoint": checkpoint,
+    "loss": loss,
+}
 
 
 @dataclass(frozen=True, slots=True)

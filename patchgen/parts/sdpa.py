@@ -189,15 +189,16 @@ def attend(
     Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None.  In a
     `causal` attention each of several queries sees the keys up to its own where there is no mask.
     """
-    shape = (*query.shape[:-1], value.shape[-1])
+    shape = (*value.shape[:-2], query.shape[-2], value.shape[-1])
     if isinstance(scaling, torch.Tensor):
         query, scaling = query * scaling, 1.0
     terms = [term for term in (mask, *biases) if term is not None]
     if query.dim() == 3:
         terms = [t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t for t in terms]
-        query, key, value = (states.unflatten(0, (-1, heads)) for states in (query, key, value))
+        states = (query, key, value)
+        query, key, value = (one.unflatten(0, (-1, heads)) if one.dim() == 3 else one for one in states)
     elif query.dim() > 4 and not terms:
-        query, key, value = (states.flatten(0, -4) for states in (query, key, value))
+        query, key, value = (one.flatten(0, -4) for one in (query, key, value))
     if query.dim() != 4:
         raise ValueError(
             f"queries of shape {tuple(query.shape)} with a mask: there are to be batch, heads, queries, size"

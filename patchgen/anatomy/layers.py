@@ -1,0 +1,173 @@
+"""The layers of a module: the class that a ModuleList holds many of, that a forward goes through, with an attention.
+
+Of nested lists (stages of blocks) the innermost counts.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from patchgen.anatomy.attention import Attentions
+from patchgen.anatomy.code import called, constant, dotted, last, method_of, receiver, walk
+from patchgen.anatomy.module import Class, Module, constructors
+
+LISTS = ("ModuleList", "Sequential")
+ADDING = ("append", "insert", "extend")
+CHECKPOINTED = "GradientCheckpointingLayer"
+# Caches under names that transformers does not take from a checkpointed layer.
+OTHER_CACHES = frozenset({"layer_state", "cache", "mems"})
+
+
+@dataclass(frozen=True, eq=False)
+class LayerList:
+    """`owner.attribute` is a list of `layers`, one class or several."""
+
+    owner: Class
+    attribute: str
+    layers: tuple[Class, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """The lists of layers in one module."""
+
+    module: Module
+    attentions: Attentions
+
+    @cached_property
+    def attending(self) -> frozenset[str]:
+        """The classes that compute an attention, or hold one that does."""
+        found = {one.owner.name for one in self.attentions.chains}
+        found |= {one.owner.name for one in self.attentions.interfaces}
+        found |= {one.owner.name for one in self.attentions.missed if one.attention or "ttention" in one.owner.name}
+        found |= {name for name in self.module.classes if "ttention" in name}
+        while more := {owner.name for owner in self.module.classes.values() if self._holds(owner, found)} - found:
+            found |= more
+        return frozenset(found)
+
+    def _holds(self, owner: Class, found: set[str]) -> bool:
+        if any(parent.name in found for parent in owner.parents):
+            return True
+        if any(name in found for attribute in owner.attributes for name in held(owner, attribute)):
+            return True
+        picked = [
+            dotted(value.func.value)
+            for values in owner.attributes.values()
+            for value in values
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript)
+        ]
+        return any(name in found for table in picked for name in self.tables.get(table, ()))
+
+    @cached_property
+    def lists(self) -> tuple[LayerList, ...]:
+        """The innermost lists whose members attend and that some method goes through."""
+        every = [
+            LayerList(owner, attribute, layers)
+            for owner in self.module.classes.values()
+            for attribute in owner.attributes
+            if (layers := self._members(owner, attribute))
+        ]
+        inner = {one.owner.name for one in every}
+        return tuple(
+            LayerList(one.owner, one.attribute, layers)
+            for one in every
+            if (layers := tuple(layer for layer in one.layers if not self._reaches(layer, inner)))
+        )
+
+    def _reaches(self, layer: Class, inner: set[str]) -> bool:
+        """Whether `layer` holds a list of layers itself, at any depth."""
+        seen: set[str] = set()
+        todo = [layer.name]
+        while todo:
+            name = todo.pop()
+            if name in inner:
+                return True
+            if name in seen or name not in self.module.classes:
+                continue
+            seen.add(name)
+            one = self.module.classes[name]
+            todo += [other for attribute in one.attributes for other in held(one, attribute)]
+        return False
+
+    def _members(self, owner: Class, attribute: str) -> tuple[Class, ...]:
+        if not any(last(called(value)) in LISTS for value in owner.attributes[attribute]):
+            return ()
+        names = dict.fromkeys(held(owner, attribute))
+        return tuple(
+            self.module.classes[name]
+            for name in names
+            if name in self.attending and self._is_layer(self.module.classes[name])
+        )
+
+    def _is_layer(self, one: Class) -> bool:
+        """Whether a class holds an attention, and is none: models keep lists of those beside lists of FFNs."""
+        return one.method("forward") is not None and self._holds(one, set(self.attending) - {one.name})
+
+    @cached_property
+    def tables(self) -> Mapping[str, tuple[str, ...]]:
+        """The classes in the dictionaries of the module, out of which an implementation is picked."""
+        return {
+            node.targets[0].id: tuple(value.id for value in node.value.values if isinstance(value, ast.Name))
+            for node in self.module.tree.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and isinstance(node.value, ast.Dict)
+        }
+
+    @cached_property
+    def classes(self) -> tuple[Class, ...]:
+        """The classes of layers, each once."""
+        return tuple(dict.fromkeys(layer for one in self.lists for layer in one.layers))
+
+    @property
+    def has_flag(self) -> bool:
+        return self.attentions.flag("supports_gradient_checkpointing")
+
+
+def held(owner: Class, attribute: str) -> tuple[str, ...]:
+    """The classes of what `self.ATTRIBUTE` holds, what is appended to it included."""
+    return _holdings(owner).get(attribute, ())
+
+
+@lru_cache(maxsize=4096)
+def _holdings(owner: Class) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {attribute: list(owner.makes(attribute)) for attribute in owner.attributes}
+    local: dict[str, list[str]] = {}
+    for method in owner.own.values():
+        for node in walk(method.body, ast.stmt):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    local.setdefault(name, []).extend(_made(value, local))
+                case ast.Expr(value=ast.Call(args=[*_, value]) as call) if method_of(call) in ADDING:
+                    target = dotted(receiver(call))
+                    names = found if target.startswith("self.") else local
+                    names.setdefault(last(target), []).extend(_made(value, local))
+    for attribute, values in owner.attributes.items():
+        for value in values:
+            if last(called(value)) in LISTS:
+                found[attribute] += _made(value, local)
+    return {attribute: tuple(dict.fromkeys(names)) for attribute, names in found.items()}
+
+
+def _made(value: ast.expr, local: Mapping[str, list[str]]) -> list[str]:
+    """The names that are called to make `value`, which may be a list with a local name."""
+    if isinstance(value, ast.Name):
+        return local.get(value.id, [])
+    names = [last(called(call)) for call in constructors(value)]
+    if isinstance(value, ast.Call) and last(called(value)) in LISTS:
+        inside = [arg.value if isinstance(arg, ast.Starred) else arg for arg in value.args]
+        names += [name for arg in inside if isinstance(arg, ast.Name) for name in local.get(arg.id, [])]
+    return names
+
+
+def has_checkpointed(layer: Class) -> bool:
+    """Whether `layer` is a GradientCheckpointingLayer already."""
+    return layer.descends(CHECKPOINTED)
+
+
+def is_true(owner: Class, flag: str) -> bool:
+    """Whether the class body of `owner` sets `flag`."""
+    return constant(owner.settings.get(flag)) is True
