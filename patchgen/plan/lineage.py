@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -34,14 +35,12 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
     """
     block = module.definition(name)
     assert block is not None
-    # A line of statements joined by `;` holds more than the class.
-    classes = (n for n in ast.walk(ast.parse(block.text)) if isinstance(n, ast.ClassDef) and n.name == name)
-    node = next(classes, None)
-    if node is None:
+    written = _written_bases(block.text, name)
+    if written is None:
         what = f"{name} is bound here again, after the class of that name"
         raise PatchgenError("PG123", module.source.at(block.first), what, "give one of them another name")
     found = []
-    for base in node.bases:
+    for base in written:
         at = module.source.at(block.first + base.lineno - 1, base.col_offset)
         plain = base.value if isinstance(base, ast.Subscript) else base
         dotted = ast.unparse(plain)
@@ -51,6 +50,15 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
         symbol = bindings.dotted(module, dotted, at) or _builtin(module, dotted, at)
         found.append(Base(dotted, at, symbol))
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=4096)  # an MRO asks for the same parents again, and so does the next modular file
+def _written_bases(text: str, name: str) -> tuple[ast.expr, ...] | None:
+    """The bases of class `name` as they stand in `text`; None where there is no such class."""
+    # A line of statements joined by `;` holds more than the class.
+    classes = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ClassDef) and n.name == name)
+    node = next(classes, None)
+    return None if node is None else tuple(node.bases)
 
 
 def _builtin(module: ModuleIndex, dotted: str, at: Location) -> Symbol:

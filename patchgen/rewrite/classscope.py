@@ -7,11 +7,13 @@ child's members in the place of the parent's as far as that allows.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.errors import PatchgenError, Problem
 from patchgen.rewrite.classbody import ClassBody
+from patchgen.rewrite.fragment import fragment
 from patchgen.rewrite.members import lay, members
 from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import class_reads, marker_index
@@ -32,8 +34,14 @@ class Changed:
 
 def reads(statement: Statement) -> frozenset[str]:
     """The names that `statement` reads when the class body runs."""
-    names = {r.name for r in references(statement.fragment.nodes) if r.eager and not r.quoted}
-    return frozenset(names | {node.attr for node in class_reads(statement.node)})
+    return _reads(statement.text)
+
+
+@functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
+def _reads(text: str) -> frozenset[str]:
+    nodes = fragment(text).nodes
+    names = {r.name for r in references(nodes) if r.eager and not r.quoted}
+    return frozenset(names | {node.attr for node in class_reads(nodes[0])})
 
 
 def written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
