@@ -36,7 +36,7 @@ CORE = {
         "source",
         "emit",
     },  # the rules of transformers: the strict core knows nothing of them
-    "parts": set(),  # carried into generated files, which import nothing of patchgen
+    "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
 }
 # What stands around the core.  `project` loads the core only when a profile is asked for; `cli` may import everything.
 AROUND = {
