@@ -3,8 +3,8 @@
     python benchmarks/convert.py [--runs 3] [--out docs/benchmarks]
 
 Y is the CPU time that `libcst.parse_module` takes for the 326 modular files alone, in a process of its own, with the
-garbage collector as it comes.  Everything is timed from outside: whole processes, start and children included.  Modules
-are compiled before, as they are in an installed package, whatever PYTHONDONTWRITEBYTECODE says; that goes for both.
+garbage collector as it comes.  Everything is timed from outside: whole processes, start and children included.  All
+modules are compiled before, as those of an installed package are, whatever PYTHONDONTWRITEBYTECODE says: libcst's too.
 Writes convert.json, convert.md and convert.svg.
 """
 
