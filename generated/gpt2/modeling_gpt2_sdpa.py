@@ -185,7 +185,7 @@ def additive_mask(
     mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
 ) -> torch.Tensor | None:
     """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
-    queries, keys = query_BHLD.shape[2], key_BGSD.shape[2]
+    queries, keys = query_BHLD.shape[-2], key_BGSD.shape[-2]
     if mask is None and causal and queries > 1:
         mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=query_BHLD.device).tril()
     if mask is None or mask.dtype != torch.bool:
