@@ -107,9 +107,13 @@ class Attentions:
         for chain in self.chains:
             reads_masks = [term for term in chain.scores.terms if any("mask" in n for n in names(term.value))]
             tags = {tag for term in reads_masks for tag in self.origins(chain.owner, chain.method, term.value)}
-            if reads_masks and not any(tag.startswith(FOLLOWING) for tag in tags):
+            if reads_masks and not any(tag.startswith(FOLLOWING) for tag in tags) and tags != {"own"}:
                 what = f"which mask {chain.owner.name} is given cannot be followed"
                 yield Reason(reads_masks[0].value, what)
+        for interface in self.interfaces:
+            masks = [node for call in interface.calls for node in walk(call, ast.Name) if "mask" in node.id]
+            if masks and not any(self.follows(interface.owner, interface.method, node) for node in masks):
+                yield Reason(interface.lookup, f"which mask {interface.owner.name} is given cannot be followed")
         written = {id(one) for chain in self.chains for one in ast.walk(chain.method)}
         for missed in self.missed:
             masks = [n for n in walk(missed.method, ast.Name) if "mask" in n.id]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.anatomy.code import called, dotted, last, walk
+from patchgen.anatomy.holding import held
 from patchgen.anatomy.module import Class, Module
 
 
@@ -50,25 +51,25 @@ class Calls:
     def _sites(self) -> Iterator[Site]:
         for owner in self.module.classes.values():
             for method in owner.own.values():
-                held = held_names(method)
+                local = held_names(method)
                 for call in walk(method.body, ast.Call):
-                    attribute = attribute_of(call.func, held)
-                    for name in dict.fromkeys(owner.makes(attribute) if attribute else ()):
+                    attribute = attribute_of(call.func, local)
+                    for name in held(owner, attribute):
                         if callee := self.module.classes.get(name):
                             yield Site(owner, method, call, attribute, callee)
                     if attribute and owner.method(attribute) is not None:
                         yield Site(owner, method, call, "", owner)
 
 
-def attribute_of(node: ast.expr, held: Mapping[str, str]) -> str:
+def attribute_of(node: ast.expr, local: Mapping[str, str]) -> str:
     """The attribute of `self` whose value, or whose member, `node` is."""
     match node:
         case ast.Name(id=name):
-            return held.get(name, "")
+            return local.get(name, "")
         case ast.Attribute(value=ast.Name(id="self"), attr=attr):
             return attr
         case ast.Subscript(value=value) | ast.Attribute(value=value, attr="forward"):
-            return attribute_of(value, held)
+            return attribute_of(value, local)
         case _:
             return ""
 

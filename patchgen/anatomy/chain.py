@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.anatomy.code import names, statements_of, stored, walk
+from patchgen.anatomy.code import called, last, names, statements_of, stored, walk
 from patchgen.anatomy.module import Class
 from patchgen.anatomy.operations import softmax_of
 from patchgen.anatomy.scores import Context, Probabilities, Scores, Unplaced
@@ -52,8 +52,10 @@ def chains(owner: Class) -> tuple[tuple[Chain, ...], tuple[Missed, ...]]:
     found: list[Chain] = []
     missed: list[Missed] = []
     for method in owner.own.values():
-        softmaxes = [call for call in walk(method.body, ast.Call) if softmax_of(call, owner) is not None]
-        if not softmaxes:
+        softmaxes = _softmaxes(owner, method)
+        inner = [owner.own.get(last(called(call))) for call in walk(method.body, ast.Call)]
+        inside = [one for one in inner if one is not None and one is not method and _softmaxes(owner, one)]
+        if not softmaxes and not inside:
             continue
         here, failures = _in_method(owner, method)
         found += here
@@ -67,6 +69,10 @@ def chains(owner: Class) -> tuple[tuple[Chain, ...], tuple[Missed, ...]]:
             else:
                 missed.append(Missed(owner, method, why[1].node, why[1].why, True))
     return tuple(found), tuple(missed)
+
+
+def _softmaxes(owner: Class, method: ast.FunctionDef) -> list[ast.Call]:
+    return [call for call in walk(method.body, ast.Call) if softmax_of(call, owner) is not None]
 
 
 def _inside(node: ast.AST, suite: Sequence[ast.stmt]) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TypeVar
 
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -68,12 +68,22 @@ def constant(node: ast.AST | None) -> object:
 
 def walk(nodes: ast.AST | Iterable[ast.AST], kind: type[_Node]) -> Iterator[_Node]:
     """Every node of `kind` inside, in the order of the text where that is the order of the tree."""
-    stack = [nodes] if isinstance(nodes, ast.AST) else list(nodes)[::-1]
+    for root in [nodes] if isinstance(nodes, ast.AST) else nodes:
+        for node in _inside(root):
+            if isinstance(node, kind):
+                yield node
+
+
+# One method is asked dozens of questions.  No tree is changed once it has been walked.
+@lru_cache(maxsize=30_000)
+def _inside(root: ast.AST) -> tuple[ast.AST, ...]:
+    found: list[ast.AST] = []
+    stack = [root]
     while stack:
         node = stack.pop()
-        if isinstance(node, kind):
-            yield node
+        found.append(node)
         stack.extend(reversed(list(ast.iter_child_nodes(node))))
+    return tuple(found)
 
 
 def names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
@@ -84,29 +94,6 @@ def names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
 def stored(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
     """The names that are bound inside."""
     return {node.id for node in walk(nodes, ast.Name) if isinstance(node.ctx, ast.Store)}
-
-
-def same(left: ast.AST | None, right: ast.AST | None) -> bool:
-    """Whether two expressions are the same code."""
-    return left is right or (left is not None and right is not None and ast.dump(left) == ast.dump(right))
-
-
-class _Substitution(ast.NodeTransformer):
-    def __init__(self, values: Mapping[str, ast.expr]) -> None:
-        self.values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        value = self.values.get(node.id) if isinstance(node.ctx, ast.Load) else None
-        return node if value is None else copy.deepcopy(value)
-
-
-def substituted(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
-    """`node` with names replaced by expressions; `node` itself stays as it is."""
-    if not names(node) & values.keys():
-        return node
-    changed = _Substitution(values).visit(copy.deepcopy(node))
-    assert isinstance(changed, ast.expr)
-    return changed
 
 
 def parsed(text: str) -> ast.expr:

@@ -33,7 +33,10 @@ class Masks:
         return bool(MADE_BY_CONFIG & self.module.imports.keys())
 
     def origins(self, owner: Class, method: ast.FunctionDef, name: ast.Name) -> frozenset[str]:
-        """Of the mask that `name` holds there: "causal", "bidirectional", "chosen:TEST", or "own"."""
+        """Of the mask that `name` holds there: "causal", "bidirectional", "chosen:TEST", "own", or "caller".
+
+        The last is what nothing in the file passes: the user does, or somebody in a way that cannot be followed.
+        """
         return frozenset(self._named(owner, method, name.id, name.lineno, ()))
 
     def _named(
@@ -69,7 +72,7 @@ class Masks:
         else:
             sites = [site for site in sites if not site.attribute and last(called(site.call)) == method.name]
         if not sites:
-            yield "own"
+            yield "caller"
         for site in sites:
             value = site.passed(name, method)
             if value is None or isinstance(value, ast.Constant):

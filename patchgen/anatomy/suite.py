@@ -53,6 +53,7 @@ class Evaluation:
     uses: list[tuple[int, ast.AST, str]] = field(default_factory=list)
     failures: list[Unplaced] = field(default_factory=list)
     recorded: list[tuple[ast.expr, int]] = field(default_factory=list)
+    numbers: frozenset[str] = frozenset()
     index: int = 0
     softmaxes: int = 0
     condition: ast.expr | None = None
@@ -146,6 +147,13 @@ class Evaluation:
                     terms=(*one.terms, *other.terms[len(before.terms) :]),
                     heads=one.heads or other.heads,
                 )
+        if isinstance(one, Probabilities) and isinstance(other, Probabilities):
+            # Only one of the branches may have said how many heads there are.
+            heads = one.scores.heads or other.scores.heads
+            one = replace(one, scores=replace(one.scores, heads=heads))
+            other = replace(other, scores=replace(other.scores, heads=heads))
+            if _text(one) == _text(other):
+                return one
         if (
             isinstance(one, Probabilities)
             and isinstance(other, Probabilities)
@@ -246,15 +254,19 @@ class Evaluation:
         if not isinstance(found, Scores) or not method.body or not isinstance(method.body[-1], ast.Return):
             self._others(node)
             return None
-        inner = Evaluation(self.owner, method, env={parameters[0]: found}, index=self.index)
+        numbers = {arg.arg for arg, value in _defaults(method) if isinstance(constant(value), int | float)}
+        inner = Evaluation(
+            self.owner, method, env={parameters[0]: found}, index=self.index, numbers=frozenset(numbers)
+        )
         for statement in method.body[:-1]:
             inner.statement(statement)
         result = method.body[-1].value
         value = inner.value(result) if result is not None else None
-        if inner.uses or not isinstance(value, Probabilities) or _text(value.scores.terms) != _text(found.terms):
+        if inner.uses or not isinstance(value, Probabilities) or not _changes_nothing(value.scores, found):
             self._others(node)
             return None
-        return value
+        self.softmaxes += 1
+        return replace(value, scores=found)
 
     def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Value | None:
         one, other = self.value(left), self.value(right)
@@ -397,7 +409,7 @@ class Evaluation:
                 query = ast.BinOp(scores.query, ast.Mult(), other)
                 self.recorded.append((query, self.index))
                 return replace(scores, query=query)
-        if not is_scalar(other, self.owner):
+        if not is_scalar(other, self.owner) and dotted(other) not in self.numbers:
             self.uses.append(
                 (self.index, node, f"`{_short(other)}`, which scales the scores, may be more than one number")
             )
@@ -483,6 +495,17 @@ def _with_heads(node: ast.Call, found: Value) -> Value:
     if isinstance(found, Probabilities) and found.scores.heads is None:
         return replace(found, scores=replace(found.scores, heads=axes[1]))
     return found
+
+
+def _changes_nothing(after: Scores, before: Scores) -> bool:
+    """Whether scores were multiplied and divided by the same numbers only."""
+    factors = after.factors[len(before.factors) :]
+    by = {operator: sorted(_text(f.value) for f in factors if f.operator == operator) for operator in "*/"}
+    return by["*"] == by["/"] and len(after.terms) == len(before.terms)
+
+
+def _defaults(method: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr]]:
+    return list(zip(method.args.args[::-1], method.args.defaults[::-1], strict=False))
 
 
 def _only_raises(body: list[ast.stmt]) -> bool:

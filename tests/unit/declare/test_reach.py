@@ -1,0 +1,33 @@
+"""How many models of transformers 5.23.0 each part is written for, as a ratchet."""
+
+from __future__ import annotations
+
+import collections
+from pathlib import Path
+
+import pytest
+
+from patchgen.anatomy.module import every_module, open_module
+from patchgen.declare.request import WRITERS
+from patchgen.source.locate import make_environment
+from tests.corpus.corpus import find_package
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_package() is None, reason="the counts are of another release of transformers"),
+]
+
+AT_LEAST = {"sdpa": 62, "checkpoint": 430, "loss": 241}
+
+
+@pytest.mark.parametrize("part", AT_LEAST)
+def test_reach(part):
+    env = make_environment(Path.cwd())
+    found = collections.Counter(_outcome(WRITERS[part](open_module(env, name))) for name in every_module(env))
+    assert found["written"] >= AT_LEAST[part], found
+
+
+def _outcome(contribution):
+    if contribution.redundant:
+        return "redundant"
+    return "refused" if any(missing.fatal for missing in contribution.missing) else "written"

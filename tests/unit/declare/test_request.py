@@ -1,0 +1,146 @@
+"""`patchgen new`: what is written for real models, and what is said where nothing is."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from patchgen.cli import main
+from patchgen.declare.request import answer
+from patchgen.errors import PatchgenError, problems_of
+from patchgen.source.locate import make_environment
+from tests.corpus.corpus import find_package
+
+pytestmark = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+
+
+@pytest.fixture(scope="module")
+def env():
+    return make_environment(Path.cwd())
+
+
+def declared(text):
+    return {
+        node.name: [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def test_parts_of_one_model_share_its_classes(env):
+    found = answer(env, "mpnet", ["sdpa", "checkpoint", "loss"])
+    assert declared(found.text) == {
+        "MPNetPreTrainedModel": ["SdpaOrEager", "Checkpointing", "MPNetPreTrainedModel"],
+        "MPNetSelfAttention": ["MPNetSelfAttention"],
+        "MPNetLayer": ["MPNetLayer", "GradientCheckpointingLayer"],
+        "MPNetForMaskedLM": ["LabelledTokens", "MPNetForMaskedLM"],
+    }
+    assert found.name == "sdpa_checkpoint_loss"
+
+
+CALLS = {
+    "deberta_v2": "rel_att, attention_mask, scaling=1.0",
+    "mpnet": "attention_mask, position_bias, scaling=1 / math.sqrt(self.attention_head_size)",
+    "bloom": "attention_mask, alibi * self.beta, causal=True, scaling=self.inv_norm_factor",
+    "megatron_bert": "attention_mask, causal=self.config.is_decoder and (not is_cross_attention), scaling=",
+    "xglm": "attention_mask, causal=not is_cross_attention, scaling=1.0",
+    "swinv2": "relative_position_bias.unsqueeze(0), (attention_mask.unsqueeze(1).unsqueeze(0) if",
+    "flaubert": "v, ~mask, scaling=1.0",
+}
+
+
+@pytest.mark.parametrize(("model", "call"), CALLS.items(), ids=CALLS)
+def test_what_is_added_to_the_scores_is_passed_on(env, model, call):
+    text = answer(env, model, ["sdpa"]).text
+    calls = [
+        ast.unparse(n) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call) and "attend(" in ast.unparse(n)
+    ]
+    flat = [re.sub(r"[()]", "", one) for one in calls]
+    assert any(re.sub(r"[()]", "", call) in one for one in flat), flat
+
+
+REFUSED = {
+    "nllb_moe": "`padding_mask.bool()` computes with a mask",
+    "informer": "`is_causal` is False where the mask is causal",
+    "superglue": "chosen by `attn_implementation`",
+    "vits": "the scores go into",
+    "deberta": "head_logits_proj",
+    "longt5": "`position_bias`, which SDPA does not compute",
+    "switch_transformers": "computes with a mask",
+    "xlnet": "softmax of what is no product",
+}
+
+
+@pytest.mark.parametrize(("model", "why"), REFUSED.items(), ids=REFUSED)
+def test_traps_are_reasons(env, model, why):
+    with pytest.raises(PatchgenError) as error:
+        answer(env, model, ["sdpa"])
+    problems = problems_of(error.value)
+    assert any(why in problem.what for problem in problems), problems
+    assert all(problem.at.line and problem.code == "PG803" for problem in problems)
+
+
+@pytest.mark.parametrize("model", ["splinter", "align"])
+def test_a_missing_is_causal_is_said(env, model):
+    assert "is_causal = False" in answer(env, model, ["sdpa"]).text
+
+
+def test_what_transformers_does_is_redundant(env):
+    found = answer(env, "llama", ["sdpa", "loss"])
+    assert [part.part for part in found.left_out] == ["sdpa"]
+    assert "AttentionInterface.register" in found.left_out[0].redundant
+    forced = answer(env, "llama", ["sdpa", "loss"], force=True)
+    assert declared(forced.text)["LlamaPreTrainedModel"] == ["SdpaOrEager", "LlamaPreTrainedModel"]
+
+
+@pytest.mark.parametrize(("model", "part", "code"), [("llamaa", "sdpa", "PG801"), ("llama", "sdpaa", "PG802")])
+def test_what_there_is_not(env, model, part, code):
+    with pytest.raises(PatchgenError, match=code):
+        answer(env, model, [part])
+
+
+def test_a_head_that_is_shifted_is_never_taken_for_a_masked_one(env):
+    """BERT's causal head has the statements of its masked one, and another loss."""
+    text = answer(env, "bert", ["loss"]).text
+    assert declared(text)["BertForMaskedLM"][0] == "LabelledTokens"
+    assert declared(text).get("BertLMHeadModel", ["ChunkedLoss"])[0] != "LabelledTokens"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_command_writes_what_converts(project, capsys):
+    assert main(["new", "mpnet", "--with", "sdpa,checkpoint"]) == 0
+    assert "wrote modular/mpnet/modular_mpnet_sdpa_checkpoint.py" in capsys.readouterr().out
+    assert main(["convert", "-q", "--no-cache", "--jobs", "1"]) == 0
+    assert main(["check", "-q", "--no-cache", "--jobs", "1"]) == 0
+    # Once more is the same; what somebody changed is not replaced.
+    assert main(["new", "mpnet", "--with", "sdpa,checkpoint"]) == 0
+    path = project / "modular/mpnet/modular_mpnet_sdpa_checkpoint.py"
+    path.write_text(path.read_text(encoding="utf-8") + "\n# mine\n", encoding="utf-8")
+    assert main(["new", "mpnet", "--with", "sdpa,checkpoint"]) != 0
+    assert "PG804" in capsys.readouterr().err
+
+
+def test_dry_run_and_redundant_write_nothing(project, capsys):
+    assert main(["new", "roformer", "--with", "sdpa", "--dry-run"]) == 0
+    assert "class RoFormerSelfAttention" in capsys.readouterr().out
+    assert main(["new", "llama", "--with", "sdpa"]) == 1
+    assert "redundant" in capsys.readouterr().err
+    assert not (project / "modular").exists()
+
+
+@pytest.mark.parametrize("model", ["mpnet", "deberta_v2", "xglm", "roformer", "megatron_bert"])
+def test_no_more_than_twelve_lines_are_the_parents(env, model):
+    found = answer(env, model, ["sdpa", "checkpoint"])
+    parent = {line.strip() for line in found.module.source.lines}
+    longest = run = 0
+    for line in found.text.splitlines():
+        run = run + 1 if line.strip() and line.strip() in parent else 0
+        longest = max(longest, run)
+    assert longest <= 12
