@@ -141,8 +141,8 @@ def _allowed(bound: Bound, dtype: torch.dtype, scene: Scene) -> float:
 
 def _numbers(bench: Bench, pair: Pair, case: Case) -> dict[str, Any]:
     route, dtype, scene = pair.routes[case.route], _dtype(case), case.scene
-    if case.route == 0 and pair.routes[0].name == pair.routes[1].name:
-        raise Nothing(f"the closest computation is the independent one ({route.name})")
+    if case.route == 1 and pair.routes[0].name == pair.routes[1].name:
+        raise Nothing(f"the parent has one computation, {route.name}, and it is compared as the closest")
     _insist_on_scene(pair, scene)
     found = compare(pair, route, dtype, scene, pair.variant_sees(route, dtype, scene))
     return _decided(bench, case, found, _allowed(route.bound, dtype, scene), route)

@@ -56,7 +56,9 @@ def tiny_config(model: str | type[PreTrainedConfig], dropout: float = 0.0, **cha
     """A tiny configuration of a model type or class, every rate of dropout at `dropout`, with `changes`."""
     kind = CONFIG_MAPPING[model] if isinstance(model, str) else model
     default = kind()
-    return kind(**{**_tiny(default, dropout), **changes})
+    # What a decoder starts from is set by checkpoints, not by configurations.
+    start = {"decoder_start_token_id": SIZES["pad_token_id"]} if default.is_encoder_decoder else {}
+    return kind(**{**start, **_tiny(default, dropout), **changes})
 
 
 def _tiny(default: PreTrainedConfig, dropout: float) -> dict[str, Any]:

@@ -59,5 +59,5 @@ def test_what_matters_most_is_compared(subject):
     by_name = {case.name: case for case in planned(subject)}
     head = subject.heads[0]
     for dtype in PLAN.dtypes:
-        result = bench(subject).run(by_name[f"{head} {dtype} full independent"])
+        result = bench(subject).run(by_name[f"{head} {dtype} full closest"])
         assert result.status == "PASS" and result.seen, result

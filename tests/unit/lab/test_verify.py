@@ -1,0 +1,136 @@
+"""What stands around the cases: which variants there are, limits of time and memory, and what is told."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.lab.child import Work, work_of  # noqa: E402
+from patchgen.lab.claim import Scene  # noqa: E402
+from patchgen.lab.report import Circumstances, as_json, as_markdown  # noqa: E402
+from patchgen.lab.result import Result, counts, from_json  # noqa: E402
+from patchgen.lab.run import Limits, Wanted, verify  # noqa: E402
+from patchgen.lab.specimen import CannotBuild, inputs_for  # noqa: E402
+from patchgen.lab.subject import Subject, heads_of, subjects  # noqa: E402
+from patchgen.lab.tiny import tiny_config  # noqa: E402
+from patchgen.lab.tolerance import EQUAL, REFORMULATED, REORDERED, loosest  # noqa: E402
+from patchgen.lab.wide import widened  # noqa: E402
+from tests.toytree import REPOSITORY  # noqa: E402
+
+
+def named(*names):
+    return [subject.name for subject in subjects(REPOSITORY, names)]
+
+
+def test_a_variant_is_found_by_name_module_output_and_modular_file(monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    for name in (
+        "llama_sdpa",
+        "generated.llama.modeling_llama_sdpa",
+        "generated/llama/modeling_llama_sdpa.py",
+        "modular/llama/modular_llama_sdpa.py",
+    ):
+        assert named(name) == ["llama_sdpa"]
+    assert {"bert_sdpa"} <= set(named("modular/bert")) <= set(named())
+    with pytest.raises(LookupError, match="llama_sdpa"):
+        named("lama_sdpa")
+
+
+def test_parent_parts_and_heads_are_read_from_the_record():
+    (found,) = subjects(REPOSITORY, ["bert_sdpa"])
+    assert (found.parent, found.parts) == ("transformers.models.bert.modeling_bert", ("sdpa",))
+    assert found.heads[:2] == ("BertForMaskedLM", "BertModel")
+
+
+def test_a_language_model_comes_before_a_decoder_made_of_an_encoder():
+    listed = ["XForCausalLM", "XForMaskedLM", "XModel", "XPreTrainedModel", "XForTokenClassification"]
+    assert heads_of(f"__all__ = {listed}") == ("XForMaskedLM", "XModel", "XForCausalLM", "XForTokenClassification")
+
+
+LLAMA = Subject("llama", *["transformers.models.llama.modeling_llama"] * 2, ("sdpa",), ("LlamaModel",), ".")
+
+
+def test_work_goes_through_a_pipe():
+    work = Work(LLAMA, False, ("float32",), "cpu", 1).without("one", "two")
+    assert work_of(work.as_text()) == work
+
+
+@pytest.mark.parametrize(
+    ("limits", "note"),
+    [(Limits(megabytes=1), "MB of memory, more than 1"), (Limits(seconds=0.01), "took more than 0 seconds")],
+    ids=["memory", "time"],
+)
+def test_a_case_beyond_its_limits_fails_and_is_told(limits, note):
+    if limits.seconds == 0.01:
+        limits = Limits(seconds=0.0)
+    (first, *_) = verify([LLAMA], Wanted(dtypes=("float32",), limits=limits))
+    assert first.status == "FAIL" and note in first.note
+
+
+def test_a_part_without_a_claim_fails():
+    unclaimed = Subject("x", LLAMA.module, LLAMA.parent, ("unheard_of",), LLAMA.heads, ".")
+    (result,) = verify([unclaimed], Wanted())
+    assert (result.status, result.case) == ("FAIL", "all") and "unheard_of" in result.note
+
+
+RESULTS = (
+    Result("llama", "a", "PASS", 0.0, 1e-5, 0.5, "relative", "well"),
+    Result("llama", "b", "FAIL", float("inf"), 1e-5, None, "relative", "a|b"),
+)
+
+
+def test_results_go_through_json_infinity_included():
+    told = json.loads(as_json(RESULTS, Circumstances("patchgen verify", "cpu", ())))
+    assert told["counts"] == counts(RESULTS) == {"PASS": 1, "WARN": 0, "FAIL": 1, "NONE": 0}
+    assert [from_json(case) for case in told["cases"]] == list(RESULTS)
+
+
+def test_a_page_says_whether_a_gpu_was_there():
+    for device, words in [("cpu", "No GPU"), ("NVIDIA H100", "The kernels of NVIDIA H100 ran")]:
+        assert words in as_markdown([LLAMA], RESULTS, Circumstances("patchgen verify", device, ()))
+
+
+def test_the_loosest_bound_of_several_parts_counts():
+    assert loosest([EQUAL, REFORMULATED, REORDERED]) is REFORMULATED
+    assert EQUAL.at(torch.float32) == EQUAL.at(torch.bfloat16) == 0
+    assert REORDERED.at(torch.float64) < REORDERED.at(torch.float32) < REORDERED.at(torch.bfloat16)
+
+
+def test_nothing_is_computed_in_float32_where_all_is_widened():
+    x = torch.full((3,), 1 / 3, dtype=torch.float64)
+    assert x.float().dtype == torch.float32
+    with widened():
+        for wide in (x.float(), x.to(torch.float32), torch.softmax(x, -1, dtype=torch.float32)):
+            assert wide.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("T5ForConditionalGeneration", {"input_ids", "labels"}),
+        ("T5Model", {"input_ids", "decoder_input_ids"}),
+        ("ViTForImageClassification", {"pixel_values", "labels"}),
+        ("BertForMultipleChoice", {"input_ids", "labels"}),
+        ("BertForQuestionAnswering", {"input_ids", "start_positions", "end_positions"}),
+        ("BertForPreTraining", {"input_ids", "labels", "next_sentence_label"}),
+    ],
+)
+def test_a_model_of_any_kind_is_given_what_it_takes(model, names):
+    import transformers
+
+    model_class = getattr(transformers, model)
+    config = tiny_config(model_class.config_class)
+    inputs = inputs_for(model_class, config, Scene())
+    assert set(inputs.given) == names
+    with torch.no_grad():
+        model_class(config)(**{n: t.float() if t.is_floating_point() else t for n, t in inputs.given.items()})
+
+
+def test_what_cannot_be_made_is_said():
+    import transformers
+
+    vit = transformers.ViTForImageClassification
+    with pytest.raises(CannotBuild, match="no text to pad"):
+        inputs_for(vit, tiny_config("vit"), Scene(rows="left"))
