@@ -1,0 +1,386 @@
+"""Mixtures of experts: grouped against the loop, upcycled against dense, and what balances them."""
+
+import importlib
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from torch import nn  # noqa: E402
+from transformers import BertForMaskedLM, LlamaForCausalLM, LlamaModel  # noqa: E402
+from transformers.utils import logging  # noqa: E402
+
+from patchgen.lab.evidence import gathered  # noqa: E402
+from patchgen.lab.parity import differences, worst  # noqa: E402
+from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
+from patchgen.lab.weights import draw_weights  # noqa: E402
+from patchgen.lab.wide import widened  # noqa: E402
+from patchgen.parts.moe import (  # noqa: E402
+    Mixture,
+    balance_loss,
+    choose_experts,
+    router_losses,
+    upcycle,
+    within_capacity,
+    z_loss,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+NEAR = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 4e-2}
+DTYPES = pytest.mark.parametrize("dtype", NEAR, ids=str)
+EXPERTS = 5
+
+LLAMA = ("llama", LlamaForCausalLM, "generated.llama.modeling_llama_moe", "LlamaMoe", "ForCausalLM", {})
+BERT = ("bert", BertForMaskedLM, "generated.bert.modeling_bert_moe", "BertMoe", "ForMaskedLM", {})
+models = pytest.mark.parametrize("which", [LLAMA, BERT], ids=["llama", "bert"])
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def options(**changes):
+    defaults = {
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "hidden_act": "silu",
+        "num_experts": EXPERTS,
+        "num_experts_per_tok": 2,
+        "moe_every": 1,
+        "norm_topk_prob": True,
+        "capacity_factor": None,
+    }
+    return SimpleNamespace(**{**defaults, **changes})
+
+
+def mixture(gated=True, bias=False, dtype=torch.float32, **changes):
+    made = Mixture(options(**changes), gated=gated, bias=bias).to(dtype)
+    draw_weights(made)
+    return made
+
+
+def ran(layer, x, form, **how):
+    """Output and every gradient of a mixture whose experts run as `form`."""
+    layer.config._experts_implementation = form
+    layer.zero_grad()
+    x = x.detach().clone().requires_grad_()
+    out = layer(x, **how)
+    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view(out.shape).to(out.dtype)
+    (out * weights).sum().backward()
+    return {"out": out, "gradient of x": x.grad, **{f"gradient of {n}": p.grad for n, p in layer.named_parameters()}}
+
+
+def dense_of(which):
+    name, dense_class, module, prefix, head, _ = which
+    made = importlib.import_module(module)
+    return name, dense_class, getattr(made, prefix + head), made
+
+
+def drawn(which, dtype, **changes):
+    name, dense_class, mixture_class, _ = dense_of(which)
+    dense = dense_class(tiny_config(name, **changes)).to(dtype).eval()
+    draw_weights(dense)
+    return dense, mixture_class
+
+
+# --- the module
+
+
+@DTYPES
+@pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])
+@pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
+def test_grouped_is_the_loop(dtype, gated, bias):
+    layer = mixture(gated, bias, dtype)
+    x = torch.randn(3, 7, 16, generator=torch.Generator().manual_seed(1)).to(dtype)
+    assert worst(differences(ran(layer, x, "eager"), ran(layer, x, "grouped_mm"))) < NEAR[dtype]
+
+
+@pytest.mark.parametrize("form", ["batched_mm"])
+def test_implementations_of_transformers_fit(form):
+    layer = mixture(bias=True)
+    x = torch.randn(3, 7, 16)
+    assert worst(differences(ran(layer, x, "eager"), ran(layer, x, form))) < NEAR[torch.float32]
+
+
+def test_sizes_that_no_grouped_product_takes():
+    layer = mixture(intermediate_size=25)
+    x = torch.randn(3, 7, 16)
+    assert worst(differences(ran(layer, x, "eager"), ran(layer, x, "grouped_mm"))) < NEAR[torch.float32]
+
+
+def test_an_expert_without_tokens_has_a_gradient_of_zero():
+    layer = mixture()
+    with torch.no_grad():
+        layer.router.weight[3] = 0
+        layer.router.weight[:3] = layer.router.weight[:1].abs()
+    seen = ran(layer, torch.rand(2, 7, 16) + 0.1, "grouped_mm")
+    gradients = [seen[f"gradient of experts.{name}"] for name in ("gate_up_proj", "down_proj")]
+    assert all(each.isfinite().all() for each in seen.values())
+    assert all(not each[3:].any() and each[:2].any() for each in gradients)
+
+
+def test_how_many_experts_there_are_changes_no_number_of_operations():
+    counts = []
+    for experts in (4, 16):
+        layer = mixture(num_experts=experts)
+        with gathered(layer) as evidence:
+            ran(layer, torch.randn(3, 7, 16), "grouped_mm")
+        counts.append(dict(evidence.kernels))
+    assert counts[0] == counts[1]
+
+
+def test_the_router_is_computed_in_float32():
+    layer = mixture(dtype=torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer.router(torch.randn(2, 3, 16, dtype=torch.bfloat16)).dtype == torch.float32
+    assert mixture(dtype=torch.float64).router(torch.randn(2, 16, dtype=torch.float64)).dtype == torch.float64
+
+
+def test_autocast_narrows_the_experts_as_it_does_a_linear_layer():
+    layer, x = mixture(bias=True), torch.randn(3, 7, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        seen = ran(layer, x, "grouped_mm")
+        loop = ran(layer, x, "eager")
+    assert seen["out"].dtype == loop["out"].dtype == torch.bfloat16
+    assert worst(differences(loop, seen)) < NEAR[torch.bfloat16]
+
+
+def test_gates_sum_to_one_or_are_probabilities():
+    logits = torch.randn(6, EXPERTS, dtype=torch.float64)
+    gates, choice = choose_experts(logits, 2, True)
+    assert torch.allclose(gates.sum(-1), torch.ones(6, dtype=torch.float64), atol=1e-15, rtol=0)
+    raw, same = choose_experts(logits, 2, False)
+    assert torch.equal(choice, same)
+    assert torch.allclose(raw, logits.softmax(-1).gather(-1, choice), atol=1e-15)
+
+
+def test_first_choices_and_earlier_tokens_have_room():
+    choice = torch.tensor([[0, 1], [0, 2], [0, 1], [1, 0]])
+    # Eight pairs of three experts: three are the even share of 8 / 3, rounded up.
+    assert within_capacity(choice, 3, 1.0).tolist() == [[True, True], [True, True], [True, True], [True, False]]
+    # At three quarters there is room for two.
+    assert within_capacity(choice, 3, 0.75).tolist() == [[True, True], [True, True], [False, False], [True, False]]
+
+
+def test_drops_are_counted_in_training_alone():
+    layer, x = mixture(capacity_factor=0.5), torch.randn(3, 7, 16)
+    whole = mixture()
+    out = layer.train()(x)
+    kept = within_capacity(choose_experts(layer.router(x).flatten(0, 1), 2, True)[1], EXPERTS, 0.5)
+    assert int(layer.dropped) == int((~kept).sum()) > 0
+    assert not torch.equal(out, whole(x))
+    # A token that lost both experts gets nothing.
+    lost = ~kept.any(-1)
+    assert lost.any() and not out.flatten(0, 1)[lost].any()
+    assert torch.equal(layer.eval()(x), whole.eval()(x))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"num_experts_per_tok": 6}, "from 1 to num_experts=5"),
+        ({"num_experts_per_tok": 0}, "from 1 to num_experts=5"),
+        ({"num_experts_per_tok": 1}, "trains no router"),
+        ({"moe_every": 0}, "moe_every=0"),
+        ({"capacity_factor": 0.0}, "capacity_factor=0.0"),
+        ({"chunk_size_feed_forward": 2}, "chunk_size_feed_forward"),
+    ],
+)
+def test_refused(changes, says):
+    with pytest.raises(ValueError, match=says):
+        mixture(**changes)
+
+
+# --- losses
+
+
+def test_balance_is_one_where_the_load_is_even():
+    even = torch.eye(4).repeat(3, 1)[None] * 20
+    assert float(balance_loss(even, None, 1)) == pytest.approx(1, abs=1e-6)
+    one = torch.zeros(1, 6, 4)
+    one[..., 0] = 30
+    assert float(balance_loss(one, None, 1)) == pytest.approx(4, abs=1e-6)
+    assert float(z_loss(one, None)) == pytest.approx(900)
+
+
+def test_padding_counts_in_neither_loss():
+    draw = torch.Generator().manual_seed(0)
+    logits = [torch.randn(2, 5, EXPERTS, generator=draw) for _ in range(2)]
+    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    config = options()
+    seen = router_losses(logits, mask, config)
+    alone = [torch.cat([each[0, :3], each[1]])[None] for each in logits]
+    assert torch.allclose(torch.stack(seen), torch.stack(router_losses(alone, None, config)))
+    assert not torch.allclose(torch.stack(seen), torch.stack(router_losses(logits, None, config)))
+
+
+# --- models
+
+
+@models
+@pytest.mark.parametrize("every", [1, 2])
+def test_an_upcycled_model_is_the_dense_one_at_step_0(which, every):
+    dense, mixture_class = drawn(which, torch.float64)
+    made = upcycle(dense, mixture_class, num_experts=EXPERTS, moe_every=every).eval()
+    given = batch("right")
+    with widened():
+        theirs, ours = dense(**given.inputs()), made(**given.inputs())
+    assert (theirs.logits - ours.logits)[given.real].abs().max() < 1e-12
+    assert abs(theirs.loss - ours.loss) < 1e-12
+    assert len(ours.router_logits) == 3 // every
+    theirs.loss.backward()
+    ours.loss.backward()
+    names = [n for n, _ in made.named_parameters() if ".experts." in n or n in dict(dense.named_parameters())]
+    assert len(names) == len(dict(made.named_parameters())) - 3 // every  # all but the routers'
+    summed = {f"gradient of {name}": experts_gradient(made, name) for name in names}
+    expected = {f"gradient of {name}": dense_gradient(dense, made, name) for name in names}
+    assert worst(differences(expected, summed)) < 1e-12
+
+
+def experts_gradient(made, name):
+    gradient = made.get_parameter(name).grad
+    return gradient.sum(0) if ".experts." in name else gradient
+
+
+def dense_gradient(dense, made, name):
+    """Of the dense weights that are in the experts' weight called `name`."""
+    if ".experts." not in name:
+        return dense.get_parameter(name).grad
+    weight = next(each for each in made._dense_weights if name.endswith(f".{each}"))
+    layer = name.removesuffix(weight)
+    return torch.cat([dense.get_parameter(layer + each).grad for each in made._dense_weights[weight]])
+
+
+@models
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_dense_checkpoint_loads_and_the_mixture_is_saved_as_it_is(which, every, tmp_path):
+    dense, mixture_class = drawn(which, torch.float32)
+    *_, module = dense_of(which)
+    dense.save_pretrained(tmp_path / "dense")
+    wanted = {"num_experts": EXPERTS, "moe_every": every}
+    made, report = mixture_class.from_pretrained(tmp_path / "dense", output_loading_info=True, **wanted)
+    assert made.config.model_type == f"{which[0]}_moe"
+    assert all(name.endswith(".router.weight") for name in report["missing_keys"])
+    assert not report["unexpected_keys"] and not report["mismatched_keys"]
+    base_class = getattr(module, which[3] + "Model")
+    _, report = base_class.from_pretrained(tmp_path / "dense", output_loading_info=True, **wanted)
+    assert not [name for name in report["missing_keys"] if "router" not in name and "pooler" not in name]
+
+    draw_weights(made)
+    made.save_pretrained(tmp_path / "mixture")
+    again, report = mixture_class.from_pretrained(tmp_path / "mixture", output_loading_info=True)
+    assert not any(report.values())
+    assert made.state_dict().keys() == again.state_dict().keys()
+    assert all(torch.equal(ours, again.state_dict()[name]) for name, ours in made.state_dict().items())
+    assert again.config.num_experts == EXPERTS and again.config.moe_every == every
+
+
+def test_a_base_models_checkpoint_loads_into_the_head(tmp_path):
+    dense = LlamaModel(tiny_config("llama"))
+    dense.save_pretrained(tmp_path)
+    _, _, mixture_class, _ = dense_of(LLAMA)
+    _, report = mixture_class.from_pretrained(tmp_path, output_loading_info=True, moe_every=2)
+    assert sorted(report["missing_keys"]) == ["lm_head.weight", "model.layers.1.mlp.router.weight"]
+
+
+def test_upcycling_refuses_another_function(tmp_path):
+    dense, mixture_class = drawn(LLAMA, torch.float32)
+    with pytest.raises(ValueError, match="norm_topk_prob=False"):
+        upcycle(dense, mixture_class, norm_topk_prob=False)
+    with pytest.raises(ValueError, match="becomes a mixture"):
+        upcycle(dense, mixture_class, norm_topk_prob=False, num_experts_per_tok=1)
+    dense.save_pretrained(tmp_path)
+    with pytest.raises(RuntimeError):
+        mixture_class.from_pretrained(tmp_path, norm_topk_prob=False)
+
+
+@models
+def test_losses_are_added_in_training_with_labels(which):
+    dense, mixture_class = drawn(which, torch.float32)
+    made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=0.5, router_z_loss_coef=0.25)
+    given = batch("left").inputs()
+    plain = made.eval()(**given)
+    assert "aux_loss" not in plain
+    trained = made.train()(**given)
+    aux, z = router_losses(trained.router_logits, given["attention_mask"], made.config)
+    assert torch.equal(trained.aux_loss, aux) and torch.equal(trained.z_loss, z)
+    assert torch.allclose(trained.loss, plain.loss + 0.5 * aux + 0.25 * z)
+    assert made(**{**given, "labels": None}).loss is None
+    assert len(made(**given, return_dict=False)) == len(trained)
+    with pytest.raises(ValueError, match="output_router_logits=False"):
+        made(**given, output_router_logits=False)
+    made.config.router_aux_loss_coef = made.config.router_z_loss_coef = 0.0
+    assert "router_logits" not in made(**given, output_router_logits=False)
+
+
+def test_accumulated_losses_are_those_of_one_batch():
+    dense, mixture_class = drawn(LLAMA, torch.float64)
+    made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=1.0).train()
+    given = batch("none", rows=4).inputs()
+    items = (given["labels"] != -100).sum()
+    halves = [{name: each[part] for name, each in given.items()} for part in (slice(0, 2), slice(2, 4))]
+    with widened():
+        outs = [made(**half, num_items_in_batch=items) for half in halves]
+        plain = made.eval()(**given, num_items_in_batch=items).loss
+    added = sum(out.loss for out in outs) - plain
+    z = made.config.router_z_loss_coef
+    assert torch.allclose(added, sum(out.aux_loss + z * out.z_loss for out in outs) / 2)
+
+
+@models
+@pytest.mark.parametrize("policy", [{}, {"policy": "selective"}], ids=["full", "selective"])
+def test_checkpointing_changes_nothing(which, policy):
+    dense, mixture_class = drawn(which, torch.float32)
+    made = upcycle(dense, mixture_class, num_experts=EXPERTS, capacity_factor=0.9).train()
+    given, seen = batch("right").inputs(), []
+    draw_weights(made)
+    for enabled in (False, True):
+        if enabled:
+            made.gradient_checkpointing_enable(gradient_checkpointing_kwargs=policy or None)
+        made.zero_grad()
+        torch.manual_seed(3)
+        out = made(**given)
+        out.loss.backward()
+        seen.append({"loss": out.loss, **{n: p.grad for n, p in made.named_parameters() if p.grad is not None}})
+    assert worst(differences(*seen)) == 0
+
+
+def spread(model, given):
+    """How unevenly experts are loaded: the deviation of their shares, over the even share."""
+    with torch.no_grad():
+        logits = torch.stack(model.eval()(**given).router_logits)
+    counts = torch.stack([each.topk(2).indices.flatten().bincount(minlength=EXPERTS) for each in logits.flatten(1, 2)])
+    return float((counts / counts.sum(-1, keepdim=True)).std(-1).mean() * EXPERTS)
+
+
+@pytest.mark.parametrize("which", [LLAMA], ids=["llama"])
+def test_experts_come_apart_and_the_balance_loss_evens_their_load(which):
+    dense, mixture_class = drawn(which, torch.float32)
+    given, ends = batch("none", rows=8, length=16).inputs(), {}
+    for weight in (0.0, 1.0):
+        torch.manual_seed(0)
+        made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=weight, router_z_loss_coef=0.0)
+        with torch.no_grad():  # a load that is uneven from the start
+            for layer in made.modules():
+                if isinstance(layer, nn.Module) and type(layer).__name__ == "MixtureRouter":
+                    nn.init.normal_(layer.weight, std=0.3)
+        before = spread(made, given)
+        optimizer = torch.optim.AdamW(made.parameters(), lr=1e-3)
+        losses = []
+        for _ in range(30):
+            out = made.train()(**given)
+            out.loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(float(out.loss.detach()))
+        assert losses[-1] < losses[0]
+        experts = made.model.layers[1].mlp.experts.down_proj.detach()
+        assert (experts[0] - experts[1]).abs().max() > 1e-3
+        ends[weight] = before, spread(made, given)
+    assert ends[1.0][1] < 0.7 * ends[1.0][0]
+    assert ends[1.0][1] < 0.7 * ends[0.0][1]
