@@ -144,6 +144,7 @@ def _numbers(bench: Bench, pair: Pair, case: Case) -> dict[str, Any]:
     if case.route == 1 and pair.routes[0].name == pair.routes[1].name:
         raise Nothing(f"the parent has one computation, {route.name}, and it is compared as the closest")
     _insist_on_scene(pair, scene)
+    pair.parent_sees(route, dtype, scene)  # first: what it cannot do, nobody asks of the variant
     found = compare(pair, route, dtype, scene, pair.variant_sees(route, dtype, scene))
     return _decided(bench, case, found, _allowed(route.bound, dtype, scene), route)
 

@@ -97,7 +97,7 @@ class Pair:
         if hasattr(parent, self.head):
             return getattr(parent, self.head)
         ending = _ending(self.head)
-        public = [name for name in parent.__all__ if _ending(name) == ending]
+        public = [n for n in parent.__all__ if _ending(n) == ending and not n.endswith("PreTrainedModel")]
         if len(public) != 1:
             raise CannotBuild(f"{self.subject.parent} has no class that corresponds to {self.head}")
         return getattr(parent, public[0])
@@ -177,8 +177,11 @@ class Pair:
         key = (route.name, dtype, repr(replace(scene, checkpointing=None)), weights)
         if key not in self._seen:
             parent, _ = self.models(route, dtype, scene.dropout)
-            seen = observe_step(parent, self.inputs(scene, dtype), scene, weights=weights, checkpointing=False)
-            self._seen[key] = seen
+            inputs = self.inputs(scene, dtype)
+            try:
+                self._seen[key] = observe_step(parent, inputs, scene, weights=weights, checkpointing=False)
+            except (RuntimeError, TypeError) as error:  # XLNet's positions are float32 whatever the model is
+                raise CannotBuild(f"the parent itself does not run so: {error}") from error
         return self._seen[key]
 
     def variant_sees(

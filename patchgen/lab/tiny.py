@@ -32,9 +32,9 @@ FIRST_WORD = 3  # tokens below are special
 MORE_SIZES = {
     **dict.fromkeys(("d_model", "n_embd", "dim", "embed_dim"), SIZES["hidden_size"]),
     **dict.fromkeys(
-        ("d_ff", "ffn_dim", "hidden_dim", "encoder_ffn_dim", "decoder_ffn_dim"), SIZES["intermediate_size"]
+        ("d_ff", "d_inner", "ffn_dim", "hidden_dim", "encoder_ffn_dim", "decoder_ffn_dim"), SIZES["intermediate_size"]
     ),
-    **dict.fromkeys(("d_kv", "head_dim"), SIZES["hidden_size"] // SIZES["num_attention_heads"]),
+    **dict.fromkeys(("d_kv", "d_head", "head_dim"), SIZES["hidden_size"] // SIZES["num_attention_heads"]),
     **dict.fromkeys(("n_head", "num_heads", "encoder_attention_heads", "decoder_attention_heads"), 4),
     **dict.fromkeys(("num_layers", "n_layer", "num_decoder_layers", "encoder_layers", "decoder_layers"), 3),
     **dict.fromkeys(("n_positions", "n_ctx", "max_target_positions"), SIZES["max_position_embeddings"]),
