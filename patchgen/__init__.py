@@ -1,6 +1,25 @@
 """Flatten thin subclasses of Hugging Face models into single modeling files, statically.
 
-This package imports nothing by itself, so that `import patchgen` costs nothing.
+This package imports nothing by itself, so that `import patchgen` costs nothing: `patchgen.load` and
+`patchgen.register`, which use the models, are imported when they are first read.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patchgen.use.load import load as load
+    from patchgen.use.register import register as register
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    if name == "load":
+        from patchgen.use.load import load
+
+        return load
+    if name == "register":
+        from patchgen.use.register import register
+
+        return register
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -150,6 +150,17 @@ def verify(names: tuple[str, ...], **rest: Any) -> int:
 
 
 @patchgen.command()
+@click.argument("variant")
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
+@click.option("--checkpoint", metavar="SRC", help="A folder or an id of the Hub: its weights, tokenizer and settings.")
+def export(variant: str, folder: str, checkpoint: str | None) -> int:
+    """Write VARIANT into DIR, to be loaded anywhere with trust_remote_code=True, without patchgen."""
+    from patchgen.cli.export import export as run
+
+    return run(variant, folder, checkpoint)
+
+
+@patchgen.command()
 @click.argument("codes", nargs=-1, metavar="[PGnnn]...")
 @click.option("--markdown", is_flag=True, help="Print the page docs/errors.md.")
 def errors(codes: tuple[str, ...], markdown: bool) -> int:

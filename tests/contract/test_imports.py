@@ -45,6 +45,7 @@ AROUND = {
     "batch": {"errors", "flat", "source", "project", "disk"},
     "gate": {"errors", "flat", "settings", "source", "project", "disk", "batch"},
     "lab": {"errors", "flat", "source", "project", "gate"},
+    "use": {"errors", "flat", "project", "gate"},
     "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite", "batch"},
 }
 # What writes modular files: reads models as text, and knows nothing of how modular files are flattened.
@@ -58,12 +59,13 @@ OUTSIDE = {
     "black": {"emit"},
     "click": {"cli"},
     "filelock": {"disk"},
+    "huggingface_hub": {"parts", "use"},
     "libcst": {"rewrite"},
     "optimum": {"lab"},
     "platformdirs": {"project"},
     "rich": {"cli"},
     "torch": {"lab", "parts"},
-    "transformers": {"lab", "parts"},
+    "transformers": {"lab", "parts", "use"},
 }
 
 FILES = sorted((REPOSITORY / "patchgen").rglob("*.py"))

@@ -1,0 +1,94 @@
+"""The classes of a variant: which are models, which of the parent's each stands for, and which configuration it takes.
+
+Imports the variant and its parent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from transformers import PreTrainedModel
+
+from patchgen.use.variants import Variant
+
+ModelClass: TypeAlias = "type[PreTrainedModel]"
+
+
+def module_of(variant: Variant) -> ModuleType:
+    """The variant's module, imported.
+
+    ValueError where Python takes another file for it, such as that of another project or of an installed package.
+    """
+    if str(variant.home) not in sys.path:
+        sys.path.insert(0, str(variant.home))
+    module = importlib.import_module(variant.module)
+    if module.__file__ is None or Path(module.__file__).resolve() != variant.path.resolve():
+        raise ValueError(f"{variant.module} is {module.__file__} in this process, and not {variant.path}")
+    return module
+
+
+def model_classes(module: ModuleType) -> tuple[ModelClass, ...]:
+    """The public models of a modeling module, in its order."""
+    listed = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    found = (getattr(module, name, None) for name in listed)
+    return tuple(
+        item
+        for item in found
+        if isinstance(item, type)
+        and issubclass(item, PreTrainedModel)
+        and item.__module__ == module.__name__
+        and not item.__name__.endswith("PreTrainedModel")
+    )
+
+
+def pairs(variant: Variant) -> tuple[tuple[ModelClass, ModelClass], ...]:
+    """Each model of the variant with the parent's class that it stands for: what has none is left out."""
+    parents = model_classes(importlib.import_module(variant.parent))
+    return tuple(_paired(model_classes(module_of(variant)), parents))
+
+
+def _paired(ours: Iterable[ModelClass], parents: Iterable[ModelClass]) -> Iterator[tuple[ModelClass, ModelClass]]:
+    by_name = {parent.__name__: parent for parent in parents}
+    by_role = {role(parent): parent for parent in parents}
+    for model in ours:
+        parent = by_name.get(model.__name__) or by_role.get(role(model))
+        if parent is not None:
+            yield model, parent
+
+
+def role(model: ModelClass) -> str:
+    """The class name without what it shares with its configuration's: "ForCausalLM" of LlamaMoeForCausalLM."""
+    configuration = getattr(model, "config_class", None)
+    return model.__name__.removeprefix(configuration.__name__.removesuffix("Config") if configuration else "")
+
+
+def has_own_configuration(model: ModelClass) -> bool:
+    """Whether the model brings its configuration, and with it a `model_type`."""
+    return not model.config_class.__module__.startswith("transformers.")
+
+
+def auto_classes() -> tuple[Any, ...]:
+    """`AutoModel`, `AutoModelForCausalLM`, ...: all that transformers has."""
+    from transformers.models.auto import modeling_auto
+
+    found = [getattr(modeling_auto, name) for name in modeling_auto.__all__ if name.startswith("AutoModel")]
+    return tuple(item for item in found if getattr(item, "_model_mapping", None) is not None)
+
+
+def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]]]:
+    """For each auto class, by configuration class, the variant's models where it has the parent's for the parent's."""
+    entries: dict[Any, dict[Any, tuple[ModelClass, ...]]] = {}
+    for auto in auto_classes():
+        for model, parent in pairs(variant):
+            found = auto._model_mapping.get(parent.config_class, ())
+            names = [item.__name__ for item in (found if isinstance(found, tuple) else (found,))]
+            # By name: another variant may stand there for the parent.
+            if parent.__name__ in names:
+                by_config = entries.setdefault(auto, {})
+                by_config[model.config_class] = (*by_config.get(model.config_class, ()), model)
+    return entries

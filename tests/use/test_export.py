@@ -1,0 +1,182 @@
+"""Exported folders load where there is no patchgen and no project: another folder, offline, `python -I`."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from click.testing import CliRunner  # noqa: E402
+from transformers import LlamaForCausalLM, MixtralForCausalLM  # noqa: E402
+
+from patchgen.cli.commands import patchgen as command_line  # noqa: E402
+from patchgen.lab.tiny import tiny_config  # noqa: E402
+from patchgen.lab.weights import draw_weights  # noqa: E402
+from patchgen.use.export import code_files  # noqa: E402
+from patchgen.use.variants import Variant  # noqa: E402
+from tests.toytree import REPOSITORY, environment  # noqa: E402
+from tests.use.wide import WIDE  # noqa: E402
+from tests.use.words import word_tokenizer  # noqa: E402
+
+# What patchgen and the project have on the path is taken off it, and refused where something else brings it.
+ALONE = """
+import importlib.abc, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("patchgen", "generated", "modular"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+repository, folder = sys.argv[1:]
+sys.path = [entry for entry in sys.path if entry and entry != repository]
+sys.meta_path.insert(0, Refuse())
+
+import torch
+import transformers
+
+def logits(model):
+    with torch.no_grad():
+        return model.eval()(input_ids=torch.tensor([[5, 9, 3, 44, 17, 8], [7, 7, 20, 31, 4, 6]])).logits
+"""
+MIXTRAL = """
+ours = transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
+theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
+assert type(ours).__module__.startswith("transformers_modules."), type(ours)
+assert type(theirs) is transformers.MixtralForCausalLM
+assert torch.equal(logits(ours), logits(theirs))
+
+words = transformers.AutoTokenizer.from_pretrained(folder)("5 9 3", return_tensors="pt")
+assert words.input_ids.tolist() == [[5, 9, 3]]
+ours.generate(**words, max_new_tokens=3)
+
+config = transformers.AutoConfig.from_pretrained(folder)
+for name, reference in config.auto_map.items():
+    model = getattr(transformers, name).from_config(config, trust_remote_code=True)
+    assert type(model).__module__.startswith("transformers_modules."), name
+    assert reference == "modeling_mixtral_sdpa." + type(model).__name__
+
+ours.save_pretrained("again")
+again, loading = transformers.MixtralForCausalLM.from_pretrained("again", output_loading_info=True)
+assert not any(loading.values()), loading
+assert torch.equal(logits(again), logits(theirs))
+"""
+OWN = """
+config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
+assert config.model_type == "wide", config
+ours = transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
+assert type(ours).__name__ == "WideForCausalLM"
+assert logits(ours).shape == (2, 6, 97)
+"""
+
+
+def run_alone(script, folder, cwd):
+    cwd.mkdir()
+    env = environment(
+        HF_HUB_OFFLINE="1", HF_HOME=str(cwd / "hf"), OMP_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error", NO_COLOR="1"
+    )
+    argv = [sys.executable, "-I", "-c", ALONE + script, str(REPOSITORY), str(folder)]
+    done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def run(*arguments):
+    return CliRunner().invoke(command_line, [*map(str, arguments)], standalone_mode=False)
+
+
+def saved(parent, kind, folder):
+    model = parent(tiny_config(kind))
+    draw_weights(model)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def mixtral(tmp_path):
+    folder = saved(MixtralForCausalLM, "mixtral", tmp_path / "checkpoint")
+    word_tokenizer().save_pretrained(folder)
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
+    (folder / "LICENSE").write_text("as you like\n", encoding="utf-8")
+    return folder
+
+
+def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    folder = tmp_path / "tiny-mixtral-sdpa"
+    assert run("export", "mixtral_sdpa", folder, "--checkpoint", mixtral).return_value == 0
+    run_alone(MIXTRAL, folder, tmp_path / "elsewhere")
+    told = json.loads((folder / "config.json").read_text())
+    assert set(told["auto_map"]) == {"AutoModel"} | {
+        f"AutoModelFor{task}"
+        for task in ("CausalLM", "QuestionAnswering", "SequenceClassification", "TokenClassification")
+    }
+    assert (folder / "LICENSE").read_text() == "as you like\n"
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("---\nlibrary_name: transformers\nlicense: mit\n")
+    diff = (REPOSITORY / "generated/mixtral/modeling_mixtral_sdpa.diff").read_text(encoding="utf-8")
+    for part in (diff.rstrip(), "Apache License 2.0", "Mistral AI and the HuggingFace Inc. team", "transformers 5."):
+        assert part in card
+    assert str(tmp_path) not in card
+
+
+def project(top):
+    for name, text in WIDE.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text, encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=top, env=environment(), check=True)
+
+
+def test_a_model_type_of_its_own(tmp_path, monkeypatch):
+    """Configuration and model in files of their own; weights of the parent, saved under the new type."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in [name for name in sys.modules if name.startswith("generated.wide")]:
+        monkeypatch.delitem(sys.modules, name)
+    project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    source = saved(LlamaForCausalLM, "llama", tmp_path / "checkpoint")
+    (tmp_path / "docs/parity").mkdir(parents=True)
+    report = "# Parity\n\nAs run somewhere.\n\n## other\n\nnothing\n\n## wide\n\n| case |\n"
+    (tmp_path / "docs/parity/cpu.md").write_text(report, encoding="utf-8")
+    folder = tmp_path / "wide"
+    assert run("export", "wide", folder, "--checkpoint", source).return_value == 0
+    assert {"configuration_wide.py", "modeling_wide.py", "model.safetensors"} <= set(os.listdir(folder))
+    run_alone(OWN, folder, tmp_path / "elsewhere")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "As run somewhere." in card and "| case |" in card and "nothing" not in card
+
+
+def test_without_a_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    assert run("export", "bert_sdpa", tmp_path / "bert").return_value == 0
+    told = json.loads((tmp_path / "bert/config.json").read_text())
+    assert told["model_type"] == "bert"
+    assert told["architectures"] in (["BertForMaskedLM"], ["BertLMHeadModel"])
+    assert told["auto_map"]["AutoModelForMaskedLM"] == "modeling_bert_sdpa.BertForMaskedLM"
+    assert not list((tmp_path / "bert").glob("*.safetensors"))
+
+
+def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    folder = tmp_path / "new" / "out"
+    for arguments, said in (
+        (("mixtral_sdap", folder), "did you mean mixtral_sdpa"),
+        (("llama_sdpa", folder, "--checkpoint", mixtral), "the checkpoint is a mixtral"),
+        (("mixtral_sdpa", mixtral), "not an empty folder"),
+        (("mixtral_sdpa", folder, "--checkpoint", tmp_path / "none"), ""),
+    ):
+        done = CliRunner().invoke(command_line, ["export", *map(str, arguments)])
+        assert done.exit_code == 2 and said in done.output, done.output
+        assert not folder.exists() and not list(folder.parent.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    "line", ["from ..other import x", "from generated.llama.modeling_llama_sdpa import LlamaModel"]
+)
+def test_code_that_needs_the_project_is_refused(line, tmp_path):
+    path = tmp_path / "modeling_x.py"
+    path.write_text(f"import torch\n{line}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"{path}:2: imports"):
+        code_files(Variant("x", "x", path, tmp_path))

@@ -1,0 +1,259 @@
+"""Variants used as people use transformers: loaded, saved, generated with, trained, adapted, compiled, registered."""
+
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM  # noqa: E402
+from transformers.models.bert import modeling_bert as bert  # noqa: E402
+from transformers.models.gpt2 import modeling_gpt2 as gpt2  # noqa: E402
+from transformers.models.llama import modeling_llama as llama  # noqa: E402
+from transformers.models.mixtral import modeling_mixtral as mixtral  # noqa: E402
+
+import patchgen  # noqa: E402
+from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
+from patchgen.lab.weights import draw_weights  # noqa: E402
+from patchgen.use.variants import find_variant  # noqa: E402
+from tests.toytree import REPOSITORY, environment  # noqa: E402
+from tests.use.wide import WIDE  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+PARENTS = {
+    "llama_sdpa": llama.LlamaForCausalLM,
+    "bert_sdpa": bert.BertForMaskedLM,
+    "gpt2_sdpa": gpt2.GPT2LMHeadModel,
+    "mixtral_sdpa": mixtral.MixtralForCausalLM,
+}
+each = pytest.mark.parametrize("name", PARENTS)
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """A tiny checkpoint of each parent."""
+    top = tmp_path_factory.mktemp("checkpoints")
+    for name, parent in PARENTS.items():
+        model = parent(tiny_config(parent.config_class))
+        draw_weights(model)
+        model.save_pretrained(top / name)
+    return top
+
+
+def from_transformers(name, folder):
+    return PARENTS[name].from_pretrained(folder, attn_implementation="sdpa").eval()
+
+
+def outputs(model):
+    given = batch("right").inputs()
+    with torch.no_grad():
+        return model.eval()(**given)
+
+
+@each
+def test_loads_and_saves_for_transformers(name, checkpoints, tmp_path):
+    model, parent = patchgen.load(name, checkpoints / name), from_transformers(name, checkpoints / name)
+    assert type(model).__module__ == find_variant(name).module
+    assert type(model).__name__ == PARENTS[name].__name__
+    expected = outputs(parent)
+    assert torch.equal(outputs(model).logits, expected.logits)
+    model.save_pretrained(tmp_path)
+    assert torch.equal(outputs(from_transformers(name, tmp_path)).logits, expected.logits)
+
+
+@pytest.mark.parametrize("name", [name for name, parent in PARENTS.items() if parent.can_generate()])
+def test_generates_with_a_cache(name, checkpoints):
+    prompt = batch("left").inputs()
+    del prompt["labels"]
+    found = [
+        model.generate(**prompt, max_new_tokens=6, do_sample=False, use_cache=use_cache)
+        for model, use_cache in (
+            (from_transformers(name, checkpoints / name), True),
+            (patchgen.load(name, checkpoints / name), True),
+            (patchgen.load(name, checkpoints / name), False),
+        )
+    ]
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_another_head(checkpoints):
+    model = patchgen.load("llama_sdpa", checkpoints / "llama_sdpa", head="LlamaModel")
+    assert type(model).__name__ == "LlamaModel"
+
+
+@pytest.mark.parametrize(
+    ("name", "checkpoint", "head", "said"),
+    [
+        pytest.param("llama_spda", "llama_sdpa", None, "did you mean llama_sdpa", id="no such variant"),
+        pytest.param("llama_sdpa", "mixtral_sdpa", "LlamaModel", "variants of mixtral: ", id="another model"),
+        pytest.param("llama_sdpa", "llama_sdpa", "LlamaForMaskedLM", "has no LlamaForMaskedLM", id="no such head"),
+    ],
+)
+def test_refusals(name, checkpoint, head, said, checkpoints):
+    with pytest.raises(ValueError, match=said):
+        patchgen.load(name, checkpoints / checkpoint, head=head)
+
+
+def test_a_configuration_without_architectures(checkpoints):
+    config = AutoConfig.from_pretrained(checkpoints / "llama_sdpa")
+    config.architectures = None
+    with pytest.raises(ValueError, match="names no architecture; say head=LlamaForCausalLM"):
+        patchgen.load("llama_sdpa", checkpoints / "llama_sdpa", config=config)
+
+
+def test_importing_patchgen_imports_no_models():
+    script = "import sys, patchgen; assert not {'torch', 'transformers'} & set(sys.modules); patchgen.load"
+    subprocess.run([sys.executable, "-c", script], env=environment(), check=True)
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        patchgen.lode  # noqa: B018
+
+
+# --- auto classes
+
+
+def test_one_variant_takes_the_place_of_its_parent(checkpoints):
+    config = tiny_config("llama")
+    before = {auto: type(auto.from_config(config)) for auto in (AutoModel, AutoModelForCausalLM)}
+    with patchgen.register("llama_sdpa"):
+        model = AutoModelForCausalLM.from_pretrained(checkpoints / "llama_sdpa")
+        assert type(model).__module__ == "generated.llama.modeling_llama_sdpa"
+        with pytest.raises(ValueError, match="LlamaConfig is taken by llama_sdpa"):
+            patchgen.register("llama_checkpoint")
+        with patchgen.register("bert_sdpa"):
+            model = AutoModelForMaskedLM.from_config(tiny_config("bert"))
+            assert type(model).__module__ == "generated.bert.modeling_bert_sdpa"
+    assert {auto: type(auto.from_config(config)) for auto in before} == before
+    assert type(AutoModelForMaskedLM.from_config(tiny_config("bert"))) is bert.BertForMaskedLM
+
+
+def test_undone_twice():
+    first = patchgen.register("llama_sdpa")
+    first.undo()
+    second = patchgen.register("llama_checkpoint")
+    first.undo()
+    assert type(AutoModel.from_config(tiny_config("llama"))).__module__ == "generated.llama.modeling_llama_checkpoint"
+    second.undo()
+
+
+def test_a_model_type_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name, text in WIDE.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=tmp_path, env=environment(), check=True)
+    monkeypatch.chdir(tmp_path)
+    with patchgen.register("wide"):
+        config = AutoConfig.for_model("wide", hidden_size=32, num_attention_heads=4, vocab_size=97)
+        config.num_hidden_layers, config.intermediate_size = 1, 48
+        model = AutoModelForCausalLM.from_config(config)
+        assert type(model).__name__ == "WideForCausalLM"
+        model.save_pretrained(tmp_path / "saved")
+        assert type(AutoModelForCausalLM.from_pretrained(tmp_path / "saved")) is type(model)
+        assert type(AutoModel.from_config(tiny_config("llama"))) is llama.LlamaModel
+    assert type(patchgen.load("wide", tmp_path / "saved")) is type(model)
+    with pytest.raises(ValueError, match="wide"):
+        AutoConfig.from_pretrained(tmp_path / "saved")
+
+
+# --- training
+
+
+def examples():
+    drawn = batch("right", rows=8, length=9)
+    return [{name: value[row] for name, value in drawn.inputs().items()} for row in range(8)]
+
+
+def trained(model, folder, **changes):
+    from transformers import Trainer, TrainingArguments
+
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        max_steps=3,
+        per_device_train_batch_size=2,
+        learning_rate=1e-2,
+        report_to=[],
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        seed=0,
+        **changes,
+    )
+    trainer = Trainer(model=model, args=arguments, train_dataset=examples(), eval_dataset=examples()[:4])
+    trainer.train()
+    return trainer.evaluate()["eval_loss"]
+
+
+@pytest.mark.parametrize("name", ["llama_sdpa", "bert_sdpa", "mixtral_sdpa"])
+def test_trainer(name, checkpoints, tmp_path):
+    """Under accumulation and checkpointing, to the loss that the parent comes to."""
+    pytest.importorskip("accelerate")
+    changes = {"gradient_accumulation_steps": 2, "gradient_checkpointing": True}
+    models = patchgen.load(name, checkpoints / name), from_transformers(name, checkpoints / name)
+    before = [float(outputs(model).loss) for model in models]
+    after = [trained(model, tmp_path, **changes) for model in models]
+    assert before[0] == before[1]
+    assert after[0] == pytest.approx(after[1], rel=1e-6)
+    assert after[0] < before[0]
+
+
+def test_lora(checkpoints, tmp_path):
+    """peft finds the targets by `model_type`; the adapter fits the parent."""
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(0)
+    model = patchgen.load("llama_sdpa", checkpoints / "llama_sdpa")
+    wrapped = peft.get_peft_model(model, peft.LoraConfig(r=4, task_type="CAUSAL_LM", init_lora_weights=False))
+    wrapped.train()
+    wrapped(**batch("right").inputs()).loss.backward()
+    with_gradient = [name for name, p in wrapped.named_parameters() if p.grad is not None]
+    assert with_gradient and all("lora_" in name for name in with_gradient)
+    wrapped.save_pretrained(tmp_path)
+    parent = peft.PeftModel.from_pretrained(from_transformers("llama_sdpa", checkpoints / "llama_sdpa"), tmp_path)
+    assert torch.equal(outputs(wrapped).logits, outputs(parent).logits)
+
+
+@pytest.mark.slow
+def test_supervised_fine_tuning(checkpoints, tmp_path):
+    """TRL's trainer, on tokens, so that no tokenizer has to be fetched."""
+    trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
+    from tests.use.words import word_tokenizer
+
+    losses = []
+    for model in (
+        patchgen.load("llama_sdpa", checkpoints / "llama_sdpa"),
+        from_transformers("llama_sdpa", checkpoints / "llama_sdpa"),
+    ):
+        arguments = trl.SFTConfig(
+            output_dir=str(tmp_path),
+            max_steps=2,
+            per_device_train_batch_size=2,
+            max_length=16,
+            report_to=[],
+            save_strategy="no",
+            use_cpu=True,
+            bf16=False,
+            disable_tqdm=True,
+        )
+        rows = datasets.Dataset.from_list([{"input_ids": e["input_ids"].tolist()} for e in examples()])
+        trainer = trl.SFTTrainer(model=model, args=arguments, train_dataset=rows, processing_class=word_tokenizer())
+        losses.append(trainer.train().training_loss)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["llama_sdpa", "gpt2_sdpa"])
+def test_compiles_whole(name, checkpoints):
+    model = patchgen.load(name, checkpoints / name).eval()
+    given = {"input_ids": batch().input_ids, "use_cache": False}
+    with torch.no_grad():
+        compiled = torch.compile(model, fullgraph=True, backend="eager")
+        found, expected = compiled(**given).logits, model(**given).logits
+    torch._dynamo.reset()
+    assert torch.equal(found, expected)
