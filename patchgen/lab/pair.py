@@ -51,8 +51,13 @@ def merged_routes(claims: tuple[Claim, ...], parent_class: type[PreTrainedModel]
     """The closest computation of the parent that all claims know, and the most independent one."""
     if not claims:  # made by hand
         return PLAIN, PLAIN
-    each = [claim.routes(parent_class) for claim in claims]
+    each = [claim.routes(parent_class) for claim in _those_of_attention_last(claims)]
     return _merge([routes[0] for routes in each]), _merge([routes[-1] for routes in each])
+
+
+def _those_of_attention_last(claims: tuple[Claim, ...]) -> list[Claim]:
+    """What a part that leaves attention alone says of it is a default; the part that computes it has the word."""
+    return sorted(claims, key=lambda claim: claim.attentions is not None)
 
 
 def _merge(routes: list[Route]) -> Route:
@@ -61,7 +66,9 @@ def _merge(routes: list[Route]) -> Route:
     for route in routes:
         for into, settings in ((parent, route.parent), (variant, route.variant)):
             for name, value in settings.items():
-                if into.setdefault(name, value) != value:
+                if name == "attn_implementation":
+                    into[name] = value
+                elif into.setdefault(name, value) != value:
                     raise ValueError(f"claims disagree about {name}: {into[name]!r} and {value!r}")
     name = " + ".join(dict.fromkeys(route.name for route in routes))
     return Route(name, loosest(route.bound for route in routes), parent, variant)
