@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -32,15 +33,23 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
     if ran != 2 * once or not once:
         yield f"{once} attentions ran {ran} times, not twice each"
     # Not every module of a layer does: the recompute ends as soon as it has what was saved.
-    if not any(variant.ran(name) == 2 * parent.ran(name) for name in parent.forwards):
+    if not any(variant.ran(in_variant(name, specimen)) == 2 * parent.ran(name) for name in parent.forwards):
         yield "no class of modules ran its forward twice as often"
     if variant.saved_bytes >= parent.saved_bytes:
         yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
 
 
+def in_variant(class_name: str, specimen: Specimen) -> str:
+    """What a class of the parent is called in the variant, which may have a prefix of its own."""
+    theirs, ours = specimen.parent_class.__name__, specimen.variant_class.__name__
+    ending = commonprefix([theirs[::-1], ours[::-1]])[::-1]
+    prefix = theirs.removesuffix(ending)
+    return ours.removesuffix(ending) + class_name.removeprefix(prefix) if class_name.startswith(prefix) else class_name
+
+
 def attends(kernel: str) -> bool:
     """Whether this is attention in a forward pass, or its softmax where it is made by hand."""
-    return "backward" not in kernel and ("_scaled_dot_product_" in kernel or kernel == "aten._softmax")
+    return "backward" not in kernel and ("_scaled_dot_product_" in kernel or kernel in ("aten._softmax", "aten._safe_softmax"))
 
 
 def reseeded(layer: Callable[..., Any], run: Any, policy: str, function: Any, *args: Any, **passed_on: Any) -> Any:

@@ -15,9 +15,8 @@ def choose_experts(logits_TE: Tensor, k: int, normalised: bool) -> tuple[Tensor,
     `normalised` gates sum to one; others are probabilities over all experts.
     """
     chosen_TK, choice_TK = logits_TE.topk(k, dim=-1)
-    if normalised:
-        return chosen_TK.softmax(-1), choice_TK
-    return (chosen_TK - logits_TE.logsumexp(-1, keepdim=True)).exp(), choice_TK
+    among = chosen_TK if normalised else logits_TE
+    return (chosen_TK - among.logsumexp(-1, keepdim=True)).exp(), choice_TK
 
 
 def within_capacity(choice_TK: Tensor, experts: int, capacity_factor: float) -> Tensor:
