@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import sys
-from pathlib import Path
 
 import patchgen
 from patchgen.source.locate import Environment
@@ -57,9 +56,13 @@ def versions(env: Environment, formatter: str) -> tuple[tuple[str, str], ...]:
 @functools.cache
 def own_digest() -> str:
     """The sha256 over patchgen's own sources: what was cached by other code is not believed."""
-    top = Path(patchgen.__file__).parent
+    top = os.path.dirname(patchgen.__file__)
     whole = hashlib.sha256()
-    for path in sorted(top.rglob("*")):
-        if path.suffix in (".py", ".toml") and "lab" not in path.relative_to(top).parts:
-            whole.update(path.relative_to(top).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for folder, inner, names in os.walk(top):
+        inner[:] = sorted({*inner} - {"lab", "__pycache__"})
+        for name in sorted(names):
+            if name.endswith((".py", ".toml")):
+                path = os.path.join(folder, name)
+                with open(path, "rb", buffering=0) as file:
+                    whole.update(path.removeprefix(top).encode() + b"\0" + file.read() + b"\0")
     return whole.hexdigest()
