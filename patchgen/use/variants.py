@@ -79,13 +79,16 @@ def _recorded(record: Record, home: Path) -> Variant:
     return Variant(_name(record.output), module, home / record.output, home, record.modular, record.made_by)
 
 
-def _installed() -> Iterator[Variant]:
+def _installed() -> tuple[Variant, ...]:
     spec = importlib.util.find_spec(INSTALLED)
+    found: dict[str, Variant] = {}
     for folder in map(Path, (spec.submodule_search_locations or ()) if spec else ()):
         for path in sorted(folder.rglob("modeling_*.py")):
-            if is_generated(path.read_text(encoding="utf-8")):
-                module = ".".join((INSTALLED, *path.relative_to(folder).with_suffix("").parts))
-                yield Variant(_name(path.name), module, path, folder.parent)
+            module = ".".join((INSTALLED, *path.relative_to(folder).with_suffix("").parts))
+            # Of a module that several entries of Python's path have, the first is the one that is imported.
+            if module not in found and is_generated(path.read_text(encoding="utf-8")):
+                found[module] = Variant(_name(path.name), module, path, folder.parent)
+    return tuple(found.values())
 
 
 def _is_model(output: Path) -> bool:

@@ -64,12 +64,16 @@ again, loading = transformers.MixtralForCausalLM.from_pretrained("again", output
 assert not any(loading.values()), loading
 assert torch.equal(logits(again), logits(theirs))
 """
-OWN = """
+MIXTURE = """
 config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
-assert config.model_type == "wide", config
-ours = transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
-assert type(ours).__name__ == "WideForCausalLM"
-assert logits(ours).shape == (2, 6, 97)
+assert (config.model_type, config.num_experts) == ("llama_moe", 8), config
+ours, loading = transformers.AutoModelForCausalLM.from_pretrained(
+    folder, trust_remote_code=True, output_loading_info=True
+)
+assert type(ours).__name__ == "LlamaMoeForCausalLM"
+assert not any(loading.values()), loading
+dense = transformers.LlamaForCausalLM.from_pretrained(folder + "/../dense")
+torch.testing.assert_close(logits(ours), logits(dense), rtol=1e-4, atol=1e-4)
 """
 
 
@@ -129,22 +133,31 @@ def project(top):
     subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=top, env=environment(), check=True)
 
 
-def test_a_model_type_of_its_own(tmp_path, monkeypatch):
-    """Configuration and model in files of their own; weights of the parent, saved under the new type."""
+def test_a_mixture_offline(tmp_path, monkeypatch):
+    """Upcycled from a dense checkpoint: configuration and model in files of their own, weights under their names."""
+    monkeypatch.chdir(REPOSITORY)
+    dense = saved(LlamaForCausalLM, "llama", tmp_path / "dense")
+    folder = tmp_path / "mixture"
+    assert run("export", "llama_moe", folder, "--checkpoint", dense).return_value == 0
+    assert {"configuration_llama_moe.py", "modeling_llama_moe.py"} <= set(os.listdir(folder))
+    run_alone(MIXTURE, folder, tmp_path / "elsewhere")
+
+
+def test_a_project_with_a_report(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     for name in [name for name in sys.modules if name.startswith("generated.wide")]:
         monkeypatch.delitem(sys.modules, name)
     project(tmp_path)
     monkeypatch.chdir(tmp_path)
-    source = saved(LlamaForCausalLM, "llama", tmp_path / "checkpoint")
     (tmp_path / "docs/parity").mkdir(parents=True)
     report = "# Parity\n\nAs run somewhere.\n\n## other\n\nnothing\n\n## wide\n\n| case |\n"
     (tmp_path / "docs/parity/cpu.md").write_text(report, encoding="utf-8")
     folder = tmp_path / "wide"
-    assert run("export", "wide", folder, "--checkpoint", source).return_value == 0
-    assert {"configuration_wide.py", "modeling_wide.py", "model.safetensors"} <= set(os.listdir(folder))
-    run_alone(OWN, folder, tmp_path / "elsewhere")
+    assert run("export", "wide", folder).return_value == 0
+    told = json.loads((folder / "config.json").read_text())
+    assert told["auto_map"]["AutoConfig"] == "configuration_wide.WideConfig"
     card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "A Llama whose feed-forward outputs count twice." in card
     assert "As run somewhere." in card and "| case |" in card and "nothing" not in card
 
 

@@ -110,6 +110,14 @@ def test_a_configuration_without_architectures(checkpoints):
         patchgen.load("llama_sdpa", checkpoints / "llama_sdpa", config=config)
 
 
+def test_an_installed_package_is_enough(tmp_path, monkeypatch, checkpoints):
+    """Where there is no patchgen.lock, the modules of `generated` on the path are the variants."""
+    monkeypatch.chdir(tmp_path)
+    assert find_variant("bert_sdpa").parent == "transformers.models.bert.modeling_bert"
+    model = patchgen.load("bert_sdpa", checkpoints / "bert_sdpa")
+    assert type(model).__module__ == "generated.bert.modeling_bert_sdpa"
+
+
 def test_importing_patchgen_imports_no_models():
     script = "import sys, patchgen; assert not {'torch', 'transformers'} & set(sys.modules); patchgen.load"
     subprocess.run([sys.executable, "-c", script], env=environment(), check=True)
@@ -162,6 +170,18 @@ def test_a_model_type_of_its_own(tmp_path, monkeypatch):
     assert type(patchgen.load("wide", tmp_path / "saved")) is type(model)
     with pytest.raises(ValueError, match="wide"):
         AutoConfig.from_pretrained(tmp_path / "saved")
+
+
+def test_a_mixture_from_a_dense_checkpoint(checkpoints, tmp_path):
+    """`load` takes the parent's checkpoint where the variant does, and the auto classes what is saved of it."""
+    model = patchgen.load("llama_moe", checkpoints / "llama_sdpa", num_experts=4)
+    expected = outputs(from_transformers("llama_sdpa", checkpoints / "llama_sdpa")).logits
+    torch.testing.assert_close(outputs(model).logits, expected, rtol=1e-4, atol=1e-4)
+    model.save_pretrained(tmp_path)
+    with patchgen.register("llama_moe"), patchgen.register("llama_sdpa"):
+        again = AutoModelForCausalLM.from_pretrained(tmp_path)
+        assert type(again) is type(model)
+        assert torch.equal(outputs(again).logits, outputs(model).logits)
 
 
 # --- training
