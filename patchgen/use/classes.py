@@ -82,13 +82,15 @@ def auto_classes() -> tuple[Any, ...]:
 
 def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]]]:
     """For each auto class, by configuration class, the variant's models where it has the parent's for the parent's."""
+    # By name: another variant may stand there for the parent.
+    models = {parent.__name__: model for model, parent in pairs(variant)}
+    configurations = {parent.config_class: model.config_class for model, parent in pairs(variant)}
     entries: dict[Any, dict[Any, tuple[ModelClass, ...]]] = {}
     for auto in auto_classes():
-        for model, parent in pairs(variant):
-            found = auto._model_mapping.get(parent.config_class, ())
+        for theirs, ours in configurations.items():
+            found = auto._model_mapping.get(theirs, ())
             names = [item.__name__ for item in (found if isinstance(found, tuple) else (found,))]
-            # By name: another variant may stand there for the parent.
-            if parent.__name__ in names:
-                by_config = entries.setdefault(auto, {})
-                by_config[model.config_class] = (*by_config.get(model.config_class, ()), model)
+            built = tuple(models[name] for name in names if name in models)
+            if built:
+                entries.setdefault(auto, {})[ours] = built
     return entries

@@ -39,7 +39,7 @@ BESIDE = (
     "USE_POLICY*",
 )
 # Of an export without a checkpoint: the first of these that the variant has says what it is.
-_MAIN = ("AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForSeq2SeqLM", "AutoModelForImageClassification")
+_MAIN = ("AutoModelForMaskedLM", "AutoModelForSeq2SeqLM", "AutoModelForCausalLM", "AutoModelForImageClassification")
 
 
 def export(name: str, folder: Path, checkpoint: str | None = None) -> Variant:
@@ -81,7 +81,7 @@ def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
         told = _default_configuration(variant)
     else:
         told = _checkpoint_into(folder, variant, source)
-    told["auto_map"] = auto_map(variant)
+    told["auto_map"] = auto_map(variant, told["model_type"])
     (folder / CONFIG).write_text(json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     (folder / "README.md").write_text(model_card(variant, folder.name, told, source), encoding="utf-8")
 
@@ -115,17 +115,20 @@ def _imported_files(path: Path) -> Iterator[Path]:
                     raise ValueError(f"{at}: imports {name}, which is not where an export is loaded")
 
 
-def auto_map(variant: Variant) -> dict[str, str]:
-    """What `auto_map` of a configuration says: for each auto class, the file and class that it builds."""
-    entries = auto_entries(variant)
-    found = {
-        auto.__name__: _reference(models[0])
-        for auto, by_config in entries.items()
-        for models in list(by_config.values())[:1]
-    }
-    owns = [model for by_config in entries.values() for models in by_config.values() for model in models]
-    own = next((model.config_class for model in owns if has_own_configuration(model)), None)
-    return {**({"AutoConfig": _reference(own)} if own is not None else {}), **found}
+def auto_map(variant: Variant, model_type: str) -> dict[str, str]:
+    """What `auto_map` of a configuration of that type says: for each auto class, the file and class that it builds.
+
+    Left out are classes that take the configuration of a part, such as the language model of a model of images and
+    text: transformers hands custom code the whole.
+    """
+    found: dict[str, str] = {}
+    for auto, by_config in auto_entries(variant).items():
+        for model in (model for models in by_config.values() for model in models):
+            if model.config_class.model_type == model_type:
+                found.setdefault(auto.__name__, _reference(model))
+                if has_own_configuration(model):
+                    found["AutoConfig"] = _reference(model.config_class)
+    return found
 
 
 def _reference(item: Any) -> str:
