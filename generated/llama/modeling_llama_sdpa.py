@@ -26,6 +26,7 @@ from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
+from transformers.configuration_utils import PreTrainedConfig
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub, use_kernelized_func
 from transformers.masking_utils import create_causal_mask
@@ -465,6 +466,59 @@ class LlamaPreTrainedModel(PreTrainedModel):
         return True
 
 
+def causal_mask_if_needed(
+    config: PreTrainedConfig,
+    inputs_embeds: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    past_key_values: Cache | None,
+    position_ids: torch.Tensor | None = None,
+    **others: Any,
+) -> Any:
+    """None where `is_causal` of SDPA says all, under torch.compile too; else the mask of transformers."""
+    given = (attention_mask, past_key_values, position_ids)
+    if not others and order_says_all(config, inputs_embeds, *given):
+        return None
+    return create_causal_mask(config, inputs_embeds, *given, **others)
+
+
+def order_says_all(
+    config: PreTrainedConfig,
+    inputs_embeds: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    past_key_values: Cache | None,
+    position_ids: torch.Tensor | None,
+) -> bool:
+    """Whether each query sees the keys up to its own, all and only these, as can be told without reading values.
+
+    Not with keys from before, padding, or positions that may tell of packed rows (transformers asks them only where
+    there is no cache).  With `config.assume_right_padding`, padding is taken to stand on the right: no real token
+    sees it then.  Outputs of padding differ, and a loss over real tokens does not.  Padding before a real token is an
+    error when it runs.
+    """
+    if config._attn_implementation != "sdpa" or not getattr(config, "is_causal", True):
+        return False
+    if past_key_values is None:
+        if position_ids is not None and attention_mask is None:
+            return False
+    elif not isinstance(past_key_values, DynamicCache):
+        return False  # transformers knows whether the slots of a static cache are filled
+    elif any(layer.get_seq_length() for layer in past_key_values.layers):
+        return False
+    if attention_mask is None:
+        return True
+    if not getattr(config, "assume_right_padding", False) or attention_mask.dim() != 2:
+        return False
+    if attention_mask.shape[1] != inputs_embeds.shape[1]:
+        return False
+    # Without a wait for the device, under torch.compile too.
+    real = attention_mask.bool()
+    torch._assert_async((real[:, :-1] | ~real[:, 1:]).all(), "assume_right_padding: padding before a real token")
+    return True
+
+
+# For the model of a causal decoder: its layers get no mask where the order of tokens says all, compiled or not.
+# transformers looks for packed rows among the positions; here it gets the caller's, and none where the model counts.
+# No docstring: the model has its own.
 @auto_docstring
 class LlamaModel(LlamaPreTrainedModel):
     def __init__(self, config: LlamaConfig):
@@ -505,18 +559,18 @@ class LlamaModel(LlamaPreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
 
-        if position_ids is None:
-            past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
-            position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
-            position_ids = position_ids.unsqueeze(0)
-
-        causal_mask = create_causal_mask(
+        causal_mask = causal_mask_if_needed(
             config=self.config,
             inputs_embeds=inputs_embeds,
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
         )
+
+        if position_ids is None:
+            before = past_key_values.get_seq_length() if past_key_values is not None else 0
+            position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + before
+            position_ids = position_ids.unsqueeze(0)
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)

@@ -4,6 +4,9 @@ For those who read, step through and change the attention that they train: the c
 dispatch in between.  It computes what transformers computes under "sdpa", bit for bit; it is the smallest variant, and
 the ground for others.
 
+Compiled, it gets no mask where transformers makes one all the same: without padding, packed rows and past tokens.
+With `config.assume_right_padding` that holds for rows padded on the right as well; see `patchgen.parts.sdpa`.
+
 `attn_implementation` is "sdpa" (the default) or "eager"; every other is refused.  Attention weights that are asked for
 come from Llama's own eager attention.
 """
@@ -13,7 +16,7 @@ from collections.abc import Callable
 from transformers.models.llama import modeling_llama as llama
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.sdpa import SdpaOrEager, sdpa_attention
+from patchgen.parts.sdpa import CausalWithoutMask, SdpaOrEager, sdpa_attention
 
 
 class LlamaAttention(llama.LlamaAttention):
@@ -27,4 +30,8 @@ class LlamaAttention(llama.LlamaAttention):
 
 
 class LlamaPreTrainedModel(SdpaOrEager, llama.LlamaPreTrainedModel):
+    pass
+
+
+class LlamaModel(CausalWithoutMask, llama.LlamaModel):
     pass

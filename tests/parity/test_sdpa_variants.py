@@ -174,6 +174,74 @@ def test_no_mask_is_made_where_none_is_needed(name, padding, masks, native):
     assert {call.native_gqa for call in trace.sdpa} == {native}
 
 
+class Graphs:
+    """A backend that runs a graph as it is; how each call of SDPA in it is masked is in `masks`."""
+
+    def __init__(self):
+        self.masks: list[str] = []
+
+    def __call__(self, graph, _):
+        for node in graph.graph.nodes:
+            if "scaled_dot_product" in str(node.target):
+                with_mask = node.kwargs.get("attn_mask") is not None
+                self.masks.append("mask" if with_mask else "causal" if node.kwargs["is_causal"] else "none")
+        return graph.forward
+
+
+@pytest.fixture(autouse=True)
+def forgotten_graphs():
+    yield
+    torch._dynamo.reset()
+
+
+def compiled_step(model, given):
+    """The loss and a gradient of a compiled step, and how its attentions were masked."""
+    graphs = Graphs()
+    loss = torch.compile(model, backend=graphs, fullgraph=True)(**given, use_cache=False).loss
+    loss.backward()
+    return loss, model.get_input_embeddings().weight.grad, graphs.masks
+
+
+GROUPED = {"experts_implementation": "grouped_mm"}  # the loop over experts is no single graph
+COUNTED = torch.arange(13)[None]
+ORDER = {  # model, batch, configuration: how the variant is masked when it is compiled
+    "llama": ("llama", batch().inputs(), {}, "causal"),
+    "positions may tell of packed rows": ("llama", batch().inputs() | {"position_ids": COUNTED}, {}, "mask"),
+    "padding on the left": ("llama", batch("left").inputs(), {}, "mask"),
+    "padding on the right": ("llama", batch("right").inputs(), {}, "mask"),
+    "padding is said to be right": ("llama", batch("right").inputs(), {"assume_right_padding": True}, "causal"),
+    "no window": ("mixtral", batch().inputs(), GROUPED | {"sliding_window": None}, "causal"),
+    "a window that holds all": ("mixtral", batch().inputs(), GROUPED | {"sliding_window": 14}, "causal"),
+    "a window that does not": ("mixtral", batch().inputs(), GROUPED | {"sliding_window": 13}, "mask"),
+}
+
+
+@pytest.mark.parametrize(("name", "given", "changes", "masked"), ORDER.values(), ids=ORDER)
+def test_a_compiled_model_gets_a_mask_only_where_order_does_not_say_all(name, given, changes, masked):
+    case = CASES[name]
+    parent = case.build("parent", **changes)
+    reference = parent(**given, use_cache=False).loss
+    reference.backward()
+    loss, gradient, masks = compiled_step(case.build("variant", **changes), given)
+    assert masks == [masked] * case.attentions
+    bound = rounding(torch.float32)
+    assert abs(loss - reference) <= bound * abs(reference)
+    expected = parent.get_input_embeddings().weight.grad
+    assert (gradient - expected).abs().max() <= bound * expected.abs().max()
+
+
+def test_a_compiled_parent_gets_a_mask_all_the_same():
+    """What the variants are for: when this fails, transformers has mended it."""
+    case = CASES["llama"]
+    assert compiled_step(case.build("parent"), batch().inputs())[2] == ["mask"] * case.attentions
+
+
+def test_padding_on_the_left_is_not_said_to_be_right():
+    variant = CASES["llama"].build("variant", assume_right_padding=True)
+    with pytest.raises(RuntimeError, match="padding before a real token"):
+        variant(**batch("left").inputs())
+
+
 # --- checkpoints
 
 

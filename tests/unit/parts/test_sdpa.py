@@ -7,8 +7,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from transformers import DynamicCache, LlamaConfig, StaticCache  # noqa: E402
+
 from patchgen.lab.trace import traced  # noqa: E402
-from patchgen.parts.sdpa import additive_mask, sdpa, sdpa_attention  # noqa: E402
+from patchgen.parts.sdpa import additive_mask, order_says_all, sdpa, sdpa_attention  # noqa: E402
 
 B, H, D = 2, 4, 8
 SCALING = 0.7
@@ -176,3 +178,33 @@ def test_what_sdpa_does_not_compute_is_refused(name):
     with pytest.raises(NotImplementedError, match=name):
         call(module(), **{name: 1.0})
     call(module(), **{name: None})
+
+
+def cached(tokens):
+    cache = DynamicCache()
+    if tokens:
+        states = torch.zeros(2, 1, tokens, 4)
+        cache.update(states, states, 0)
+    return cache
+
+
+ROWS = torch.ones(2, 6, dtype=torch.long)
+ORDER = {  # configuration, mask, cache, positions: does the order of tokens say all
+    "nothing but tokens": ({}, None, None, None, True),
+    "an empty cache": ({}, None, cached(0), torch.arange(6)[None], True),
+    "tokens from before": ({}, None, cached(3), None, False),
+    "a static cache": ({}, None, StaticCache(LlamaConfig(), 9), None, False),
+    "positions of the caller": ({}, None, None, torch.arange(6)[None], False),
+    "a mask": ({}, ROWS, None, None, False),
+    "a mask of four dimensions": ({"assume_right_padding": True}, ROWS[:, None, None], None, None, False),
+    "rows said to be padded on the right": ({"assume_right_padding": True}, ROWS, None, torch.arange(6)[None], True),
+    "a mask of more tokens": ({"assume_right_padding": True}, torch.ones(2, 9), None, None, False),
+    "eager": ({"_attn_implementation": "eager"}, None, None, None, False),
+    "a bidirectional decoder": ({"is_causal": False}, None, None, None, False),
+}
+
+
+@pytest.mark.parametrize(("changes", "mask", "cache", "positions", "says"), ORDER.values(), ids=ORDER)
+def test_when_the_order_of_tokens_says_all(changes, mask, cache, positions, says):
+    config = SimpleNamespace(**{"_attn_implementation": "sdpa"} | changes)
+    assert order_says_all(config, torch.zeros(2, 6, 8), mask, cache, positions) == says
