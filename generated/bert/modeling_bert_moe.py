@@ -21,6 +21,7 @@ import math
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type"
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -127,33 +128,37 @@ def looped_experts(experts: Any, x_TD: Tensor, choice_TK: Tensor, gates_TK: Tens
     return total_TD.to(dtype)
 
 
-def grouped_experts(experts: Any, x_TD: Tensor, choice_TK: Tensor, gates_TK: Tensor) -> Tensor:
-    """The same with two products for all experts: pairs are sorted by expert, and brought back afterwards."""
-    up, up_bias, down, down_bias = experts.weights()
-    tokens, k = choice_TK.shape
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of a token and an expert, sorted by expert."""
+
+    expert_P: Tensor
+    order_P: Tensor  # which pair it was, of T * K
+    ends_E: Tensor  # where each expert's pairs end.  The last is P: no row of a product is left as torch found it.
+    k: int
+
+    def take(self, x_TD: Tensor) -> Tensor:
+        """The token of each pair, (P, D)."""
+        return x_TD[self.order_P // self.k]
+
+    def back(self, out_PD: Tensor) -> Tensor:
+        """Rows of pairs in the order of tokens, (T, K, D)."""
+        back_P = torch.empty_like(self.order_P)
+        back_P[self.order_P] = torch.arange(len(self.order_P), device=self.order_P.device)
+        return out_PD[back_P].view(-1, self.k, out_PD.shape[-1])
+
+
+def pairs_of(choice_TK: Tensor, experts: int) -> Pairs:
+    """For experts that are numbers below `experts`."""
     expert_P, order_P = choice_TK.reshape(-1).sort(stable=True)
-    # Every pair has an expert: no row of a product is left as torch found it in memory.
-    ends_E = torch.searchsorted(expert_P, torch.arange(experts.num_experts, device=expert_P.device), right=True).int()
-    inner_PF = grouped_linear(x_TD[order_P // k], up, up_bias, expert_P, ends_E)
-    out_PD = grouped_linear(experts.activated(inner_PF), down, down_bias, expert_P, ends_E)
-    back_P = torch.empty_like(order_P)
-    back_P[order_P] = torch.arange(len(order_P), device=order_P.device)
-    # Summed in the gates' dtype, token by token: the order does not depend on the device.
-    out_TKD = out_PD[back_P].view(tokens, k, -1)
-    return (out_TKD * gates_TK[..., None]).sum(1).to(out_PD.dtype)
+    ends_E = torch.searchsorted(expert_P, torch.arange(experts, device=expert_P.device), right=True).int()
+    return Pairs(expert_P, order_P, ends_E, choice_TK.shape[-1])
 
 
-def grouped_linear(
-    x_PD: Tensor, weight_EFD: Tensor, bias_EF: Tensor | None, expert_P: Tensor, ends_E: Tensor
-) -> Tensor:
-    """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
-    kind = x_PD.device.type
-    if torch.is_autocast_enabled(kind):
-        # As for `F.linear`; torch's grouped product is not on autocast's list.
-        dtype = torch.get_autocast_dtype(kind)
-        x_PD, weight_EFD = x_PD.to(dtype), weight_EFD.to(dtype)
-    out_PF = grouped_product(x_PD, weight_EFD.transpose(1, 2), ends_E)
-    return out_PF if bias_EF is None else out_PF + bias_EF[expert_P].to(out_PF.dtype)
+def grouped_linear(x_PD: Tensor, weight_EFD: Tensor, bias_EF: Tensor | None, pairs: Pairs) -> Tensor:
+    """`F.linear` of each row by the weight, and bias, of its expert."""
+    out_PF = grouped_product(x_PD, weight_EFD.transpose(1, 2), pairs.ends_E)
+    return out_PF if bias_EF is None else out_PF + bias_EF[pairs.expert_P].to(out_PF.dtype)
 
 
 # torch 2.10 has it public, 2.8 under a name of its own.
@@ -161,7 +166,12 @@ GROUPED_PRODUCT = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm"
 
 
 def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """torch's grouped matrix product, or a product for each expert where torch has none for these."""
+    """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
+    kind = x_PD.device.type
+    if torch.is_autocast_enabled(kind) and x_PD.dtype != torch.float64:
+        # As every other product; torch's grouped one is not on autocast's list.
+        dtype = torch.get_autocast_dtype(kind)
+        x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
     if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EDF):
         return GROUPED_PRODUCT(x_PD, weight_EDF, offs=ends_E)
     as_one_operation = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
@@ -175,7 +185,7 @@ GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
-    """Whether torch's grouped matrix product takes these here."""
+    """Whether torch's grouped product takes these here."""
     if x_PD.dtype != weight_EDF.dtype or x_PD.dtype not in GROUPED_DTYPES:
         return False
     # Rows begin at multiples of 16 bytes, in the backward pass too.
@@ -184,11 +194,21 @@ def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
     if torch.compiler.is_compiling():
         return x_PD.dtype == torch.bfloat16
     if x_PD.is_cuda:
-        return torch.cuda.get_device_capability(x_PD.device) >= (8, 0) if hasattr(F, "grouped_mm") else False
+        return hasattr(F, "grouped_mm") and torch.cuda.get_device_capability(x_PD.device) >= (8, 0)
     if x_PD.device.type == "cpu":
         # The kernel of torch 2.10 wants weights to begin so as well, which those mapped from a file do not.
         return hasattr(F, "grouped_mm") and not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
     return True
+
+
+def grouped_experts(experts: Any, x_TD: Tensor, choice_TK: Tensor, gates_TK: Tensor) -> Tensor:
+    """The same with two products for all experts."""
+    up, up_bias, down, down_bias = experts.weights()
+    pairs = pairs_of(choice_TK, experts.num_experts)
+    inner_PF = grouped_linear(pairs.take(x_TD), up, up_bias, pairs)
+    out_PD = grouped_linear(experts.activated(inner_PF), down, down_bias, pairs)
+    # Summed in the gates' dtype, token by token: the order does not depend on the device.
+    return (pairs.back(out_PD) * gates_TK[..., None]).sum(1).to(out_PD.dtype)
 
 
 class MixtureRouter(nn.Module):

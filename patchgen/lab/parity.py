@@ -87,6 +87,8 @@ def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tup
     told = []
     for difference in found:
         size = max(own.get(difference.name, 0.0), median if difference.tiny else median / 4)
+        if math.isinf(size):  # the reference has it in one of its dtypes only, such as an expert's gradient
+            continue
         # The median is zero where a dtype has no noise: then nothing may differ.
         times = difference.rms / size if size else (math.inf if difference.rms else 0.0)
         told.append(replace(difference, largest=times))
