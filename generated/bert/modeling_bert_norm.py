@@ -66,7 +66,6 @@ class LowPrecisionLayerNorm(nn.LayerNorm):
             return F.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
 
 
-# For a class that makes one LayerNorm.  No docstring: the class has its own.
 class BertEmbeddings(nn.Module):
     """Construct the embeddings from word, position and token_type embeddings."""
 
@@ -296,7 +295,6 @@ class BertCrossAttention(nn.Module):
         return attn_output, attn_weights
 
 
-# For a class that makes one LayerNorm.  No docstring: the class has its own.
 class BertSelfOutput(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -355,7 +353,6 @@ class BertIntermediate(nn.Module):
         return hidden_states
 
 
-# For a class that makes one LayerNorm.  No docstring: the class has its own.
 class BertOutput(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -482,7 +479,6 @@ class BertPooler(nn.Module):
         return pooled_output
 
 
-# For a class that makes one LayerNorm.  No docstring: the class has its own.
 class BertPredictionHeadTransform(nn.Module):
     def __init__(self, config):
         super().__init__()

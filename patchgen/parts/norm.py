@@ -15,8 +15,8 @@ composes it of the operations that the parent writes out.
 
 **Rounding.**  Every form rounds where its parent does: nothing is left out and nothing is added.  On CPU, where the
 operations are the same, results are the parent's bit for bit in every dtype.  The kernel of CUDA sums in another
-order, so that a value on the edge between two of a narrow dtype may fall to the other side.  A float64 model stays
-float64 in the first and the last two forms where the parent rounds to float32 in between.
+order, so that a value on the edge between two of a narrow dtype may fall to the other side.  In a float64
+model the parents go through float32; these stay in float64, but for the one with the added one.
 
 `FusedRMSNorm` multiplies by the weight in a kernel of its own where the parent rounds before it, which is in bfloat16
 and float16; only there the normed rows are kept too.  `RoundedOnceRMSNorm` does both in the one kernel: it keeps less
@@ -113,7 +113,6 @@ class LowPrecisionLayerNorm(nn.LayerNorm):
             return F.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
 
 
-# For a class that makes one LayerNorm.  No docstring: the class has its own.
 class LowPrecisionNorm:
     @edit("__init__")
     def follow_autocast(self) -> None:

@@ -1,0 +1,22 @@
+"""Llama with one matrix product for queries, keys and values, and one for gate and up.
+
+For those who train small models or with short batches, where the launches of kernels cost as much as their work; with
+large matrices the gain is small (0 to 5 % are estimated).  Checkpoints are Llama's, read and written.  See
+`patchgen.parts.fused` for what is refused.
+"""
+
+from transformers.models.llama import modeling_llama as llama
+
+from patchgen.parts.fused import FusedGateUp, FusedProjections, FusedQKV
+
+
+class LlamaAttention(FusedQKV, llama.LlamaAttention):
+    pass
+
+
+class LlamaMLP(FusedGateUp, llama.LlamaMLP):
+    pass
+
+
+class LlamaPreTrainedModel(FusedProjections, llama.LlamaPreTrainedModel):
+    pass

@@ -1,0 +1,138 @@
+"""fused: several linear layers are one matrix product, and the tanh form of GELU is one operation.
+
+Gradients of a fused weight are compared with those of the parent's weights, part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from patchgen.lab.claim import Claim, Hidden, Observation, Plant, Route, Specimen, around, defines
+from patchgen.lab.evidence import Evidence
+from patchgen.lab.tolerance import REFORMULATED
+
+Function = Callable[..., Any]
+
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    eager = {"attn_implementation": "eager"}
+    return Route("its layers", REFORMULATED), Route("its layers under eager", REFORMULATED, eager, eager)
+
+
+def fused_in(model: nn.Module) -> dict[str, dict[str, int]]:
+    """The parts of each fused layer of `model`, by its name."""
+    return {name: module.parts for name, module in model.named_modules() if type(module).__name__ == "FusedLinear"}
+
+
+def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+    """So many calls of `linear` fewer as there are parts but the first; a GELU for each that is written out."""
+    if defines("FusedLinear")(specimen):
+        with torch.device("meta"):
+            layers = fused_in(specimen.variant_class(specimen.config))
+        fewer, wanted = parent.functions["linear"] - variant.functions["linear"], sum(map(len, layers.values()))
+        if fewer != wanted - len(layers) or not fewer:
+            yield f"{fewer} linear layers fewer, where {len(layers)} have {wanted} parts"
+    if defines("fused_activation")(specimen):
+        ours = variant.functions["gelu"] - parent.functions["gelu"]
+        theirs = parent.functions["tanh"] - variant.functions["tanh"]
+        if ours != theirs or not ours:
+            yield f"{ours} GELUs by one operation, where the parent writes out {theirs}"
+        if variant.saved_bytes >= parent.saved_bytes:
+            yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+
+
+def in_parents_terms(seen: Observation, variant: PreTrainedModel) -> Observation:
+    """Gradients of fused parameters under the names that their parts have in the parent."""
+    told: dict[str, Tensor] = {}
+    layers = fused_in(variant)
+    for name, tensor in seen.items():
+        layer, _, kind = name.removeprefix("gradient of ").rpartition(".")
+        if not name.startswith("gradient of ") or layer not in layers:
+            told[name] = tensor
+            continue
+        owner = layer.rpartition(".")[0]
+        parts = zip(layers[layer], tensor.split(tuple(layers[layer].values())), strict=True)
+        told |= {f"gradient of {owner}.{part}.{kind}": gradient for part, gradient in parts}
+    return told
+
+
+def keys_for_values(split: Function, *args: Any) -> tuple[Tensor, ...]:
+    query, key, value = split(*args)
+    return query, value, key
+
+
+def heads_interleaved(split: Function, qkv: Tensor, groups: int) -> Any:
+    """Parts side by side are read as if they came head by head."""
+    heads = qkv.unflatten(-1, (groups + 2, -1)).transpose(-1, -2).flatten(-2)
+    return split(heads, groups)
+
+
+def up_for_gate(gate: Function, activation: Any, gate_up: Tensor) -> Any:
+    return gate(activation, gate_up.roll(gate_up.shape[-1] // 2, -1))
+
+
+def no_bias(forward: Function, layer: Any, x: Tensor) -> Any:
+    return forward(layer, x) - layer.bias
+
+
+@contextmanager
+def no_activation(model: PreTrainedModel) -> Iterator[None]:
+    for module in model.modules():
+        if type(module).__name__ == "GELUTanh":
+            module.act = nn.Identity()
+    yield
+
+
+def has_bias(specimen: Specimen) -> bool:
+    if not defines("FusedLinear")(specimen):
+        return False
+    with torch.device("meta"):
+        model = specimen.variant_class(specimen.config)
+    return all(getattr(model.get_submodule(name), "bias", None) is not None for name in fused_in(model))
+
+
+def has_tanh_gelu(specimen: Specimen) -> bool:
+    return defines("fused_activation")(specimen) and any(
+        getattr(specimen.config, name, None) in specimen.module.TANH_GELUS
+        for name in ("activation_function", "hidden_act", "hidden_activation")
+    )
+
+
+CLAIM = Claim(
+    part="fused",
+    says="linear layers of one input are one product, and GELU one operation; the function is the parent's",
+    routes=routes,
+    effect=effect,
+    terms=in_parents_terms,
+    hides=(Hidden("*attentions.*", "as in transformers, only the eager attention gives its weights"),),
+    plants=(
+        Plant(
+            "keys swapped with values",
+            "q, k, v in another order",
+            around("split_qkv", keys_for_values),
+            fits=defines("split_qkv"),
+        ),
+        Plant(
+            "heads interleaved",
+            "q, k, v of each head together",
+            around("split_qkv", heads_interleaved),
+            fits=defines("split_qkv"),
+        ),
+        Plant(
+            "gate swapped with up", "the other half is activated", around("gated", up_for_gate), fits=defines("gated")
+        ),
+        Plant(
+            "bias dropped",
+            "the fused projections lack their bias",
+            around("forward", no_bias, within="FusedLinear"),
+            fits=has_bias,
+        ),
+        Plant("activation left out", "an MLP is linear", no_activation, fits=has_tanh_gelu),
+    ),
+)

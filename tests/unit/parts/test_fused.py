@@ -1,0 +1,171 @@
+"""The fused part: checkpoints both ways, what is refused, and GELU by one operation."""
+
+import importlib
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from safetensors.torch import load_file  # noqa: E402
+from torch import nn  # noqa: E402
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, Phi3Config  # noqa: E402
+from transformers.activations import ACT2FN  # noqa: E402
+
+from patchgen.lab.claim import strictly_loaded  # noqa: E402
+from patchgen.lab.weights import draw_weights  # noqa: E402
+from patchgen.parts.fused import (  # noqa: E402
+    TANH_GELUS,
+    FusedLinear,
+    Join,
+    Part,
+    fused_activation,
+    gated,
+    split_qkv,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SIZES = {
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "vocab_size": 50,
+}
+BIASED = LlamaConfig(**SIZES, num_key_value_heads=2, attention_bias=True, mlp_bias=True, head_dim=4)
+
+
+@pytest.fixture(scope="module")
+def fused():
+    return importlib.import_module("generated.llama.modeling_llama_fused")
+
+
+@pytest.fixture
+def parent():
+    model = LlamaForCausalLM(BIASED).double().eval()
+    draw_weights(model)
+    return model
+
+
+IDS = torch.arange(14).view(2, 7)
+
+
+def test_queries_keys_and_values_come_in_this_order():
+    qkv = torch.arange(12.0)
+    query, key, value = split_qkv(qkv, groups=4)
+    assert (query.tolist(), key.tolist(), value.tolist()) == ([*range(8)], [8, 9], [10, 11])
+
+
+def test_the_first_half_is_the_gate():
+    assert gated(nn.ReLU(), torch.tensor([-1.0, 2.0, 3.0, 5.0])).tolist() == [0, 10]
+
+
+def test_rows_are_joined_and_taken_apart():
+    q, k, v = torch.randn(8, 3), torch.randn(2, 3), torch.randn(2, 3)
+    join = Join((8, 2, 2))
+    names = ["q", "k", "v"]
+    # The order of the names counts, not that of the checkpoint.
+    joined = join.convert({"v": [v], "q": [q], "k": [k]}, source_patterns=names, target_patterns=["qkv"])["qkv"]
+    assert torch.equal(joined, torch.cat((q, k, v)))
+    back = join.reverse_op.convert({"qkv": joined}, target_patterns=names)
+    assert isinstance(join.reverse_op, Part)
+    assert all(torch.equal(back[name], each) for name, each in zip(names, (q, k, v), strict=True))
+
+
+def test_biased_projections_keep_their_biases(fused, parent, tmp_path):
+    """The tiny Llama of `patchgen verify` has none."""
+    parent.save_pretrained(tmp_path)
+    model = strictly_loaded(fused.LlamaForCausalLM, tmp_path, dtype=torch.float64).eval()
+    torch.testing.assert_close(model(IDS).logits, parent(IDS).logits, rtol=1e-12, atol=1e-12)
+    layer = model.model.layers[0].self_attn.qkv_proj
+    layer.bias.data.zero_()
+    assert (model(IDS).logits - parent(IDS).logits).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["LlamaModel", "LlamaForCausalLM", "LlamaForSequenceClassification"])
+@pytest.mark.parametrize("saved", [LlamaModel, LlamaForCausalLM], ids=lambda each: each.__name__)
+def test_every_class_reads_the_base_model_and_a_head(fused, parent, tmp_path, name, saved):
+    (parent.model if saved is LlamaModel else parent).save_pretrained(tmp_path)
+    _, report = getattr(fused, name).from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["mismatched_keys"] and not {"qkv", "gate", "up_proj"} & {
+        part for key in report["missing_keys"] for part in key.split(".")
+    }
+    assert all("head" in key or "score" in key for key in report["missing_keys"])
+
+
+def test_a_new_model_is_saved_as_the_parent_reads_it(fused, tmp_path):
+    model = fused.LlamaForCausalLM(BIASED).eval()
+    model.save_pretrained(tmp_path / "new")
+    assert not any("qkv" in key or "gate_up" in key for key in load_file(tmp_path / "new" / "model.safetensors"))
+    back = strictly_loaded(LlamaForCausalLM, tmp_path / "new").eval()
+    torch.testing.assert_close(back(IDS).logits, model(IDS).logits)
+    model.save_pretrained(tmp_path / "fused", save_original_format=False)
+    again = strictly_loaded(fused.LlamaForCausalLM, tmp_path / "fused").eval()
+    assert torch.equal(again(IDS).logits, model(IDS).logits)
+
+
+def test_transformers_own_llama_stays_as_it_is(fused, parent, tmp_path):
+    fused.LlamaForCausalLM(BIASED)
+    parent.save_pretrained(tmp_path)
+    strictly_loaded(LlamaForCausalLM, tmp_path)
+    _, report = LlamaModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["missing_keys"]
+
+
+def test_plans_name_what_is_there(fused):
+    model = fused.LlamaForCausalLM(BIASED)
+    assert {"lm_head"} <= set(model.tp_plan)
+    assert not any("layers" in path for path in model.tp_plan)
+    # Phi-3 is built so from the start: its layers are the ones that are meant.
+    assert fused.plan_without_fused(Phi3Config.base_model_tp_plan, model.model) == {}
+    assert len(fused.fused_layers(model)) == 4
+
+
+def test_quantised_and_sharded_loading_are_refused(fused, parent):
+    model = fused.LlamaForCausalLM(BIASED)
+    from transformers.modeling_utils import LoadStateDictConfig
+
+    with pytest.raises(ValueError, match="not loaded quantised"):
+        model._load_pretrained_model(model, None, None, LoadStateDictConfig(hf_quantizer=object()))
+    with pytest.raises(ValueError, match="shard it afterwards"):
+        model._load_pretrained_model(model, None, None, LoadStateDictConfig(device_mesh=object()))
+
+
+def test_a_fused_layer_is_a_linear_layer():
+    layer = FusedLinear(3, {"a": 4, "b": 1}, bias=False)
+    assert layer.weight.shape == (5, 3) and layer.bias is None
+    assert list(layer.state_dict()) == ["weight"]
+
+
+class TestGelu:
+    @pytest.mark.parametrize("name", sorted(TANH_GELUS))
+    def test_is_the_same_function(self, name):
+        x = torch.linspace(-6, 6, 101, dtype=torch.float64, requires_grad=True)
+        ours, theirs = fused_activation(name)(x), ACT2FN[name](x)
+        torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=1e-14)
+        (one,), (two,) = (torch.autograd.grad(each.sum(), x) for each in (ours, theirs))
+        torch.testing.assert_close(one, two, rtol=1e-12, atol=1e-13)
+
+    @pytest.mark.parametrize("name", ["gelu", "gelu_fast", "quick_gelu", "relu"])
+    def test_others_stay(self, name):
+        assert type(fused_activation(name)) is type(ACT2FN[name])
+
+    def test_keeps_its_input_only(self):
+        assert [kept(fused_activation("gelu_new")), kept(ACT2FN["gelu_new"])] == [1, 4]
+
+
+def kept(activation):
+    """Tensors that are kept for the backward pass, the input included."""
+    places = set()
+    hold = []
+
+    def pack(tensor):
+        if tensor.dim():
+            hold.append(tensor)
+            places.add(tensor.untyped_storage().data_ptr())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        activation(torch.randn(10, requires_grad=True) * 1)
+    return len(places)
