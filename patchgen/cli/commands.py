@@ -188,6 +188,27 @@ def new(model: str, parts: str, **rest: Any) -> int:
     return write_new(model, parts, **rest)
 
 
+@patchgen.command()
+@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@click.option("--part", "parts", multiple=True, metavar="PART", help="Only this part; may be repeated.")
+@click.option("--numeric", is_flag=True, help="Convert, build, verify, and plant errors, in processes of their own.")
+@click.option("--again", is_flag=True, help="Run again what failed or could not be built.")
+@click.option("--most", type=click.IntRange(0), metavar="N", help="Run no more than N numerically.")
+@click.option("--folder", type=FOLDER, metavar="DIR", help="Where coverage.json and coverage.md are; docs by default.")
+@click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Processes to use.")
+@click.option("--seconds", type=float, default=180, show_default=True, help="What a part in a model may take.")
+@click.option("--megabytes", type=float, default=3072, show_default=True, help="What a part in a model may take.")
+@click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")
+def coverage(models: tuple[str, ...], **rest: Any) -> int:
+    """Write the table of what goes into which model of transformers, all of them by default.
+
+    Takes up where it was interrupted.  Exit code 1: something failed in a model that this run looked at.
+    """
+    from patchgen.cli.coverage import coverage as run
+
+    return run(models, **rest)
+
+
 def _session(**options: Any) -> AbstractContextManager[Session]:
     from patchgen.cli.progress import session_with_progress
 

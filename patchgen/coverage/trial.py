@@ -1,0 +1,170 @@
+"""The numeric pass of one part in one model, in a process of its own: convert, build tiny, verify, plant errors.
+
+In: a `Structural` that was written, and an empty folder.  Out: its `Entry`.  Everything that the model's own code
+prints or raises stays here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from transformers.utils import logging
+
+from patchgen.coverage.book import Entry
+from patchgen.coverage.structure import Structural, flat_in
+from patchgen.flat import FlatFile
+from patchgen.gate.lock import Record
+from patchgen.lab.bench import Bench
+from patchgen.lab.built import quiet
+from patchgen.lab.cases import Case, Plan, cases
+from patchgen.lab.claim import Scene
+from patchgen.lab.claimed import claims_of
+from patchgen.lab.pair import Pair
+from patchgen.lab.result import Result
+from patchgen.lab.specimen import CannotBuild
+from patchgen.lab.step import observe_step
+from patchgen.lab.subject import Subject, subject_of
+
+PACKAGE = "covered"  # what outputs of this pass are imported from
+HEADS = 4  # classes that are tried until one can be built
+# Of the cases in float32: rows that are full and padded, against the parent's nearest computation and another one.
+SHORT = ("full closest", "right closest", "full independent")
+
+
+def tried(found: Structural, home: Path) -> Entry:
+    """What comes of it."""
+    begun = time.monotonic()
+    warnings.simplefilter("ignore")
+    logging.set_verbosity_error()
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    with quiet():
+        entry = _tried(found, home)
+    return replace(entry, key=found.entry.key, seconds=round(time.monotonic() - begun, 1))
+
+
+def _tried(found: Structural, home: Path) -> Entry:
+    flat = flat_in(home, found)
+    if flat.problems:
+        first = min(flat.problems)
+        return Entry("refused", f"by the converter: {first.at}: {first.code} {first.what}")
+    subject = _subject(found, next(file for file in flat.files if file.kind == "modeling"), home)
+    try:
+        importlib.import_module(subject.parent)
+    except ImportError as error:
+        return Entry("cannot be built here", f"needs {error.name or error}")
+    return _verified(subject, found)
+
+
+def _subject(found: Structural, file: FlatFile, home: Path) -> Subject:
+    """The output as a variant that can be imported."""
+    output = Path(PACKAGE, found.task.model, file.name)
+    (home / output).parent.mkdir(parents=True, exist_ok=True)
+    (home / output).write_text(file.text, encoding="utf-8")
+    record = Record(output.as_posix(), found.task.modular.as_posix(), "", "", "", "", "", file.parents, ())
+    return subject_of(record, home)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the cases of one class came to."""
+
+    head: str
+    results: tuple[Result, ...] = ()
+    missing: str = ""  # why it cannot be built
+
+    @property
+    def failed(self) -> Result | None:
+        return next((result for result in self.results if result.status == "FAIL"), None)
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """The planted errors that were seen."""
+        return tuple(
+            result.case.partition("planted: ")[2]
+            for result in self.results
+            if "planted: " in result.case and result.status == "PASS"
+        )
+
+
+def _verified(subject: Subject, found: Structural) -> Entry:
+    shown: list[_Shown] = []
+    own = _heads(subject, found)
+    every_one = found.task.part == "loss"  # each head has a loss of its own
+    for head in own if every_one else own[:HEADS]:
+        shown.append(_of_head(subject, head, found.task.part))
+        if not shown[-1].missing and not every_one:
+            break
+    return _entry(shown)
+
+
+def _heads(subject: Subject, found: Structural) -> tuple[str, ...]:
+    """The classes that show the part: for the loss those that it changes, else the model's, the main one first."""
+    if found.task.part != "loss":
+        return subject.heads
+    return tuple(name for name in subject.heads if name in found.declared)
+
+
+def _entry(shown: list[_Shown]) -> Entry:
+    built = [one for one in shown if not one.missing]
+    for one in built:
+        if one.failed is not None:
+            return Entry("failed", f"{one.failed.case}: {one.failed.note}")
+    if not built:
+        return Entry(
+            "cannot be built here", "; ".join(dict.fromkeys(one.missing for one in shown)) or "no public class"
+        )
+    if blind := next((one for one in built if not one.seen), None):
+        return Entry("failed", f"{blind.head}: no error that is planted in it changes anything")
+    seen = tuple(dict.fromkeys(name for one in built for name in one.seen))
+    others = "; ".join(f"{one.head}: {one.missing}" for one in shown if one.missing)
+    return Entry("verified", others, heads=tuple(one.head for one in built), seen=seen)
+
+
+def _of_head(subject: Subject, head: str, part: str) -> _Shown:
+    """Every case of the short plan, up to the first that fails."""
+    if missing := _missing(subject, head):
+        return _Shown(head, missing=missing)
+    bench, results = Bench(subject), []
+    alone = replace(subject, heads=(head,))
+    for case in _short(alone, part):
+        results.append(bench.run(case))
+        if results[-1].status == "FAIL":
+            break
+    return _Shown(head, tuple(results))
+
+
+def _missing(subject: Subject, head: str) -> str:
+    """Why the parent itself cannot be built or run here."""
+    try:
+        pair = Pair(subject, head)
+        parent = pair.master(torch.float32)
+        observe_step(parent, pair.inputs(Scene(), torch.float32), Scene(), checkpointing=False)
+    except CannotBuild as reason:
+        return f"needs {_needed(str(reason))}"
+    except ImportError as error:
+        return f"needs {error.name or ' '.join(str(error).split())[:120]}"
+    except Exception as error:  # whatever a model of transformers raises
+        told = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        return f"needs a tiny configuration or inputs that {head} runs with ({told})"
+    return ""
+
+
+def _needed(reason: str) -> str:
+    return reason.removeprefix("needs ") if reason.startswith("needs ") else f"more than this pass has: {reason}"
+
+
+def _short(subject: Subject, part: str) -> Iterator[Case]:
+    for case in cases(subject, claims_of(subject.parts), Plan(dtypes=("float32",))):
+        if case.changes or case.dtype != "float32":
+            continue
+        if case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT):
+            yield case
+        elif case.scene.checkpointing is not None and part == "checkpoint":
+            yield case

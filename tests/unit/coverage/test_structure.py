@@ -1,0 +1,103 @@
+"""What the structural pass says of real models; of all of them as a ratchet, which is slow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from patchgen.coverage.book import Book, Entry
+from patchgen.coverage.lacking import CHECKPOINTING, SDPA, Flags
+from patchgen.coverage.page import Target
+from patchgen.coverage.structure import Structural, Task, declared
+from patchgen.coverage.survey import in_order, modules_of, survey, tasks
+from patchgen.coverage.targets import targets
+from patchgen.source.locate import make_environment
+from tests.corpus.corpus import find_package
+
+pytestmark = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+
+
+@pytest.fixture(scope="module")
+def env():
+    return make_environment(Path.cwd())
+
+
+def entries(tmp_path, env, models, parts, book=None):
+    todo = tasks(modules_of(env, models), parts)
+    return survey(tmp_path, todo, book or Book(), jobs=1).book
+
+
+CASES = {
+    ("mpnet", "sdpa"): ("written", ""),
+    ("llama", "sdpa"): ("redundant", "AttentionInterface.register"),
+    ("mobilenet_v1", "sdpa"): ("not applicable", "no attention is computed in this file"),
+    ("mobilenet_v1", "loss"): ("not applicable", "no head over words"),
+    ("deberta", "sdpa"): ("refused", "modeling_deberta.py:"),
+    ("gpt2", "loss"): ("written", ""),
+}
+
+
+@pytest.mark.parametrize(("case", "expected"), CASES.items(), ids=map("-".join, CASES))
+def test_each_status_has_its_reason(tmp_path, env, case, expected):
+    model, part = case
+    entry = entries(tmp_path, env, [model], [part]).entry(model, part)
+    assert (entry.status, expected[1] in entry.why) == (expected[0], True), entry
+    assert bool(entry.key) == (entry.status == "written")
+    assert "PG803" in entry.why or entry.status != "refused"
+
+
+def test_a_result_is_believed_while_its_key_is_the_same(tmp_path, env):
+    fresh = entries(tmp_path, env, ["mpnet"], ["checkpoint"]).entry("mpnet", "checkpoint")
+    for key, status in ((fresh.key, "verified"), ("another", "written")):
+        known = Book({("mpnet", "checkpoint"): Entry("verified", key=key)})
+        assert entries(tmp_path, env, ["mpnet"], ["checkpoint"], known).entry("mpnet", "checkpoint").status == status
+
+
+def test_the_key_is_of_the_parent_the_part_and_what_is_written(env):
+    name = "transformers.models.mpnet.modeling_mpnet"
+    keys = {declared(env, Task("mpnet", name, part)).entry.key for part in ("sdpa", "checkpoint", "loss")}
+    assert len(keys) == 3
+    assert declared(env, Task("mpnet", name, "sdpa")).entry.key in keys
+
+
+def test_what_counts_for_a_target_runs_first():
+    def one(model, part, text=True):
+        return Structural(Task(model, f"x.modeling_{model}", part), Entry("written"), reads_text=text)
+
+    aims = [Target("sdpa", "", 1, frozenset({"pvt", "mpnet"}))]
+    order = in_order([one("bert", "loss"), one("pvt", "sdpa", False), one("bert", "sdpa"), one("mpnet", "sdpa")], aims)
+    assert [(o.task.model, o.task.part) for o in order] == [
+        ("mpnet", "sdpa"),
+        ("pvt", "sdpa"),
+        ("bert", "sdpa"),
+        ("bert", "loss"),
+    ]
+
+
+def test_flags_are_inherited_from_other_files(env):
+    flags = Flags(env)
+    models = {name: flags.open(f"transformers.models.{name}.modeling_{name}") for name in ("mpnet", "bert", "llama")}
+    assert [flags.supports(models[name], SDPA) for name in models] == [False, True, True]
+    assert [flags.supports(models[name], CHECKPOINTING) for name in models] == [False, True, True]
+
+
+@pytest.mark.slow
+def test_the_files_that_lack_what_parts_bring_are_those_that_were_counted(env):
+    found = {target.part: target for target in targets(env, modules_of(env, ()))}
+    assert {part: len(found[part].models) for part in ("sdpa", "checkpoint")} == {"sdpa": 102, "checkpoint": 65}
+
+
+# What is written and flattened for so many of the 530 modules, at least.
+RATCHET = {"sdpa": 62, "checkpoint": 430, "loss": 240}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_what_is_written_is_flattened(tmp_path, env):
+    book = survey(tmp_path, tasks(modules_of(env, ()), RATCHET), Book(), jobs=2).book
+    found = {part: Counter(e.status for (_, p), e in book.entries.items() if p == part) for part in RATCHET}
+    assert {part for part in RATCHET if found[part]["written"] < RATCHET[part]} == set(), found
+    refused = [(key, e.why) for key, e in book.entries.items() if e.why.startswith("by the converter")]
+    assert not refused
