@@ -27,7 +27,7 @@ from patchgen.errors import catalogue
 from tests.pages import Block, Command, Page, Session, commands, fits, read_page, rendered
 from tests.toytree import REPOSITORY, environment
 
-SESSIONS = ("README.md", "docs/design.md", "docs/writing-a-variant.md")
+SESSIONS = ("README.md", "docs/design.md", "docs/using.md", "docs/writing-a-variant.md")
 PAGES = (*SESSIONS, "docs/LOG.md", "CHANGELOG.md")
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 PROJECT = ("generated", "modular", "utils", "Makefile", "patchgen.lock", "pyproject.toml")
@@ -93,6 +93,8 @@ def _session(top: Path) -> Session:
         OMP_NUM_THREADS="1",
         TRANSFORMERS_VERBOSITY="error",
         HF_HUB_DISABLE_PROGRESS_BARS="1",
+        HF_HUB_OFFLINE="1",
+        HF_HOME=str(top / "hf"),
         TQDM_DISABLE="1",
     )
     return Session(folder, env)
