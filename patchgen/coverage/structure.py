@@ -13,14 +13,19 @@ from functools import cache
 from pathlib import Path
 
 import patchgen
-from patchgen.anatomy.module import Module
+from patchgen.anatomy.module import Module, open_module
 from patchgen.coverage.book import Entry
+from patchgen.coverage.lacking import attends
 from patchgen.declare.request import answer
 from patchgen.errors import PatchgenError, Problem, problems_of
 from patchgen.flat import Flattened
 from patchgen.flatten import flatten
 from patchgen.settings import Settings
 from patchgen.source.locate import Environment, make_environment
+
+
+# What these parts find nothing to do in, though there are classes of attention, they have missed.
+OF_ATTENTION = ("sdpa", "checkpoint", "flash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ def declared(env: Environment, task: Task) -> Structural:
     try:
         found = answer(env, task.module, [task.part])
     except PatchgenError as error:
-        return Structural(task, _refused(problems_of(error)))
+        return Structural(task, _refused(env, task, problems_of(error)))
     if not found.parts:
         return Structural(task, Entry("redundant", found.left_out[0].redundant))
     names = tuple(dict.fromkeys(one.name for part in found.parts for one in part.declared))
@@ -61,12 +66,15 @@ def declared(env: Environment, task: Task) -> Structural:
     return Structural(task, entry, found.text, names, "input_ids" in found.module.source.text)
 
 
-def _refused(problems: tuple[Problem, ...]) -> Entry:
+def _refused(env: Environment, task: Task, problems: tuple[Problem, ...]) -> Entry:
     first = problems[0]
-    why = f"{first.at}: {first.code} {first.what}" + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
-    # A reason that shows nowhere in the file says that there is nothing in it which the part could change.
+    what = first.what.removeprefix(f"{task.part}: ")
+    # A reason that shows nowhere in the file says that there is nothing in it that the part could change.
     nowhere = all(not problem.at.line and problem.code == "PG803" for problem in problems)
-    return Entry("not applicable", first.what) if nowhere else Entry("refused", why)
+    if nowhere and not (task.part in OF_ATTENTION and attends(open_module(env, task.module))):
+        return Entry("not applicable", what)
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return Entry("refused", f"{first.at}: {first.code} {what}{more}")
 
 
 def _key(module: Module, text: str, part: str) -> str:

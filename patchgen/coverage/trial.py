@@ -131,8 +131,8 @@ def _of_head(subject: Subject, head: str, part: str) -> _Shown:
     """Every case of the short plan, up to the first that fails."""
     if missing := _missing(subject, head):
         return _Shown(head, missing=missing)
-    bench, results = Bench(subject), []
     alone = replace(subject, heads=(head,))
+    bench, results = Bench(alone), []
     for case in _short(alone, part):
         results.append(bench.run(case))
         if results[-1].status == "FAIL":
@@ -161,10 +161,15 @@ def _needed(reason: str) -> str:
 
 
 def _short(subject: Subject, part: str) -> Iterator[Case]:
-    for case in cases(subject, claims_of(subject.parts), Plan(dtypes=("float32",))):
+    """Effects, what is loaded, the usual rows; then each planted error, and the same scene without it."""
+    claims, head = claims_of(subject.parts), subject.heads[0]
+    for case in cases(subject, claims, Plan(dtypes=("float32",))):
         if case.changes or case.dtype != "float32":
             continue
         if case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT):
             yield case
         elif case.scene.checkpointing is not None and part == "checkpoint":
             yield case
+    planted = {repr(plant.scene): plant for claim in claims for plant in claim.plants}
+    for plant in planted.values():
+        yield Case(f"{head} float32 without: {plant.name}", "numbers", head, scene=plant.scene)

@@ -34,6 +34,7 @@ CASES = {
     ("llama", "sdpa"): ("redundant", "AttentionInterface.register"),
     ("mobilenet_v1", "sdpa"): ("not applicable", "no attention is computed in this file"),
     ("mobilenet_v1", "loss"): ("not applicable", "no head over words"),
+    ("yoso", "sdpa"): ("refused", "no attention is computed in this file"),
     ("deberta", "sdpa"): ("refused", "modeling_deberta.py:"),
     ("gpt2", "loss"): ("written", ""),
 }
