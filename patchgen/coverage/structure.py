@@ -23,7 +23,6 @@ from patchgen.flatten import flatten
 from patchgen.settings import Settings
 from patchgen.source.locate import Environment, make_environment
 
-
 # What these parts find nothing to do in, though there are classes of attention, they have missed.
 OF_ATTENTION = ("sdpa", "checkpoint", "flash")
 
