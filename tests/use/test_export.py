@@ -19,7 +19,7 @@ from patchgen.lab.weights import draw_weights  # noqa: E402
 from patchgen.use.export import code_files  # noqa: E402
 from patchgen.use.variants import Variant  # noqa: E402
 from tests.toytree import REPOSITORY, environment  # noqa: E402
-from tests.use.wide import WIDE  # noqa: E402
+from tests.use.wide import make_project  # noqa: E402
 from tests.use.words import word_tokenizer  # noqa: E402
 
 # What patchgen and the project have on the path is taken off it, and refused where something else brings it.
@@ -126,13 +126,6 @@ def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
     assert str(tmp_path) not in card
 
 
-def project(top):
-    for name, text in WIDE.items():
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_text(text, encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=top, env=environment(), check=True)
-
-
 def test_a_mixture_offline(tmp_path, monkeypatch):
     """Upcycled from a dense checkpoint: configuration and model in files of their own, weights under their names."""
     monkeypatch.chdir(REPOSITORY)
@@ -144,11 +137,7 @@ def test_a_mixture_offline(tmp_path, monkeypatch):
 
 
 def test_a_project_with_a_report(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    for name in [name for name in sys.modules if name.startswith("generated.wide")]:
-        monkeypatch.delitem(sys.modules, name)
-    project(tmp_path)
-    monkeypatch.chdir(tmp_path)
+    make_project(tmp_path, monkeypatch)
     (tmp_path / "docs/parity").mkdir(parents=True)
     report = "# Parity\n\nAs run somewhere.\n\n## other\n\nnothing\n\n## wide\n\n| case |\n"
     (tmp_path / "docs/parity/cpu.md").write_text(report, encoding="utf-8")

@@ -19,7 +19,7 @@ from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.weights import draw_weights  # noqa: E402
 from patchgen.use.variants import find_variant  # noqa: E402
 from tests.toytree import REPOSITORY, environment  # noqa: E402
-from tests.use.wide import WIDE  # noqa: E402
+from tests.use.wide import make_project  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -153,12 +153,7 @@ def test_undone_twice():
 
 
 def test_a_model_type_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    for name, text in WIDE.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=tmp_path, env=environment(), check=True)
-    monkeypatch.chdir(tmp_path)
+    make_project(tmp_path, monkeypatch)
     with patchgen.register("wide"):
         config = AutoConfig.for_model("wide", hidden_size=32, num_attention_heads=4, vocab_size=97)
         config.num_hidden_layers, config.intermediate_size = 1, 48

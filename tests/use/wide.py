@@ -1,5 +1,10 @@
 """A project with one variant: a Llama with a model type of its own."""
 
+import subprocess
+import sys
+
+from tests.toytree import environment
+
 WIDE = {
     "pyproject.toml": '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n',
     "modular/wide/modular_wide.py": '''"""A Llama whose feed-forward outputs count twice."""
@@ -21,3 +26,15 @@ class WideForCausalLM(llama.LlamaForCausalLM):
     pass
 ''',
 }
+
+
+def make_project(top, monkeypatch):
+    """The project in `top`, converted; the current folder, and what Python imports as `generated.wide`."""
+    for name, text in WIDE.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text, encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=top, env=environment(), check=True)
+    for name in [name for name in sys.modules if name.startswith("generated.wide")]:
+        monkeypatch.delitem(sys.modules, name)  # of another test
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(top)
