@@ -14,6 +14,7 @@ from transformers import DataCollatorWithFlattening  # noqa: E402
 from patchgen.lab.evidence import gathered  # noqa: E402
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.weights import draw_weights  # noqa: E402
+from patchgen.parts.checkpoint import Checkpointing  # noqa: E402
 from patchgen.parts.flash import Form, attend_in_sequences, kernels, sequences  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -443,6 +444,35 @@ class TestParentsPath:
         given = batch("right")
         theirs, ours = (model(given.input_ids, given.attention_mask).logits for model in (parent, variant))
         assert torch.equal(ours, theirs)
+
+
+class TestTogether:
+    @pytest.mark.parametrize("policy", ["full", "selective"])
+    @kinds
+    def test_with_checkpointing(self, kind, policy):
+        _, plain = pair(kind, head_of(kind))
+        mixed = type(type(plain).__name__, (Checkpointing, type(plain)), {"__module__": type(plain).__module__})
+        checkpointed = mixed(copy.deepcopy(plain.config)).double()
+        checkpointed.load_state_dict(plain.state_dict())
+        checkpointed.gradient_checkpointing_enable({"policy": policy})
+        saved, gradients = [], []
+        for model in (plain.train(), checkpointed.train()):
+            with gathered(model) as evidence:
+                model(**batch("right").inputs()).loss.backward()
+            saved.append(evidence.saved_bytes)
+            gradients.append([parameter.grad for parameter in model.parameters()])
+        torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=0)
+        assert saved[1] < saved[0]
+
+    def test_padded_tokens_never_reach_the_masked_lm_head(self):
+        model_class = importlib.import_module("generated.bert.modeling_bert_mlm_padding_free").BertForMaskedLM
+        given = batch("right")
+        model = model_class(tiny_config("bert")).train()
+        with gathered(model) as evidence:
+            model(**given.inputs()).loss.backward()
+        labelled, tokens = int((given.labels != -100).sum()), int(given.real.sum())
+        rows = {shape[:-1].numel() for shape in map(torch.Size, evidence.forwards["Linear"])}
+        assert rows == {labelled, tokens}
 
 
 class TestRefused:

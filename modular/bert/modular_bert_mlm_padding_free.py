@@ -1,0 +1,32 @@
+"""BERT to pretrain: no padding is computed, and the masked-LM head runs on the tokens that have a label.
+
+For those who pretrain or adapt it: of a batch in which 45 of 100 places are padding and 15 of 100 tokens have a label,
+embeddings and layers compute 55 places, and the head 8.  Loss and gradients are BERT's.  See
+`modular_bert_padding_free` and `modular_bert_mlm`, which this is together.
+"""
+
+from modular.bert.modular_bert_mlm import BertForMaskedLM as OnLabels
+from modular.bert.modular_bert_padding_free import BertForQuestionAnswering as OnRows
+from modular.bert.modular_bert_padding_free import BertModel as OnTokens
+from modular.bert.modular_bert_padding_free import BertPreTrainedModel as ByFlash
+from modular.bert.modular_bert_padding_free import BertSelfAttention as InSequences
+
+
+class BertSelfAttention(InSequences):
+    pass
+
+
+class BertPreTrainedModel(ByFlash):
+    pass
+
+
+class BertModel(OnTokens):
+    pass
+
+
+class BertForMaskedLM(OnLabels):
+    pass
+
+
+class BertForQuestionAnswering(OnRows):
+    pass
