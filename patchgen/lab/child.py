@@ -55,9 +55,9 @@ def main() -> None:
     import torch
     from transformers.utils import logging
 
+    from patchgen.lab.bench import Bench
     from patchgen.lab.cases import Plan, cases
-    from patchgen.lab.checks import Bench
-    from patchgen.lab.pair import claims_of
+    from patchgen.lab.claimed import claims_of
 
     def say(**told: Any) -> None:
         print(json.dumps(told), file=answers, flush=True)

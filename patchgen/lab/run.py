@@ -64,7 +64,7 @@ def verify(
 
     def one(subject: Subject) -> list[Result]:
         found = []
-        for result in _verified(Work(subject, wanted.full, wanted.dtypes, wanted.device, threads), wanted.limits):
+        for result in results_of(Work(subject, wanted.full, wanted.dtypes, wanted.device, threads), wanted.limits):
             found.append(result)
             with told:
                 progress(result)
@@ -74,8 +74,8 @@ def verify(
         return tuple(result for found in pool.map(one, subjects) for result in found)
 
 
-def _verified(work: Work, limits: Limits) -> Iterator[Result]:
-    """Every result of `work`, by as many children as it takes."""
+def results_of(work: Work, limits: Limits) -> Iterator[Result]:
+    """Every result of `work` as it comes, by as many children as it takes."""
     while True:
         at: str | None = None
         finished, fault = False, "the process died"

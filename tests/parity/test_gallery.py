@@ -10,9 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from patchgen.lab.bench import Bench  # noqa: E402
 from patchgen.lab.cases import Case, Plan, cases  # noqa: E402
-from patchgen.lab.checks import Bench  # noqa: E402
-from patchgen.lab.pair import claims_of  # noqa: E402
+from patchgen.lab.claimed import claims_of  # noqa: E402
 from patchgen.lab.subject import Subject, subjects  # noqa: E402
 from tests.toytree import REPOSITORY  # noqa: E402
 

@@ -16,8 +16,10 @@ pytest.importorskip("transformers")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
 
+from patchgen.lab.bench import Bench  # noqa: E402
 from patchgen.lab.cases import Case  # noqa: E402
-from patchgen.lab.checks import Bench, compare, planted  # noqa: E402
+from patchgen.lab.checks.numbers import compare  # noqa: E402
+from patchgen.lab.checks.plants import planted  # noqa: E402
 from patchgen.lab.claim import Plant, Scene, replaced, strictly_loaded  # noqa: E402
 from patchgen.lab.claims.sdpa import CLAIM  # noqa: E402
 from patchgen.lab.pair import Pair  # noqa: E402

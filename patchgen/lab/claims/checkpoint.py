@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from patchgen.lab.claim import Claim, Hidden, Plant, Route, Scene, Specimen, around, defines
+from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, around, defines
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.tolerance import EQUAL, REORDERED
 
@@ -49,7 +49,9 @@ def in_variant(class_name: str, specimen: Specimen) -> str:
 
 def attends(kernel: str) -> bool:
     """Whether this is attention in a forward pass, or its softmax where it is made by hand."""
-    return "backward" not in kernel and ("_scaled_dot_product_" in kernel or kernel in ("aten._softmax", "aten._safe_softmax"))
+    return "backward" not in kernel and (
+        "_scaled_dot_product_" in kernel or kernel in ("aten._softmax", "aten._safe_softmax")
+    )
 
 
 def reseeded(layer: Callable[..., Any], run: Any, policy: str, function: Any, *args: Any, **passed_on: Any) -> Any:
@@ -78,7 +80,6 @@ CLAIM = Claim(
     effect=effect,
     shown_in=Scene(train=True, checkpointing={}),
     checkpointing=({}, {"policy": "selective"}),
-    hides=(Hidden("*attentions.*", "as in transformers, only the eager attention gives its weights"),),
     plants=(
         Plant(
             "dropout reseeded",

@@ -1,0 +1,29 @@
+"""How each kind of case is decided: a function of a `Trial` for each, under the name that cases call it by.
+
+A check never raises for what a model does wrong: that is a FAIL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from patchgen.lab.checks.attention import accepts, weights
+from patchgen.lab.checks.checkpoints import loads
+from patchgen.lab.checks.compiled import compiles
+from patchgen.lab.checks.effects import shows_effect
+from patchgen.lab.checks.generation import generates, keeps_cache
+from patchgen.lab.checks.numbers import equals_parent
+from patchgen.lab.checks.plants import sees_plant
+from patchgen.lab.checks.trial import Trial, Verdict
+
+CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
+    "numbers": equals_parent,
+    "weights": weights,
+    "planted": sees_plant,
+    "effect": shows_effect,
+    "checkpoints": loads,
+    "cache": keeps_cache,
+    "generated": generates,
+    "attention": accepts,
+    "compiled": compiles,
+}

@@ -1,0 +1,61 @@
+"""Whether everything that the variant gives in one step of training is what the parent gives."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+
+import torch
+
+from patchgen.lab.checks.trial import Nothing, Trial, Verdict, decided, is_narrow
+from patchgen.lab.claim import Observation, Route, Scene
+from patchgen.lab.pair import Pair
+from patchgen.lab.parity import Difference, differences, in_noises
+
+
+def equals_parent(trial: Trial) -> Verdict:
+    """Along the case's route, in its scene."""
+    pair, case, dtype = trial.pair, trial.case, trial.dtype
+    route, scene = pair.routes[case.route], case.scene
+    if case.route == 1 and pair.routes[0].name == pair.routes[1].name:
+        raise Nothing(f"the parent has one computation, {route.name}, and it is compared as the closest")
+    insist_on_scene(pair, scene)
+    pair.parent_sees(route, dtype, scene)  # first: what it cannot do, nobody asks of the variant
+    return decided(trial, compare(pair, route, dtype, scene, pair.variant_sees(route, dtype, scene)), route)
+
+
+def compare(
+    pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, seen: Observation, *, weights: bool = False
+) -> tuple[Difference, ...]:
+    """The parent's observation against `seen`, in noises where the dtype is narrow, the largest first."""
+    reference = pair.shown(pair.parent_sees(route, dtype, scene, weights=weights), scene)
+    found = differences(reference, pair.shown(seen, scene))
+    if not is_narrow(dtype, scene):
+        return found
+    return in_noises(found, *(_noise(pair, each, dtype, scene, weights) for each in pair.routes))
+
+
+def _noise(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool) -> tuple[Difference, ...]:
+    """What the narrow dtype does to the parent along `route`."""
+    wide = pair.parent_sees(route, torch.float32, replace(scene, autocast=False), weights=weights)
+    narrow = pair.parent_sees(route, dtype, scene, weights=weights)
+    return differences(pair.shown(wide, scene), pair.shown(narrow, scene))
+
+
+def insist_on_scene(pair: Pair, scene: Scene) -> None:
+    """Raises Nothing where the parent has nothing that the scene asks for."""
+    if scene.rows == "packed" and not pair.keeps_packed_apart:
+        pair.inputs(scene, torch.float32)
+        raise Nothing("the parent does not keep packed rows apart")
+    if scene.dropout and not all(claim.same_draws for claim in pair.claims):
+        raise Nothing("random numbers are drawn in another order")
+    if scene.accumulate > 1 and ("labels" not in pair.inputs(scene, torch.float32).given or not _scales(pair)):
+        raise Nothing("its loss takes no num_items_in_batch")
+    if scene.checkpointing is not None and not pair.variant_class.supports_gradient_checkpointing:
+        raise Nothing("it has no gradient checkpointing")
+
+
+def _scales(pair: Pair) -> bool:
+    # As `Trainer` finds out.
+    kinds = {p.kind for p in inspect.signature(pair.parent_class.forward).parameters.values()}
+    return inspect.Parameter.VAR_KEYWORD in kinds
