@@ -41,12 +41,11 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
         shapes, before = variant.forwards.get(name, []), parent.forwards.get(name, [])
         if len(shapes) != len(before) or any(shape[:2] != (1, tokens) for shape in shapes):
             yield f"{name} ran on {sorted(set(shapes))}, not on one row of {tokens} tokens"
-    # Heads run on all places, or on fewer than there are tokens.
-    products, heads, at_all = (
-        products_over(*each) for each in ((variant, tokens), (variant, places), (parent, places))
-    )
-    if not products or products + heads > at_all:
-        yield f"of {at_all} products over {places} places {products} ran over {tokens} tokens, {heads} over all places"
+    # A head runs on all places, or on labelled tokens.
+    layers = sum(variant.ran(name) for name in layers_of(specimen))
+    products, heads = products_over(variant, tokens), products_over(variant, places)
+    if products < layers or heads >= layers:
+        yield f"of the matrix products {products} ran over {tokens} tokens, and {heads} over all {places} places"
     if masked := sum(call.mask in ("bool", "float") for call in variant.trace.sdpa):
         yield f"{masked} attentions had a mask"
     longest = int(real.sum(1).max())
