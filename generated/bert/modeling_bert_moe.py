@@ -149,8 +149,11 @@ class Pairs:
 
 
 def pairs_of(choice_TK: Tensor, experts: int) -> Pairs:
-    """For experts that are numbers below `experts`."""
-    expert_P, order_P = choice_TK.reshape(-1).sort(stable=True)
+    """For experts that are numbers below `experts`.
+
+    A larger one is of another device, by transformers' convention, and has a weight of zero: it runs as the last.
+    """
+    expert_P, order_P = choice_TK.clamp(max=experts - 1).reshape(-1).sort(stable=True)
     ends_E = torch.searchsorted(expert_P, torch.arange(experts, device=expert_P.device), right=True).int()
     return Pairs(expert_P, order_P, ends_E, choice_TK.shape[-1])
 
@@ -182,6 +185,8 @@ def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
 
 
 GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+# On a CPU torch 2.10 wants data to begin at multiples of 16 bytes, which that of a mapped file does not.
+ALIGNED_DATA = [int(number) for number in torch.__version__.split(".")[:2]] <= [2, 10]
 
 
 def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
@@ -196,8 +201,8 @@ def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
     if x_PD.is_cuda:
         return hasattr(F, "grouped_mm") and torch.cuda.get_device_capability(x_PD.device) >= (8, 0)
     if x_PD.device.type == "cpu":
-        # The kernel of torch 2.10 wants weights to begin so as well, which those mapped from a file do not.
-        return hasattr(F, "grouped_mm") and not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
+        aligned = not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
+        return hasattr(F, "grouped_mm") and (aligned or not ALIGNED_DATA)
     return True
 
 

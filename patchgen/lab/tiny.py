@@ -45,9 +45,29 @@ MORE_SIZES = {
     "embedding_size": 16,
     "image_size": 12,
     "patch_size": 3,
+    # Of mixtures of experts, whose defaults leave three layers without any, and of latent attention.
+    **dict.fromkeys(("moe_topk", "moe_top_k"), SIZES["num_experts_per_tok"]),
+    **dict.fromkeys(("ffn_hidden_size", "expert_ffn_hidden_size", "share_expert_dim"), 40),
+    "encoder_sparse_step": 2,
+    "zero_expert_num": 2,
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 24,
 }
 # Of models whose layers come in stages (Swin), in place of the above.
 STAGES = {"depths": [2, 2], "num_heads": [2, 4], "embed_dim": 16, "image_size": 32, "patch_size": 2, "window_size": 4}
+
+# By model type: what checkpoints set, and without which the model cannot be made or run.
+SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
+    "dbrx": {
+        "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2},
+        "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 40, "moe_num_experts": 5, "moe_top_k": 2},
+    },
+    "longcat_flash": {"num_key_value_heads": SIZES["num_attention_heads"]},
+    "step3p5": {"sliding_window": 5},
+}
 
 Padding = Literal["none", "right", "left"]
 
@@ -66,8 +86,16 @@ def _tiny(default: PreTrainedConfig, dropout: float) -> dict[str, Any]:
     parts = {}
     for name in default.sub_configs:
         part = getattr(default, name)
-        parts[name] = type(part)(**{**part.to_dict(), **_tiny(part, dropout)})
-    return {**_sizes(default), **dict.fromkeys(_rates(default), dropout), **parts}
+        parts[name] = type(part)(**{**part.to_dict(), **_layers(part), **_tiny(part, dropout)})
+    known = SET_BY_CHECKPOINTS.get(default.model_type, {})
+    return {**_sizes(default), **dict.fromkeys(_rates(default), dropout), **parts, **known}
+
+
+def _layers(default: PreTrainedConfig) -> dict[str, Any]:
+    """Lists that have an entry for each layer, those of the last layers."""
+    layers, kept = getattr(default, "num_hidden_layers", None), SIZES["num_hidden_layers"]
+    lists = {name: value for name, value in default.to_dict().items() if isinstance(value, list)}
+    return {name: value[-kept:] for name, value in lists.items() if len(value) == layers}
 
 
 def _sizes(default: PreTrainedConfig) -> dict[str, Any]:
