@@ -28,7 +28,8 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
 
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
     """As many calls of SDPA as the parent has attentions, and no softmax over scores."""
-    keys = specimen.lengths
+    # Attention over patches, or over every other token, has lengths that only its calls tell of.
+    keys = {*specimen.lengths, *(call.key[-2] for call in variant.trace.sdpa)}
     calls, wanted = len(variant.trace.sdpa), len(parent.trace.sdpa) + parent.trace.softmaxes_over(*keys)
     if calls != wanted or not calls:
         yield f"{calls} calls of SDPA for {wanted} attentions"
@@ -50,8 +51,15 @@ def forgotten_mask(
     return sdpa(query, key, value, None, **kwargs)
 
 
-def lost_causality(sdpa: Sdpa, *args: Any, causal: bool, **kwargs: Any) -> Tensor:
-    return sdpa(*args, causal=False, **kwargs)
+def lost_causality(
+    sdpa: Sdpa, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool, **kwargs: Any
+) -> Tensor:
+    """Whether order is told by the flag or by the mask, as it is where a bias is added to the scores."""
+    if mask is not None:
+        shape = (query.shape[2], key.shape[2])
+        later = torch.ones(shape, dtype=torch.bool, device=query.device).triu(shape[1] - shape[0] + 1)
+        mask = mask | later if mask.dtype == torch.bool else mask.masked_fill(later & (mask <= -1e4), 0.0)
+    return sdpa(query, key, value, mask, causal=False, **kwargs)
 
 
 def unseen_self(
