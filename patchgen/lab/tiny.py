@@ -62,7 +62,8 @@ STAGES = {"depths": [2, 2], "num_heads": [2, 4], "embed_dim": 16, "image_size": 
 # By model type: what checkpoints set, and without which the model cannot be made or run.
 SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
     "dbrx": {
-        "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2},
+        "d_model": 32,  # by this name before it comes to the experts
+        "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0},
         "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 40, "moe_num_experts": 5, "moe_top_k": 2},
     },
     "longcat_flash": {"num_key_value_heads": SIZES["num_attention_heads"]},
