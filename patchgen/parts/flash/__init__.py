@@ -34,7 +34,8 @@ below RoBERTa's first.
 Which kernel runs is decided by the device, the dtype and what is installed: see `patchgen.parts.flash.kernels`.
 Dropout is drawn for real tokens alone, and so in another order than the parent's.  Under `torch.compile` a batch with
 a mask, or with positions or lengths of packed texts, breaks the graph once, before the embeddings
-(`patchgen.parts.flash.sequences`); one without breaks nothing.
+(`patchgen.parts.flash.sequences`): embeddings and layers are one graph, which serves every number of tokens from the
+second batch on.  A batch without breaks nothing.
 """
 
 from patchgen.parts.flash.attention import FlashOrEager, flash_attention

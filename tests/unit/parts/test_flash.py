@@ -374,17 +374,33 @@ class TestPaddingFree:
         whole, parts = variant.base_model(**asked), variant.base_model(**asked, return_dict=False)
         assert isinstance(parts, tuple) and torch.equal(parts[0], whole.last_hidden_state)
 
+    @pytest.mark.slow
     @kinds
-    @pytest.mark.parametrize("padding", ["none", "right"])
-    def test_one_graph_without_a_mask_and_one_break_with(self, kind, padding):
+    def test_one_graph_without_a_mask(self, kind):
         _, variant = pair(kind, head_of(kind))
-        given = batch(padding)
-        asked = {name: t for name, t in given.inputs().items() if name != "labels"} | {"use_cache": False}
-        eager = variant(**asked).logits
+        ids = batch().input_ids
         torch._dynamo.reset()
-        compiled = torch.compile(variant, backend="aot_eager", fullgraph=padding == "none")
-        torch.testing.assert_close(compiled(**asked).logits, eager, rtol=0, atol=EXACT)
+        compiled = torch.compile(variant, backend="aot_eager", fullgraph=True)
+        logits = compiled(ids, use_cache=False).logits
+        torch.testing.assert_close(logits, variant(ids, use_cache=False).logits, rtol=0, atol=EXACT)
+
+    @pytest.mark.slow
+    @kinds
+    def test_all_layers_in_one_graph_for_every_mask(self, kind):
+        _, variant = pair(kind, head_of(kind))
+        attentions = []
+
+        def count(graph, inputs):
+            attentions.append(sum("scaled_dot_product" in str(node.target) for node in graph.graph.nodes))
+            return graph.forward
+
         torch._dynamo.reset()
+        compiled = torch.compile(variant, backend=count)
+        for length in (13, 14, 17, 19):
+            given = batch("right", length=length)
+            asked = {"input_ids": given.input_ids, "attention_mask": given.attention_mask, "use_cache": False}
+            torch.testing.assert_close(compiled(**asked).logits, variant(**asked).logits, rtol=0, atol=EXACT)
+        assert [each for each in attentions if each] == [3, 3]  # compiled again once, for all numbers of tokens
 
     def test_token_types_and_pooler(self):
         parent, variant = pair("bert", "BertForSequenceClassification")
