@@ -36,8 +36,9 @@ def verify(
 ) -> int:
     """Verify the variants that `names` means; the exit code: 1 where a case failed."""
     _insist_on_models()
+    from patchgen.lab.plan import DTYPES, Plan
     from patchgen.lab.report import best_device
-    from patchgen.lab.run import DTYPES, Limits, Wanted
+    from patchgen.lab.run import Limits, Wanted
     from patchgen.lab.run import verify as run
     from patchgen.lab.subject import subjects
 
@@ -48,7 +49,7 @@ def verify(
         raise click.UsageError(str(error.args[0])) from error
     if not names and not everything:
         raise click.UsageError(f"name variants, or say --all: {', '.join(subject.name for subject in chosen)}")
-    wanted = Wanted(full, tuple(dtypes) or DTYPES, device or best_device(), Limits(seconds, megabytes))
+    wanted = Wanted(Plan(full, tuple(dtypes) or DTYPES), device or best_device(), Limits(seconds, megabytes))
     results = run(chosen, wanted, jobs, _teller(form, verbose))
     _show(chosen, results, wanted, form, report)
     return int(any(result.status == "FAIL" for result in results))

@@ -7,15 +7,17 @@ of its own, `NONE` with the reason.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgen.lab.claim import Claim, Rows, Scene
+from patchgen.lab.claimed import trained
+from patchgen.lab.plan import Plan
 from patchgen.lab.subject import Subject
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
+EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
 ROUTES = ("closest", "independent")
-DTYPES = ("float64", "float32", "bfloat16")
 DROPOUT = 0.2
 # Names of attention that transformers has, and one that nobody has.
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "misspelt")
@@ -35,15 +37,9 @@ class Case:
     detail: str = ""  # of its kind: the name of a plant, of an attention, of a compiler
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Which cases: `full` adds every head, inductor and more ways to generate."""
-
-    full: bool = False
-    dtypes: tuple[str, ...] = field(default=DTYPES)
-
-
 QUICK = Plan()
+# Of a short plan: what a model of any kind is held against in every part.
+SHORT_ROWS, SHORT_DTYPES = ROWS[:3], ("float64", "float32")
 
 
 def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tuple[Case, ...]:
@@ -51,19 +47,31 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
     if not subject.heads:
         return ()
     main = subject.heads[0]
+    if plan.short:
+        return tuple(_short(main, claims, plan))
     made = [
         *_loading(main),
         *_effects(main, claims),
-        *_numbers(main, plan.dtypes),
+        *_numbers(main, claims, plan.dtypes),
         *_plants(main, claims, plan.dtypes),
         *_scenes(main, claims, plan.dtypes),
-        *_settings(subject, plan.dtypes),
+        *_settings(subject, claims, plan.dtypes),
         *_use(main, plan),
     ]
     others = subject.heads[1:] if plan.full else subject.heads[1:2]
     for head in others:
-        made += [*_loading(head), *_base(head, plan.dtypes)]
+        made += [*_loading(head), *_base(head, claims, plan.dtypes)]
     return tuple(made)
+
+
+def _short(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
+    dtypes = tuple(dtype for dtype in plan.dtypes if dtype in SHORT_DTYPES)
+    yield from _loading(head)
+    yield from _effects(head, claims)
+    for case in _numbers(head, claims, dtypes):
+        if case.route == 0 and case.scene.train and case.scene.rows in SHORT_ROWS:
+            yield case
+    yield from _plants(head, claims, dtypes[-1:])
 
 
 def _loading(head: str) -> Iterator[Case]:
@@ -75,12 +83,14 @@ def _effects(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
         yield Case(f"{head} effect of {claim.part}", "effect", head, detail=claim.part)
 
 
-def _numbers(head: str, dtypes: tuple[str, ...]) -> Iterator[Case]:
+def _numbers(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
+    """All in training, where every part is at work; in eval, where some do nothing, a few."""
     for dtype in dtypes:
         for rows in ROWS:
             for route, called in enumerate(ROUTES):
-                name = f"{head} {dtype} {rows} {called}"
-                yield Case(name, "numbers", head, dtype, route, Scene(rows=rows))
+                yield Case(f"{head} {dtype} {rows} {called}", "numbers", head, dtype, route, trained(claims, rows))
+        for rows in EVAL_ROWS:
+            yield Case(f"{head} {dtype} {rows} eval", "numbers", head, dtype, scene=Scene(rows=rows))
 
 
 def _plants(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
@@ -96,11 +106,12 @@ def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> It
     scenes = {
         "without labels": Scene(labels=False),
         "without labels, padded": Scene(labels=False, rows="right"),
-        "training": Scene(rows="right", train=True),
         "dropout": Scene(rows="right", train=True, dropout=DROPOUT),
         "accumulated": Scene(rows="right", train=True, accumulate=2),
         "autocast": Scene(train=True, autocast=True),
     }
+    if trained(claims).checkpointing is not None:
+        scenes["not checkpointed"] = Scene(rows="right", train=True)
     for how in dict.fromkeys(str(sorted(how.items())) for claim in claims for how in claim.checkpointing):
         kwargs = next(k for claim in claims for k in claim.checkpointing if str(sorted(k.items())) == how)
         told = ", ".join(f"{name}={value}" for name, value in kwargs.items())
@@ -114,20 +125,21 @@ def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> It
     yield Case(f"{head} float32 attention weights", "weights", head, scene=Scene(rows="right"))
 
 
-def _settings(subject: Subject, dtypes: tuple[str, ...]) -> Iterator[Case]:
-    """Other settings of the same class, where its configuration has them."""
+def _settings(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
+    """Other settings of the same class, where its module knows of them."""
     main = subject.heads[0]
     decoder = next((head for head in subject.heads if head.endswith(("LMHeadModel", "ForCausalLM"))), main)
     settings = {
-        "sliding window": (main, (("sliding_window", 5),)),
-        "cross-attention": (decoder, (("add_cross_attention", True), ("is_decoder", True))),
+        "sliding_window": (main, (("sliding_window", 5),)),
+        "add_cross_attention": (decoder, (("add_cross_attention", True), ("is_decoder", True))),
     }
-    for called, (head, changes) in settings.items():
+    for setting in subject.settings:
+        head, changes = settings[setting]
         for dtype in dtypes[:2]:
             for rows in ROWS[:3]:
                 for route, path in enumerate(ROUTES):
-                    name = f"{head} {dtype} {rows} {path}, {called}"
-                    yield Case(name, "numbers", head, dtype, route, Scene(rows=rows), changes)
+                    name = f"{head} {dtype} {rows} {path}, {setting}"
+                    yield Case(name, "numbers", head, dtype, route, trained(claims, rows), changes)
 
 
 def _use(head: str, plan: Plan) -> Iterator[Case]:
@@ -141,7 +153,7 @@ def _use(head: str, plan: Plan) -> Iterator[Case]:
         yield Case(f"{head} compiled by {backend}", "compiled", head, detail=backend, scene=Scene(train=True))
 
 
-def _base(head: str, dtypes: tuple[str, ...]) -> Iterator[Case]:
+def _base(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
     for dtype in dtypes:
-        for rows in ("full", "right"):
-            yield Case(f"{head} {dtype} {rows}", "numbers", head, dtype, scene=Scene(rows=rows))
+        for rows in ROWS[:2]:
+            yield Case(f"{head} {dtype} {rows}", "numbers", head, dtype, scene=trained(claims, rows))

@@ -13,6 +13,7 @@ import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from patchgen.lab.plan import Plan
 from patchgen.lab.subject import Subject
 
 
@@ -21,8 +22,7 @@ class Work:
     """What one child is to do."""
 
     subject: Subject
-    full: bool
-    dtypes: tuple[str, ...]
+    plan: Plan
     device: str
     threads: int
     skip: tuple[str, ...] = ()  # names of cases that are done
@@ -37,7 +37,7 @@ class Work:
 def work_of(text: str) -> Work:
     """The inverse of `Work.as_text`."""
     told: dict[str, Any] = json.loads(text, object_hook=_with_tuples)
-    return Work(**{**told, "subject": Subject(**told["subject"])})
+    return Work(**{**told, "subject": Subject(**told["subject"]), "plan": Plan(**told["plan"])})
 
 
 def _with_tuples(told: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def main() -> None:
     from transformers.utils import logging
 
     from patchgen.lab.bench import Bench
-    from patchgen.lab.cases import Plan, cases
+    from patchgen.lab.cases import cases
     from patchgen.lab.claimed import claims_of
 
     def say(**told: Any) -> None:
@@ -65,7 +65,7 @@ def main() -> None:
     torch.set_num_threads(work.threads)
     logging.set_verbosity_error()
     try:
-        todo = cases(work.subject, claims_of(work.subject.parts), Plan(work.full, work.dtypes))
+        todo = cases(work.subject, claims_of(work.subject.parts), work.plan)
     except LookupError as error:
         say(refused=str(error))
         return

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen.lab.child import Work
+from patchgen.lab.plan import Plan
 from patchgen.lab.result import Result, from_json
 from patchgen.lab.subject import Subject
 
@@ -26,7 +27,6 @@ SECONDS = 60  # a case
 START = 180  # until the first case begins: importing torch and transformers on a cold, busy machine
 MEGABYTES = 3072  # a child, at any time
 _TICK = 0.2
-DTYPES = ("float64", "float32", "bfloat16")
 
 Progress = Callable[[Result], None]
 
@@ -43,8 +43,7 @@ class Limits:
 class Wanted:
     """What is to be run, of every variant."""
 
-    full: bool = False
-    dtypes: tuple[str, ...] = DTYPES
+    plan: Plan = Plan()
     device: str = "cpu"
     limits: Limits = Limits()
 
@@ -64,7 +63,7 @@ def verify(
 
     def one(subject: Subject) -> list[Result]:
         found = []
-        for result in results_of(Work(subject, wanted.full, wanted.dtypes, wanted.device, threads), wanted.limits):
+        for result in results_of(Work(subject, wanted.plan, wanted.device, threads), wanted.limits):
             found.append(result)
             with told:
                 progress(result)

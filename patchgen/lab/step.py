@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
+from transformers import PreTrainedModel, set_seed
 
 from patchgen.lab.claim import Scene
 from patchgen.lab.specimen import Inputs, takes
@@ -24,18 +24,34 @@ def observe_step(
     """Every floating output by its path, and the gradient of every parameter, of `model` in `scene`.
 
     Per-token outputs are kept at real tokens.  Without a loss the gradients are those of a fixed random sum of the
-    outputs.  A parameter without a gradient has no entry.  In a float64 model all is computed in float64.
+    outputs.  A parameter without a gradient has no entry.  In a float64 model all is computed in float64.  Buffers,
+    such as the running statistics of a norm, are as before afterwards.
     """
     model.train(scene.train)
     _set_checkpointing(model, scene.checkpointing if checkpointing else None)
     model.zero_grad(set_to_none=True)
-    torch.manual_seed(SEED)
+    set_seed(SEED)  # of Python and numpy too: some models draw from them
     wide: AbstractContextManager[Any] = widened() if model.dtype == torch.float64 else nullcontext()
-    with wide:
+    with wide, _kept_buffers(model):
         seen = _accumulated(model, inputs, scene) if scene.accumulate > 1 else _step(model, inputs, scene, weights)
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
     return {name: tensor.detach().clone() for name, tensor in seen.items()}
+
+
+@contextmanager
+def _kept_buffers(model: nn.Module) -> Iterator[None]:
+    kept = [
+        (module, name, buffer, buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for module, name, buffer, value in kept:
+                setattr(module, name, buffer.copy_(value))
 
 
 def _set_checkpointing(model: PreTrainedModel, how: Mapping[str, Any] | None) -> None:

@@ -16,6 +16,8 @@ from patchgen.errors import did_you_mean
 from patchgen.gate.lock import Record, read_lock
 from patchgen.project.places import LOCK
 
+# Of a configuration: what a class computes otherwise under them is compared too.
+SETTINGS = ("sliding_window", "add_cross_attention")
 _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 
@@ -30,6 +32,7 @@ class Subject:
     heads: tuple[str, ...]  # public model classes: the first with a loss comes first, the base model second
     home: str  # the folder that the module is imported from
     modular: str = ""  # as shown
+    settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
 
     @property
     def main_heads(self) -> tuple[str, ...]:
@@ -42,7 +45,9 @@ def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
     Raises PatchgenError PG507 for an unreadable lock, and LookupError for a name that no record has.
     """
     records = sorted(read_lock(home / LOCK).items())
-    known = [subject_of(record, home) for output, record in records if _is_variant(output)]
+    variants = [record for output, record in records if _is_variant(output)]
+    known = [subject_of(record, home) for record in variants if (home / record.output).is_file()]
+    missing = [record.output for record in variants if not (home / record.output).is_file()]
     chosen: dict[str, Subject] = {}
     for name in wanted:
         found = [subject for subject in known if _is_named(subject, name, home)]
@@ -50,6 +55,8 @@ def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
             hint = did_you_mean(name, [subject.name for subject in known])
             raise LookupError(f"{name} is no variant that {LOCK} records. {hint}")
         chosen.update((subject.name, subject) for subject in found)
+    if missing and not chosen:
+        raise LookupError(f"{missing[0]} is recorded in {LOCK}, and is not there: run patchgen convert")
     return tuple(chosen.values()) if chosen else tuple(known)
 
 
@@ -64,7 +71,8 @@ def subject_of(record: Record, home: Path) -> Subject:
     parts = sorted({used.symbol.split(".")[2] for used in record.parents if used.symbol.startswith("patchgen.parts.")})
     text = (home / record.output).read_text(encoding="utf-8")
     name = Path(record.output).stem.removeprefix("modeling_")
-    return Subject(name, module, parent, tuple(parts), heads_of(text), str(home), record.modular)
+    settings = tuple(setting for setting in SETTINGS if setting in text)
+    return Subject(name, module, parent, tuple(parts), heads_of(text), str(home), record.modular, settings)
 
 
 def heads_of(text: str) -> tuple[str, ...]:

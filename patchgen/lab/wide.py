@@ -8,17 +8,41 @@ float32 is not seen here, and is seen in bfloat16.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 
-class widened(TorchFunctionMode):
+@contextmanager
+def widened() -> Iterator[None]:
     """A context in which whatever is asked for in float32 is given in float64."""
+    # Modes are off in the backward pass, where checkpointing runs modules again: each brings its own then.
+    entered: list[tuple[nn.Module, _Wide]] = []
 
+    def enter(module: nn.Module, args: Any) -> None:
+        if not any(isinstance(mode, _Wide) for mode in _get_current_function_mode_stack()):
+            entered.append((module, _Wide()))
+            entered[-1][1].__enter__()
+
+    def leave(module: nn.Module, args: Any, output: Any) -> None:
+        if entered and entered[-1][0] is module:
+            entered.pop()[1].__exit__(None, None, None)
+
+    hooks = register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)
+    try:
+        with _Wide():
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class _Wide(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],

@@ -11,8 +11,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.lab.bench import Bench  # noqa: E402
-from patchgen.lab.cases import Case, Plan, cases  # noqa: E402
+from patchgen.lab.cases import Case, cases  # noqa: E402
 from patchgen.lab.claimed import claims_of  # noqa: E402
+from patchgen.lab.plan import Plan  # noqa: E402
 from patchgen.lab.subject import Subject, subjects  # noqa: E402
 from tests.toytree import REPOSITORY  # noqa: E402
 

@@ -15,7 +15,7 @@ from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, around, def
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.tolerance import EQUAL, REORDERED
 
-DROPOUT = 0.2
+DROPOUT = 0.4
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:

@@ -9,10 +9,13 @@ pytest.importorskip("transformers")
 
 from patchgen.lab.child import Work, work_of  # noqa: E402
 from patchgen.lab.claim import Scene  # noqa: E402
+from patchgen.lab.claimed import ATTENTION, claims_of, merged_routes, trained, weights_route  # noqa: E402
+from patchgen.lab.plan import Plan  # noqa: E402
 from patchgen.lab.report import Circumstances, as_json, as_markdown  # noqa: E402
 from patchgen.lab.result import Result, counts, from_json  # noqa: E402
 from patchgen.lab.run import Limits, Wanted, results_of, verify  # noqa: E402
-from patchgen.lab.specimen import CannotBuild, inputs_for  # noqa: E402
+from patchgen.lab.specimen import CannotBuild, Inputs, inputs_for  # noqa: E402
+from patchgen.lab.step import observe_step  # noqa: E402
 from patchgen.lab.subject import Subject, heads_of, subjects  # noqa: E402
 from patchgen.lab.tiny import tiny_config  # noqa: E402
 from patchgen.lab.tolerance import EQUAL, REFORMULATED, REORDERED, loosest  # noqa: E402
@@ -53,7 +56,7 @@ LLAMA = Subject("llama", *["transformers.models.llama.modeling_llama"] * 2, ("sd
 
 
 def test_work_goes_through_a_pipe():
-    work = Work(LLAMA, False, ("float32",), "cpu", 1).without("one", "two")
+    work = Work(LLAMA, Plan(dtypes=("float32",)), "cpu", 1).without("one", "two")
     assert work_of(work.as_text()) == work
 
 
@@ -63,7 +66,7 @@ def test_work_goes_through_a_pipe():
     ids=["memory", "time"],
 )
 def test_a_case_beyond_its_limits_fails_and_is_told(limits, note):
-    first = next(results_of(Work(LLAMA, False, ("float32",), "cpu", 1), limits))
+    first = next(results_of(Work(LLAMA, Plan(dtypes=("float32",)), "cpu", 1), limits))
     assert first.status == "FAIL" and note in first.note
 
 
@@ -132,3 +135,46 @@ def test_what_cannot_be_made_is_said():
     vit = transformers.ViTForImageClassification
     with pytest.raises(CannotBuild, match="no text to pad"):
         inputs_for(vit, tiny_config("vit"), Scene(rows="left"))
+
+
+def test_what_is_run_again_in_the_backward_pass_is_wide_too():
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    seen = []
+
+    class Layer(torch.nn.Module):
+        def forward(self, given):
+            wide = given.float() * 2
+            seen.append(wide.dtype)
+            return wide.sin().float()  # the recompute ends before its end
+
+    with widened():
+        torch.utils.checkpoint.checkpoint(Layer(), x, use_reentrant=False).sum().backward()
+    assert seen == [torch.float64] * 2
+
+
+def test_buffers_are_as_before_after_a_step():
+    class Normed(torch.nn.BatchNorm1d):
+        dtype = torch.float32
+
+        def forward(self, x, return_dict, output_hidden_states):
+            return {"logits": super().forward(x)}
+
+    model, x = Normed(4), torch.randn(5, 4)
+    before = model.running_mean.clone()
+    for _ in range(2):
+        observe_step(model, Inputs({"x": x}), Scene(train=True))
+        assert torch.equal(model.running_mean, before) and model.num_batches_tracked == 0
+
+
+def test_parts_that_leave_attention_alone_follow_one_that_does_not():
+    mpnet = Subject("mpnet", *["transformers.models.mpnet.modeling_mpnet"] * 2, ("sdpa", "checkpoint"), ("X",), ".")
+    from transformers import MPNetForMaskedLM
+
+    claims = claims_of(mpnet.parts)
+    closest, independent = merged_routes(claims, MPNetForMaskedLM)
+    assert closest == independent
+    assert (closest.parent, closest.variant) == ({ATTENTION: "eager"}, {ATTENTION: "sdpa"})
+    assert trained(claims, "left") == Scene(rows="left", train=True, checkpointing={})
+    alone = claims[1:]
+    along = weights_route(alone, merged_routes(alone, MPNetForMaskedLM))
+    assert along.parent == along.variant == {ATTENTION: "eager"}
