@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgen.cli.report import table
-from patchgen.project.config import find_config
 
 if TYPE_CHECKING:
     from patchgen.lab.result import Result
@@ -40,11 +39,10 @@ def verify(
     from patchgen.lab.report import best_device
     from patchgen.lab.run import Limits, Wanted
     from patchgen.lab.run import verify as run
-    from patchgen.lab.subject import subjects
+    from patchgen.lab.subject import home_of, subjects
 
-    home = find_config([Path.cwd()]).home
     try:
-        chosen = subjects(home, names)
+        chosen = subjects(home_of(names), names)
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from error
     if not names and not everything:

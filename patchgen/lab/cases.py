@@ -43,9 +43,12 @@ SHORT_ROWS, SHORT_DTYPES = ROWS[:3], ("float64", "float32")
 
 
 def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tuple[Case, ...]:
-    """Every case of `subject`, the cheap ones that say most first."""
+    """Every case of `subject`, the cheap ones that say most first.
+
+    Raises LookupError where it has no class to run: nothing would be shown.
+    """
     if not subject.heads:
-        return ()
+        raise LookupError(f"{subject.module} has no public model class")
     main = subject.heads[0]
     if plan.short:
         return tuple(_short(main, claims, plan))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from patchgen.errors import did_you_mean
 from patchgen.gate.lock import Record, read_lock
+from patchgen.project.config import find_config
 from patchgen.project.places import LOCK
 
 # Of a configuration: what a class computes otherwise under them is compared too.
@@ -58,6 +59,25 @@ def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
     if missing and not chosen:
         raise LookupError(f"{missing[0]} is recorded in {LOCK}, and is not there: run patchgen convert")
     return tuple(chosen.values()) if chosen else tuple(known)
+
+
+def subject_at(path: Path) -> Subject:
+    """The variant that a modular file or an output of any project is, by that project's record.
+
+    Raises LookupError where the project's lock does not have it, or has several of it.
+    """
+    home = find_config([path.resolve().parent]).home
+    found = subjects(home, [str(path.resolve())])
+    if len(found) != 1:
+        raise LookupError(f"{path} makes {len(found)} variants: {', '.join(subject.name for subject in found)}")
+    return found[0]
+
+
+def home_of(names: Iterable[str]) -> Path:
+    """The project that the first of `names` which is a path lies in; that of the working directory without one."""
+    paths = [Path(name).resolve() for name in names if Path(name).exists()]
+    starts = [path if path.is_dir() else path.parent for path in paths[:1]]
+    return find_config([*starts, Path.cwd()]).home
 
 
 def subject_of(record: Record, home: Path) -> Subject:
