@@ -63,6 +63,7 @@ OUTSIDE = {
     "black": {"emit"},
     "click": {"cli"},
     "filelock": {"disk"},
+    "flash_attn": {"parts"},  # where it is installed
     "huggingface_hub": {"parts", "use"},
     "libcst": {"rewrite"},
     "optimum": {"lab"},
