@@ -24,7 +24,7 @@ TRAINED = Scene(train=True)
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """The parent's own logits and loss, with its usual attention and with the one that is written out."""
     eager = {"attn_implementation": "eager"}
-    return Route("logits", REORDERED), Route("logits under eager", REORDERED, eager, eager)
+    return Route("logits", REORDERED), Route("logits under eager", REORDERED, parent=eager)
 
 
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
