@@ -154,6 +154,9 @@ def _use(head: str, plan: Plan) -> Iterator[Case]:
         yield Case(f"{head} attn_implementation {name}", "attention", head, detail=name)
     for backend in ("aot_eager", "inductor") if plan.full else ("aot_eager",):
         yield Case(f"{head} compiled by {backend}", "compiled", head, detail=backend, scene=Scene(train=True))
+        if plan.full:
+            packed = Scene(rows="packed", train=True)
+            yield Case(f"{head} compiled by {backend}, packed", "compiled", head, detail=backend, scene=packed)
 
 
 def _base(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:

@@ -1,9 +1,15 @@
 """Every variant of the gallery against its parent: a test for each case of `patchgen verify`, in float64 and float32.
 
 A case that is `NONE` has nothing to compare and passes; the ones that every variant must have are named below.
+
+Quick are, by one rule for all variants, what a short plan has: checkpoints, effects, and a step of training along the
+closest route with full rows and with rows padded at either side.  Planted errors are quick in float32 for the first
+variant of each part, by name; a bound stands beside the smallest of them in each variant all the same.  Every other
+case is marked slow: `make test-all` runs it, and `patchgen verify --all` does, in bfloat16 too.
 """
 
 import functools
+from dataclasses import replace
 
 import pytest
 
@@ -30,9 +36,18 @@ def planned(subject: Subject) -> tuple[Case, ...]:
         return ()  # test_every_part_has_a_claim fails
 
 
+# The variant by which each part shows that its planted errors are seen.
+SHOWN_BY = {part: subject.name for subject in reversed(GALLERY) for part in subject.parts}
+
+
+def is_quick(subject: Subject, case: Case) -> bool:
+    if case.kind == "planted":
+        return SHOWN_BY[case.detail.partition(":")[0]] == subject.name and case.dtype == "float32"
+    return case in cases(subject, claims_of(subject.parts), replace(PLAN, short=True))
+
+
 def as_parameter(subject: Subject, case: Case):
-    # A compilation takes ten seconds.
-    marks = [pytest.mark.slow] if case.kind == "compiled" else []
+    marks = [] if is_quick(subject, case) else [pytest.mark.slow]
     return pytest.param(subject, case, id=f"{subject.name} {case.name}", marks=marks)
 
 
@@ -61,3 +76,10 @@ def test_what_matters_most_is_compared(subject):
     head = subject.heads[0]
     results = [bench(subject).run(by_name[f"{head} {dtype} full closest"]) for dtype in PLAN.dtypes]
     assert any(result.status == "PASS" and result.seen for result in results), results
+
+
+def test_the_quick_cases_are_of_every_variant_and_part():
+    quick = [(subject, case) for subject in GALLERY for case in planned(subject) if is_quick(subject, case)]
+    assert {subject for subject, case in quick if case.kind == "numbers"} == set(GALLERY)
+    parts = {part for subject in GALLERY for part in subject.parts}
+    assert {case.detail.partition(":")[0] for _, case in quick if case.kind == "planted"} == parts

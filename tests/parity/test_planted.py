@@ -24,8 +24,9 @@ from patchgen.lab.claim import Plant, Scene, replaced, strictly_loaded  # noqa: 
 from patchgen.lab.claims.sdpa import CLAIM  # noqa: E402
 from patchgen.lab.pair import Pair  # noqa: E402
 from patchgen.lab.step import observe_step  # noqa: E402
-from patchgen.lab.subject import Subject  # noqa: E402
+from patchgen.lab.subject import Subject, subjects  # noqa: E402
 from patchgen.lab.tolerance import MARGIN, REORDERED  # noqa: E402
+from tests.toytree import REPOSITORY  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -199,6 +200,34 @@ def test_n8_packing_without_boundaries_is_seen():
     assert both.keeps_packed_apart
     packed, full = (both.parent_sees(both.routes[0], torch.float32, Scene(rows=rows)) for rows in ("packed", "full"))
     assert not torch.allclose(packed["logits"], full["logits"], atol=0.1)
+
+
+def test_n9_packed_rows_are_kept_apart_under_compile():
+    """A mask that is not made because nobody could look at positions while tracing would mix two texts of a row."""
+    (subject,) = subjects(REPOSITORY, ["llama_sdpa"])
+    bench = Bench(subject)
+    case = Case("", "compiled", LLAMA[1], scene=Scene(rows="packed", train=True), detail="eager")
+    both = bench.pair(case)
+    assert both.keeps_packed_apart
+    result = bench.run(case)
+    assert result.status == "PASS", result
+
+
+def test_n9_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
+    """By the same case: positions forgotten where a compiler traces."""
+    (subject,) = subjects(REPOSITORY, ["llama_sdpa"])
+    bench = Bench(subject)
+    case = Case("", "compiled", LLAMA[1], scene=Scene(rows="packed", train=True), detail="eager")
+    right = observe_step
+
+    def wrong(model, inputs, scene, **how):
+        compiled = getattr(model, "_compiled_call_impl", None) is not None
+        given = {name: t for name, t in inputs.given.items() if not (compiled and name == "position_ids")}
+        return right(model, replace(inputs, given=given), scene, **how)
+
+    monkeypatch.setattr("patchgen.lab.checks.compiled.observe_step", wrong)
+    result = bench.run(case)
+    assert result.status == "FAIL" and result.apart > MARGIN * result.bound, result
 
 
 def test_n11_a_checkpoint_that_lost_its_experts_is_refused(tmp_path):
