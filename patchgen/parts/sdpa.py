@@ -23,7 +23,7 @@ from transformers.masking_utils import create_causal_mask, create_sliding_window
 from patchgen.edits import edit, new, old
 
 # What other attention functions take and one call of SDPA does not compute.
-NOT_IN_SDPA = ("block_indices", "cache", "indices", "position_bias", "s_aux", "sinks", "softcap")
+NOT_IN_SDPA = ("block_indices", "cache", "indices", "s_aux", "sinks", "softcap")
 
 
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
@@ -81,7 +81,8 @@ def sdpa_attention(
                bool: True is seen; float: added to the scores
         eager  None: all keys; bool and float as above
 
-    A sliding window is in the mask: transformers makes none only where the window holds every key.
+    A sliding window is in the mask: transformers makes none only where the window holds every key.  A `position_bias`
+    (one or batch, heads, queries, keys) is added to the scores that are seen.
 
     `module` has `is_causal` and `config`.  `eager` is the parent's attention function, which computes what has weights
     to return: everything under "eager", and what is asked for with `output_attentions` under "sdpa".
@@ -102,6 +103,15 @@ def sdpa_attention(
     for name in NOT_IN_SDPA:
         if kwargs.get(name) is not None:
             raise NotImplementedError(f"{type(module).__name__} was given `{name}`, which SDPA does not compute")
+    bias = kwargs.get("position_bias")
+    if bias is not None:
+        queries = query.shape[2]
+        if attention_mask is None and causal and queries > 1:
+            # A static cache being filled from empty has more keys than queries.
+            key, value, bias = key[:, :, :queries], value[:, :, :queries], bias[..., :queries]
+            attention_mask = seen_before(query, key)
+        terms = [bias] if attention_mask is None else [attention_mask, bias]
+        attention_mask = sum_of_terms(terms, query, key)
     output = sdpa(query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout)
     return output.transpose(1, 2), None
 
@@ -158,11 +168,17 @@ def additive_mask(
     """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
     queries, keys = query_BHLD.shape[-2], key_BGSD.shape[-2]
     if mask is None and causal and queries > 1:
-        mask = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=query_BHLD.device).tril()
+        mask = seen_before(query_BHLD, key_BGSD)[None, None]
     if mask is None or mask.dtype != torch.bool:
         return mask
     zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
     return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
+
+
+def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
+    """(queries, keys): True where a key is not after the query."""
+    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
+    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
 
 
 def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> bool:
@@ -213,8 +229,7 @@ def attend(
             f"queries of shape {tuple(query.shape)} with a mask: there are to be batch, heads, queries, size"
         )
     if mask is None and causal and terms and query.shape[2] > 1:
-        ones = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
-        terms.append(ones.tril())
+        terms.append(seen_before(query, key))
     output = sdpa(
         query,
         key.to(query.dtype),

@@ -173,7 +173,25 @@ def test_a_mask_of_another_form_is_refused(mask):
         call(module(), mask)
 
 
-@pytest.mark.parametrize("name", ["softcap", "position_bias", "s_aux", "cache"])
+BIAS = drawn(1, H, 5, 7)
+BIASED = {  # queries, keys, mask given, causal, mask meant
+    "no mask": (5, 7, None, False, BIAS),
+    "bool": (5, 7, kept(5, 7), False, BIAS.masked_fill(~kept(5, 7), -torch.inf)),
+    "float": (5, 7, drawn(B, 1, 5, 7), False, BIAS + drawn(B, 1, 5, 7)),
+    "causal, a static cache filled from empty": (5, 7, None, True, BIAS.masked_fill(~causal(5, 7), -torch.inf)),
+    "one new query sees every key": (1, 7, None, True, BIAS[:, :, :1]),
+}
+
+
+@pytest.mark.parametrize(("queries", "keys", "mask", "is_causal", "meant"), BIASED.values(), ids=BIASED)
+def test_a_position_bias_is_added_to_what_is_seen(queries, keys, mask, is_causal, meant):
+    query, key, value = drawn(B, H, queries, D), drawn(B, H, keys, D), drawn(B, H, keys, D + 2)
+    given = {"position_bias": BIAS[:, :, :queries], "dropout": 0.0, "scaling": SCALING}
+    out, _ = sdpa_attention(module(is_causal=is_causal), query, key, value, mask, eager, **given)
+    torch.testing.assert_close(out.transpose(1, 2), written_out(query, key, value, meant), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["softcap", "s_aux", "cache"])
 def test_what_sdpa_does_not_compute_is_refused(name):
     with pytest.raises(NotImplementedError, match=name):
         call(module(), **{name: 1.0})
