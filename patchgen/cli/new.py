@@ -55,11 +55,11 @@ def _path(project: Project, found: Answer, name: str | None) -> Path:
 def _formatted(found: Answer, project: Project) -> str:
     text = format_texts({"new.py": found.text}, project.config.settings)["new.py"]
     # Flat files count transformers as their own; in a modular file it is third-party, and patchgen its own.
-    parent = re.search(r"^from transformers\.\S+ import .*\n", text, re.MULTILINE)
-    first = re.search(r"^from patchgen\b", text, re.MULTILINE)
-    if parent is None or first is None:
+    of_transformers = re.findall(r"^from transformers\b.* import .*\n", text, re.MULTILINE)
+    without = re.sub(r"^from transformers\b.* import .*\n", "", text, flags=re.MULTILINE)
+    first = re.search(r"^from patchgen\b", without, re.MULTILINE)
+    if first is None:
         return text
-    without = text[: parent.start()] + text[parent.end() :]
     head, tail = without[: first.start()].rstrip("\n"), re.sub("\n{4,}", "\n\n\n", without[first.start() :])
     third_party = re.search(r"^(import torch|from torch\b).*\Z", head, re.MULTILINE)
-    return f"{head}\n{'' if third_party else chr(10)}{parent.group()}\n{tail}"
+    return f"{head}\n{'' if third_party else chr(10)}{''.join(of_transformers)}\n{tail}"

@@ -8,7 +8,7 @@ import copy
 import textwrap
 from collections.abc import Sequence
 
-from patchgen.anatomy.code import stored, walk
+from patchgen.anatomy.code import names, stored, walk
 from patchgen.anatomy.module import Module
 
 # Imported by a modular file under the name that the parent has for them.
@@ -64,11 +64,22 @@ def edit(
 ) -> str:
     """An edit of `method` from `old` to `new`, statement by statement."""
     texts = [*old, *new]
-    used = {n.id for text in texts for n in ast.walk(ast.parse(textwrap.dedent(text))) if isinstance(n, ast.Name)}
-    parameters = sorted(used & local_names(method) - {"self"} - set(holes))
+    trees = [ast.parse(textwrap.dedent(text)) for text in texts]
+    parameters = sorted(_read_unbound(trees) & local_names(method) - {"self"} - set(holes))
     signature = ", ".join(["self", *parameters, *(f"{hole}: Hole" for hole in holes)])
     times = f", count={count}" if count > 1 else ""
     parts = [f'@edit("{method.name}"{times})', f"def {name}({signature}):"]
     for word, lines in (("old", old), ("new", new)):
         parts += [f"    with {word}:", *(textwrap.indent(line, " " * 8) for line in lines)]
     return "\n".join(parts)
+
+
+def _read_unbound(trees: Sequence[ast.Module]) -> set[str]:
+    """The names that are read before they are bound, by the order of the text."""
+    found: set[str] = set()
+    bound: set[str] = set()
+    for statement in walk(trees, ast.stmt):
+        inside = [node for node in ast.iter_child_nodes(statement) if not isinstance(node, ast.stmt)]
+        found |= names(inside) - bound
+        bound |= stored(inside)
+    return found

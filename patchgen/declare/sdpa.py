@@ -26,7 +26,7 @@ REDUNDANT = (
     "    AttentionInterface.register('mine', mine)\n"
     "    AutoModel.from_pretrained(..., attn_implementation='mine')"
 )
-NOT_IN_SDPA = frozenset({"block_indices", "indices", "position_bias", "s_aux", "sinks", "softcap"})
+NOT_IN_SDPA = frozenset({"block_indices", "indices", "s_aux", "sinks", "softcap"})
 
 
 def sdpa(module: Module) -> Contribution:
@@ -98,7 +98,7 @@ def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str],
     if len(interface.calls) != 1 or following is None or getattr(following, "value", None) is not interface.calls[0]:
         return [], "the interface is called otherwise than once, behind its look-up"
     assert isinstance(following, ast.Assign)
-    target = ast.unparse(following.targets[0])
+    target = ast.unparse(following.targets[0]).strip("()")
     name = called(interface.calls[0])
     annotation = ": Callable" if isinstance(lookup, ast.AnnAssign) else ""
     old = [f"{name}{annotation} = lookup(name, eager)", f"{target} = {name}(...)"]

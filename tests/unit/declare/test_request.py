@@ -44,7 +44,7 @@ CALLS = {
     "mpnet": "attention_mask, position_bias, scaling=1 / math.sqrt(self.attention_head_size)",
     "bloom": "attention_mask, alibi * self.beta, causal=True, scaling=self.inv_norm_factor",
     "megatron_bert": "attention_mask, causal=self.config.is_decoder and (not is_cross_attention), scaling=",
-    "xglm": "attention_mask, causal=not is_cross_attention, scaling=1.0",
+    "xglm": "not is_cross_attention, scaling=1.0",
     "swinv2": "relative_position_bias.unsqueeze(0), (attention_mask.unsqueeze(1).unsqueeze(0) if",
     "flaubert": "v, ~mask, scaling=1.0",
 }
@@ -66,7 +66,7 @@ REFUSED = {
     "superglue": "chosen by `attn_implementation`",
     "vits": "the scores go into",
     "deberta": "head_logits_proj",
-    "longt5": "`position_bias`, which SDPA does not compute",
+    "gemma2": "`softcap`, which SDPA does not compute",
     "switch_transformers": "computes with a mask",
     "xlnet": "softmax of what is no product",
 }
@@ -144,3 +144,21 @@ def test_no_more_than_twelve_lines_are_the_parents(env, model):
         run = run + 1 if line.strip() and line.strip() in parent else 0
         longest = max(longest, run)
     assert longest <= 12
+
+
+NORMS = {
+    "llama": {"LlamaRMSNorm": ["FusedRMSNorm", "LlamaRMSNorm"]},
+    "gemma2": {"Gemma2RMSNorm": ["FusedOffsetRMSNorm", "Gemma2RMSNorm"]},
+    "gpt2": {"GPT2Block": ["GPT2Block"], "GPT2Model": ["LowPrecisionNorm", "GPT2Model"]},  # a block makes two or three
+}
+
+
+@pytest.mark.parametrize(("model", "classes"), NORMS.items(), ids=NORMS)
+def test_each_norm_gets_what_computes_the_same(env, model, classes):
+    assert declared(answer(env, model, ["norm"]).text) == classes
+
+
+def test_a_norm_that_rounds_otherwise_is_left_alone(env):
+    with pytest.raises(PatchgenError) as error:
+        answer(env, "t5", ["norm"])
+    assert "T5LayerNorm stays" in problems_of(error.value)[0].what
