@@ -62,6 +62,10 @@ def lost_gradient(loss: Loss, model: Any, head: Any, states: Tensor, *rest: Any,
     return loss(model, head, states.detach(), *rest, **kwargs)
 
 
+def shifted(loss: Loss, model: Any, head: Any, states: Tensor, logits: Any, labels: Tensor) -> Tensor:
+    return loss(model, head, states, logits, labels.roll(-1, -1))
+
+
 def no_cap(loss: Loss, *args: Any, softcap: float | None = None, **kwargs: Any) -> Tensor:
     return loss(*args, **kwargs)
 
@@ -101,6 +105,7 @@ def _setting(*names: str) -> Callable[[Specimen], bool]:
 
 
 CAUSAL, MASKED = defines("loss_from_states"), defines("labelled_tokens")
+OWN_LABEL = defines("unshifted_loss_from_states")
 
 CLAIM = Claim(
     part="loss",
@@ -146,6 +151,20 @@ CLAIM = Claim(
             around("loss_from_states", no_scale),
             scene=TRAINED,
             fits=_setting("logit_scale", "logits_scaling", "lm_head_multiplier"),
+        ),
+        Plant(
+            "shift gained",
+            "a head whose tokens have labels of their own predicts the next",
+            around("unshifted_loss_from_states", shifted),
+            scene=TRAINED,
+            fits=OWN_LABEL,
+        ),
+        Plant(
+            "states detached from the own label",
+            "the head learns, the layers do not",
+            around("unshifted_loss_from_states", lost_gradient),
+            scene=TRAINED,
+            fits=OWN_LABEL,
         ),
         Plant(
             "label of the neighbour",
