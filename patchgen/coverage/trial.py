@@ -10,7 +10,7 @@ import importlib
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,10 +23,11 @@ from patchgen.flat import FlatFile
 from patchgen.gate.lock import Record
 from patchgen.lab.bench import Bench
 from patchgen.lab.built import quiet
-from patchgen.lab.cases import Case, Plan, cases
+from patchgen.lab.cases import Case, cases
 from patchgen.lab.claim import Scene
 from patchgen.lab.claimed import claims_of
 from patchgen.lab.pair import Pair
+from patchgen.lab.plan import Plan
 from patchgen.lab.result import Result
 from patchgen.lab.specimen import CannotBuild
 from patchgen.lab.step import observe_step
@@ -34,8 +35,8 @@ from patchgen.lab.subject import Subject, subject_of
 
 PACKAGE = "covered"  # what outputs of this pass are imported from
 HEADS = 4  # classes that are tried until one can be built
-# Apart in float64, relative to a tensor's largest entry: far above what rounding adds up to in the worst of tiny models
-# (1e-12), and far below the smallest planted error.
+# Apart in float64, relative to a tensor's largest entry: far above what rounding adds up to in the worst of tiny
+# models (1e-12), and far below the smallest planted error.
 WIDE = 1e-10
 # Of the cases in float32: rows that are full and padded, against the parent's nearest computation and another one.
 SHORT = ("full closest", "right closest", "full independent")
@@ -105,14 +106,16 @@ def _verified(subject: Subject, found: Structural) -> Entry:
         shown.append(_of_head(subject, head, found.task.part))
         if not shown[-1].missing and not every_one:
             # A decoder's head on an encoder's layers says nothing of the encoder.
-            shown += [_of_head(subject, name, found.task.part, base=True) for name in _base(own, head)]
+            base = _base(own, [one.head for one in shown])
+            shown += [_of_head(subject, name, found.task.part, base=True) for name in base]
             break
     return _entry(shown)
 
 
-def _base(heads: tuple[str, ...], main: str) -> tuple[str, ...]:
-    found = [name for name in heads if name.endswith("Model") and name != main and "LMHead" not in name]
-    return tuple(found[:1])
+def _base(heads: Sequence[str], tried: Sequence[str]) -> list[str]:
+    """The model without a head, unless it was tried."""
+    found = [name for name in heads if name.endswith("Model") and "LMHead" not in name]
+    return [name for name in found[:1] if name not in tried]
 
 
 def _heads(subject: Subject, found: Structural) -> tuple[str, ...]:
@@ -131,9 +134,7 @@ def _entry(shown: list[_Shown]) -> Entry:
         if one.failed is not None:
             return Entry("failed", f"{one.failed.case}: {one.failed.note}")
     if not built:
-        return Entry(
-            "cannot be built here", "; ".join(dict.fromkeys(one.missing for one in shown)) or "no public class"
-        )
+        return Entry("cannot be built here", shown[0].missing if shown else "needs a public class")
     if blind := next((one for one in built if not one.seen and not one.base), None):
         return Entry("failed", f"{blind.head}: no error that is planted in it changes anything")
     seen = tuple(dict.fromkeys(name for one in built for name in one.seen))
