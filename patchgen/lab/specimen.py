@@ -100,9 +100,38 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
             given["decoder_input_ids"] = answer.input_ids
     elif "labels" in names and scene.labels:
         given["labels"] = text.labels
+    if "bbox" in names:
+        given["bbox"] = _boxes(seed)
+    if "visual_feats" in names:
+        given.update(_regions(config, seed))
+    elif _wants_image(model_class, config):
+        given.update(_images(config, seed).given)
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
         given.update(_memory(config, seed))
     return Inputs(given, tuple(real))
+
+
+def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
+    """Whether an image stands beside the text, and not at a token of its own in it."""
+    pixels = inspect.signature(model_class.forward).parameters.get("pixel_values")
+    if pixels is None or any(hasattr(config, name) for name in ("image_token_id", "image_token_index")):
+        return False
+    both = hasattr(model_class, "get_image_features") or config.model_type in ("vilt", "bridgetower")
+    return both or pixels.default is inspect.Parameter.empty
+
+
+def _boxes(seed: int) -> Tensor:
+    """Where each token stands on its page: left, top, right, bottom, the latter two not less."""
+    draw = torch.Generator().manual_seed(seed + 4)
+    corners = torch.randint(0, 16, (ROWS, LENGTH, 2), generator=draw)
+    return torch.cat([corners, corners + torch.randint(1, 16, (ROWS, LENGTH, 2), generator=draw)], -1)
+
+
+def _regions(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
+    """Features of parts of an image, and where these are (LXMERT)."""
+    draw = torch.Generator().manual_seed(seed + 5)
+    sizes = {"visual_feats": config.visual_feat_dim, "visual_pos": 4}
+    return {n: torch.randn(ROWS, MEMORY, s, generator=draw, dtype=torch.float64) for n, s in sizes.items()}
 
 
 def _memory(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:

@@ -1,0 +1,71 @@
+"""Sizes that only one family of models has, by model type: without them its tiny configuration is none, or not tiny.
+
+Lists have an entry for each stage; what must divide or add up to something else in that family, does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Four stages of a pyramid, each half as high and wide as the one before.
+_PYRAMID: dict[str, Any] = {
+    "depths": [1, 1, 1, 1],
+    "hidden_sizes": [8, 16, 24, 32],
+    "num_attention_heads": [1, 2, 3, 4],
+    "image_size": 64,
+}
+_TOWER = {"hidden_size": 128}  # of which BridgeTower makes heads of 64
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "bridgetower": _TOWER,
+    "bridgetower_text_model": _TOWER,
+    "bridgetower_vision_model": _TOWER,
+    "bros": {"hidden_size": 64},  # an eighth of a quarter of which is a pair
+    "codegen": {"rotary_dim": 4},
+    "cvt": {"embed_dim": [16, 32, 48], "num_heads": [1, 2, 4], "depth": [1, 1, 2]},
+    "fastspeech2_conformer": {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_linear_units": 48,
+        "decoder_linear_units": 48,
+        "num_mel_bins": 8,
+        "speech_decoder_postnet_units": 16,
+        "duration_predictor_channels": 16,
+        "energy_predictor_channels": 16,
+        "pitch_predictor_channels": 16,
+    },
+    "glpn": {**_PYRAMID, "decoder_hidden_size": 16},
+    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4, "input_size": 12, "max_2d_position_embeddings": 64},
+    "levit": {
+        "hidden_sizes": [16, 32, 48],
+        "num_attention_heads": [2, 4, 6],
+        "depths": [2, 2, 2],
+        "key_dim": [8, 8, 8],
+        "image_size": 64,
+        "patch_size": 16,
+    },
+    "lxmert": {"l_layers": 2, "x_layers": 2, "r_layers": 2, "visual_feat_dim": 24},
+    "mgp-str": {
+        "image_size": [32, 64],
+        "patch_size": 4,
+        "max_token_length": 7,
+        "num_character_labels": 11,
+        "num_bpe_labels": 19,
+        "num_wordpiece_labels": 23,
+    },
+    "perceiver": {
+        "d_latents": 32,
+        "max_position_embeddings": 13,  # of its answer, whatever the length of the text
+        "num_latents": 8,
+        "num_self_attends_per_block": 2,
+        "num_self_attention_heads": 4,
+        "num_cross_attention_heads": 4,
+        "qk_channels": 32,
+        "v_channels": 32,
+    },
+    "pvt": _PYRAMID,
+    "pvt_v2": _PYRAMID,
+    "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "lsh", "local"], "attention_head_size": 8},
+    "speech_to_text": {"conv_channels": 24, "input_feat_per_channel": 16},
+    "squeezebert": {"embedding_size": 32},
+}
