@@ -11,6 +11,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -152,8 +153,8 @@ def _of_head(subject: Subject, head: str, part: str, *, base: bool = False) -> _
         if base and case.kind != "numbers":
             continue
         result = _decided(bench, case)
-        if case.kind == "planted" and result.apart == 0:
-            continue  # not one bit is another: what was changed is nothing that this model computes with
+        if case.kind == "planted" and result.status == "FAIL" and _changes_nothing(bench, case):
+            continue
         results.append(result)
         if result.status == "FAIL":
             break
@@ -172,6 +173,20 @@ def _decided(bench: Bench, case: Case) -> Result:
     if wide.apart is not None and wide.apart <= WIDE:
         return replace(wide, status="PASS", bound=WIDE)
     return result
+
+
+def _changes_nothing(bench: Bench, case: Case) -> bool:
+    """Whether the variant computes the same with the planted error, to the last bit: then it is none in this class."""
+    pair, name = bench.pair(case), case.detail.partition(":")[2]
+    plant = next(plant for claim in pair.claims for plant in claim.plants if plant.name == name)
+    route = pair.routes[0]
+    seen = []
+    for planted in (plant.apply, lambda model: nullcontext()):
+        _, variant = pair.models(route, torch.float32, plant.scene.dropout, fresh=True)
+        with planted(variant):
+            seen.append(pair.variant_sees(route, torch.float32, plant.scene, model=variant))
+    one, other = seen
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def _missing(subject: Subject, head: str) -> str:
