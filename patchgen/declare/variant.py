@@ -33,6 +33,33 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class NewModel:
+    """What a part makes of the parent that is a model of its own: its classes' prefix, its type, its configuration.
+
+    `config` is the parent's, `configuration_x.XConfig`; `public` are the parent's names of what it is used by.
+    """
+
+    old_prefix: str
+    prefix: str
+    model_type: str
+    config: str
+    public: tuple[str, ...]
+
+    def renamed(self, name: str) -> str:
+        """The name that the model has for the parent's class `name`."""
+        return self.prefix + name.removeprefix(self.old_prefix) if name.startswith(self.old_prefix) else name
+
+    def configuration(self) -> str:
+        """The class of its configuration."""
+        bases = f"MixtureOptions, {self.config}"
+        return f'@strict\nclass {self.prefix}Config({bases}):\n    model_type = "{self.model_type}"'
+
+    def exports(self) -> str:
+        """Its `__all__`."""
+        return f"__all__ = {sorted([f'{self.prefix}Config', *map(self.renamed, self.public)])!r}"
+
+
+@dataclass(frozen=True, slots=True)
 class Contribution:
     """A part for one model: what it declares, imports and says, what it misses, and what gives the same without it."""
 
@@ -42,6 +69,7 @@ class Contribution:
     imports: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     redundant: str = ""
+    model: NewModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +86,10 @@ class Variant:
         for declared in (one for part in self.parts for one in part.declared):
             merged.setdefault(declared.name, []).append(declared)
         imports = sorted({line for part in self.parts for line in part.imports})
-        classes = [_class(module, name, merged[name]) for name in sorted(merged, key=lambda n: order.get(n, 0))]
+        model = next((part.model for part in self.parts if part.model), None)
+        names = sorted(merged, key=lambda name: order.get(name, 0))
+        classes = [_class(module, name, merged[name], model.renamed(name) if model else name) for name in names]
+        classes = [model.configuration(), *classes, model.exports()] if model else classes
         parent = ".".join(module.name.split(".")[:-1])
         lines = [self._docstring(module), "", *imports, ""]
         lines += [f"from {parent} import {module.name.split('.')[-1]} as {module.alias}", "", ""]
@@ -75,12 +106,12 @@ class Variant:
         return '"""' + "\n\n".join([head, body, *left]).replace("\\", "") + '\n"""'
 
 
-def _class(module: Module, name: str, declared: list[Declared]) -> str:
+def _class(module: Module, name: str, declared: list[Declared], called: str) -> str:
     before = _unique(one for d in declared for one in d.mixins)
     behind = _unique(one for d in declared for one in d.behind)
     members = _unique(one for d in declared for one in d.members)
     body = textwrap.indent("\n\n".join(members), "    ") if members else "    pass"
-    return f"class {name}({', '.join([*before, f'{module.alias}.{name}', *behind])}):\n{body}"
+    return f"class {called}({', '.join([*before, f'{module.alias}.{name}', *behind])}):\n{body}"
 
 
 def _unique(items: Iterable[str]) -> list[str]:
