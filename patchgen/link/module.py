@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from patchgen.link.conversions import IMPORT
 from patchgen.link.flatblock import Builder, FlatBlock
 from patchgen.link.gather import Gathered, gather
+from patchgen.link.heads import on_own_model
 from patchgen.link.identity import refuse_lost_bases
 from patchgen.link.imports import import_statements
 from patchgen.link.order import order
@@ -39,6 +40,8 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     Raises PatchgenError PG4xx where names clash or blocks cannot be ordered.
     """
     gathered = gather(kind, requested, builder)
+    if kind == MODELING:
+        gathered = on_own_model(gathered, builder)
     refuse_lost_bases(gathered.blocks, builder)
     blocks = order(gathered, builder)
     imports = import_statements(gathered, builder)

@@ -70,6 +70,11 @@ def _own_initialisation(block: FlatBlock, layers: set[str]) -> bool:
     return "is_custom_code" in block.text or any("def _init_weights" in text for text in ours)
 
 
+def parents_types(builder: Builder) -> frozenset[str]:
+    """The model types that the configurations of the parents have in transformers."""
+    return frozenset(_types(builder).values())
+
+
 def _classes(blocks: tuple[FlatBlock, ...]) -> dict[str, str]:
     """Each flat class with the name that its first parent has in transformers."""
     return {block.name: block.pieces[-1].symbol.name for block in blocks if block.kind == "class"}
