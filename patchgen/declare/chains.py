@@ -97,8 +97,10 @@ class ChainEdit:
         if chosen and (len(chosen) > 1 or chosen[0] != "self.config.is_decoder" or "causal" in makers):
             raise Refused(Reason(mask.value, f"whether the attention is causal hangs on {' and '.join(chosen)}"))
         # MVP's encoder and decoder share the class: what it is built as says which of the two masks it gets.
-        shared = makers >= {"bidirectional", "causal"} and "is_decoder" in self.chain.owner.attributes
-        chosen = [*chosen, *(["self.is_decoder"] if shared else [])]
+        if makers >= {"bidirectional", "causal"}:
+            if "is_decoder" not in self.chain.owner.attributes:
+                raise Refused(Reason(mask.value, "the mask is causal at one call and bidirectional at another"))
+            chosen = [*chosen, "self.is_decoder"]
         parts = chosen
         if "bidirectional" in makers or not chosen:
             cross = self._cross()
