@@ -151,3 +151,31 @@ class LabelledTokens:
             if tokens is not all_tokens:
                 prediction_scores = None
             return with_place_for_logits(output(..., logits=prediction_scores))
+
+
+class LabelledTokensOfEitherHead:
+    """In training with labels the head runs on labelled tokens alone, and `logits` is None: see `LabelledTokens`."""
+
+    # DeBERTa's configuration chooses between two heads.
+    @edit("forward")
+    def run_the_head_where_labels_are(
+        self, prediction_scores, labels, legacy: Hole, head: Hole, embeddings: Hole, states: Hole, output: Hole
+    ):
+        with old:
+            if self.legacy:
+                prediction_scores = legacy(states)
+            else:
+                prediction_scores = head(states, embeddings)
+            ...
+            return output(..., logits=prediction_scores)
+        with new:
+            all_tokens = states
+            tokens, labels = labelled_tokens(self, all_tokens, labels)
+            if self.legacy:
+                prediction_scores = legacy(tokens)
+            else:
+                prediction_scores = head(tokens, embeddings)
+            ...
+            if tokens is not all_tokens:
+                prediction_scores = None
+            return with_place_for_logits(output(..., logits=prediction_scores))

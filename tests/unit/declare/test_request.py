@@ -39,6 +39,11 @@ def test_parts_of_one_model_share_its_classes(env):
     assert found.name == "sdpa_checkpoint_loss"
 
 
+def test_a_head_that_its_configuration_chooses_runs_where_labels_are(env):
+    found = answer(env, "deberta_v2", ["sdpa", "checkpoint", "loss"])
+    assert declared(found.text)["DebertaV2ForMaskedLM"] == ["LabelledTokensOfEitherHead", "DebertaV2ForMaskedLM"]
+
+
 CALLS = {
     "deberta_v2": "rel_att, attention_mask, scaling=1.0",
     "mpnet": "attention_mask, position_bias, scaling=1 / math.sqrt(self.attention_head_size)",
