@@ -173,11 +173,13 @@ def _term(term: Term, *, followed: bool) -> str:
     while followed and isinstance(value, ast.Call) and method_of(value) == "to":
         value = receiver(value)  # A boolean mask must stay one.
     text = ast.unparse(value)
-    for factor in term.factors:
+    # What hides a score hides it at any scale, and is a boolean under SDPA (CodeGen divides it with the scores).
+    factors = () if followed else term.factors
+    for factor in factors:
         text = f"({text}) {factor.operator} ({ast.unparse(factor.value)})"
     if term.condition is None:
         return text
-    plain = isinstance(value, ast.Name) and not term.factors and term.kind == "add"
+    plain = isinstance(value, ast.Name) and not factors and term.kind == "add"
     if plain and _is_presence_of(term.condition, value):
         return text
     return f"({text} if {ast.unparse(term.condition)} else None)"
