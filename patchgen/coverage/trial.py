@@ -59,6 +59,8 @@ def _tried(found: Structural, home: Path) -> Entry:
     if flat.problems:
         first = min(flat.problems)
         return Entry("refused", f"by the converter: {first.at}: {first.code} {first.what}")
+    for file in flat.files:  # a new model has a configuration of its own
+        _write(home, found, file)
     subject = _subject(found, next(file for file in flat.files if file.kind == "modeling"), home)
     try:
         importlib.import_module(subject.parent)
@@ -67,11 +69,15 @@ def _tried(found: Structural, home: Path) -> Entry:
     return _verified(subject, found)
 
 
+def _write(home: Path, found: Structural, file: FlatFile) -> None:
+    output = home / PACKAGE / found.task.model / file.name
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(file.text, encoding="utf-8")
+
+
 def _subject(found: Structural, file: FlatFile, home: Path) -> Subject:
     """The output as a variant that can be imported."""
     output = Path(PACKAGE, found.task.model, file.name)
-    (home / output).parent.mkdir(parents=True, exist_ok=True)
-    (home / output).write_text(file.text, encoding="utf-8")
     record = Record(output.as_posix(), found.task.modular.as_posix(), "", "", "", "", "", file.parents, ())
     return subject_of(record, home)
 
@@ -137,7 +143,7 @@ def _entry(shown: list[_Shown]) -> Entry:
     if not built:
         return Entry("cannot be built here", shown[0].missing if shown else "needs a public class")
     if blind := next((one for one in built if not one.seen and not one.base), None):
-        return Entry("failed", f"{blind.head}: no error that is planted in it changes anything")
+        return Entry("cannot be built here", f"needs inputs of {blind.head} that reach what the part changes")
     seen = tuple(dict.fromkeys(name for one in built for name in one.seen))
     others = "; ".join(f"{one.head}: {one.missing}" for one in shown if one.missing)
     return Entry("verified", others, heads=tuple(one.head for one in built), seen=seen)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
+from patchgen.lab.families import FAMILIES
+
 # By the names that transformers gives them in every configuration, through `attribute_map` where a model has its own.
 # No two sizes are equal, so that a transposed or swapped axis cannot fit; two query heads share a key head.  Features
 # are multiples of eight, which grouped matmul wants in bfloat16.
@@ -88,7 +90,7 @@ def _tiny(default: PreTrainedConfig, dropout: float) -> dict[str, Any]:
     for name in default.sub_configs:
         part = getattr(default, name)
         parts[name] = type(part)(**{**part.to_dict(), **_layers(part), **_tiny(part, dropout)})
-    known = SET_BY_CHECKPOINTS.get(default.model_type, {})
+    known = {**FAMILIES.get(default.model_type, {}), **SET_BY_CHECKPOINTS.get(default.model_type, {})}
     return {**_sizes(default), **dict.fromkeys(_rates(default), dropout), **parts, **known}
 
 

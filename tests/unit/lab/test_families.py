@@ -1,0 +1,41 @@
+"""Families whose sizes hang together in ways of their own can be built tiny, and get the inputs that they ask for."""
+
+import importlib
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.lab.built import parent_of  # noqa: E402
+from patchgen.lab.claim import Scene  # noqa: E402
+from patchgen.lab.families import FAMILIES  # noqa: E402
+from patchgen.lab.specimen import inputs_for  # noqa: E402
+from patchgen.lab.tiny import tiny_config  # noqa: E402
+
+CLASSES = {
+    "bros": "BrosForTokenClassification",
+    "codegen": "CodeGenForCausalLM",
+    "layoutlmv3": "LayoutLMv3ForQuestionAnswering",
+    "levit": "LevitForImageClassification",
+    "lxmert": "LxmertForPreTraining",
+    "perceiver": "PerceiverForMaskedLM",
+    "pvt": "PvtForImageClassification",
+    "squeezebert": "SqueezeBertForMaskedLM",
+    "vilt": "ViltForMaskedLM",
+}
+
+
+@pytest.mark.parametrize("model", CLASSES)
+def test_a_class_of_the_family_runs_on_its_inputs(model):
+    made = getattr(importlib.import_module(f"transformers.models.{model}.modeling_{model}"), CLASSES[model])
+    config = tiny_config(made.config_class)
+    given = inputs_for(made, config, Scene()).to("cpu", torch.float32).given
+    with torch.no_grad():
+        out = parent_of(made, config, torch.float32)(**given)
+    assert all(torch.isfinite(one).all() for one in out.values() if isinstance(one, torch.Tensor))
+
+
+def test_every_family_is_one_of_transformers():
+    for model_type in FAMILIES:
+        assert tiny_config(model_type).model_type == model_type
