@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from patchgen.anatomy.module import Module, find_module, open_module
 from patchgen.declare.checkpoint import checkpoint
 from patchgen.declare.loss import loss
+from patchgen.declare.moe import moe
 from patchgen.declare.norm import norm
 from patchgen.declare.sdpa import sdpa
 from patchgen.declare.variant import Contribution, Variant
@@ -19,6 +20,7 @@ WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
     "checkpoint": checkpoint,
     "loss": loss,
     "norm": norm,
+    "moe": moe,
 }
 
 

@@ -1,0 +1,259 @@
+"""The moe part for a model: a new model, whose layers have a mixture in the place of their FFN.
+
+Written for dense causal and masked language models of one configuration, whose layers know their index.  Statically
+nothing is known of sizes: width, bias and activation are asked of the FFN that the parent's `__init__` has made.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from patchgen.anatomy.attention import Attentions
+from patchgen.anatomy.code import called, last, walk
+from patchgen.anatomy.experts import experts
+from patchgen.anatomy.ffn import FeedForward, feed_forwards
+from patchgen.anatomy.heads import Head, heads
+from patchgen.anatomy.holding import held
+from patchgen.anatomy.layers import Layers, has_checkpointed
+from patchgen.anatomy.module import Class, Module
+from patchgen.declare.dense import Dense, Unfit, dense
+from patchgen.declare.edits import edit
+from patchgen.declare.variant import Contribution, Declared, Missing, NewModel
+
+SAYS = (
+    "A mixture of experts stands in the place of the FFN: a new model, `{model_type}`, whose `from_pretrained` takes "
+    "checkpoints of the dense one (`num_experts=8, num_experts_per_tok=2`) and computes the same until the first "
+    "step. Options are those of `patchgen.parts.moe.MixtureOptions`."
+)
+LANGUAGE = ("ForCausalLM", "ForMaskedLM", "LMHeadModel")
+INDICES = ("layer_idx", "layer_id", "layer_num", "layer_number")
+RECORDING = ("capture_outputs", "check_model_inputs")
+
+
+class _No(Exception):
+    """`fatal`: what keeps the part from the model; without a node, there is nothing that it could change."""
+
+    def __init__(self, node: ast.AST | None, what: str) -> None:
+        super().__init__(what)
+        self.node = node
+        self.what = what
+
+
+def moe(module: Module) -> Contribution:
+    """What the part declares for `module`."""
+    try:
+        return _written(module)
+    except (_No, Unfit) as no:
+        node, what = (no.reason.node, no.reason.what) if isinstance(no, Unfit) else (no.node, no.what)
+        at = module.at(module.tree if node is None else node)
+        return Contribution("moe", missing=(Missing(at, what, True),))
+
+
+def _written(module: Module) -> Contribution:
+    found = [one for one in heads(module) if one.owner.name.endswith(LANGUAGE)]
+    if not found:
+        raise _No(None, "no causal or masked language model takes a loss here")
+    if experts(module):
+        raise _No(None, "the model is a mixture of experts already")
+    config = _configuration(module)
+    layers = Layers(module, Attentions(module))
+    ffn, network = _network(module, layers)
+    heads_, missing = _heads(module, found)
+    if not heads_:
+        raise _No(found[0].method, missing[0].what)
+    base = Declared(module.pretrained[0].name)
+    bases = _bases(module, found, heads_)
+    declared = [_layer(ffn.layer, network), _base(base.name, network, _checkpoints(layers)), *bases, *heads_]
+    model = _new_model(module, config, tuple(one.name for one in (base, *bases, *heads_)))
+    for one in declared:
+        if not one.name.startswith(model.old_prefix):
+            what = f"{one.name} does not begin with {model.old_prefix}, as its model does"
+            raise _No(module.classes[one.name].node, what)
+    says = SAYS.format(model_type=model.model_type)
+    return Contribution("moe", says, tuple(declared), _imports(module, config, declared), tuple(missing), model=model)
+
+
+def _configuration(module: Module) -> str:
+    """The one configuration of the module."""
+    if len(module.pretrained) != 1:
+        raise _No(module.tree, "there is not one class below PreTrainedModel in this file")
+    names: dict[str, ast.AST] = {}
+    for owner in module.classes.values():
+        for node in owner.node.body:
+            match node:
+                case ast.AnnAssign(target=ast.Name(id="config"), annotation=annotation):
+                    names.setdefault(ast.unparse(annotation), node)
+                case ast.Assign(targets=[ast.Name(id="config_class")], value=value):
+                    names.setdefault(ast.unparse(value), node)
+    if len(names) != 1:
+        second = list(names.values())[1] if names else module.pretrained[0].node
+        said = ", ".join(names) or "no configuration"
+        raise _No(second, f"the models of this file have several configurations or none: {said}")
+    name = next(iter(names))
+    place = module.imports.get(name, "")
+    if not place.startswith(".configuration_"):
+        raise _No(names[name], f"{name} is not of the folder of this file")
+    return name
+
+
+def _network(module: Module, layers: Layers) -> tuple[FeedForward, Dense]:
+    """The FFN of the layers, which are of one class."""
+    found = feed_forwards(layers)
+    if not layers.classes:
+        raise _No(module.tree, "no list of layers that attend is gone through in this file")
+    if not found:
+        raise _No(layers.classes[0].node, f"{layers.classes[0].name} holds no FFN in a form that is known")
+    if len(layers.classes) > 1:
+        names = " and ".join(one.name for one in layers.classes)
+        raise _No(layers.classes[1].node, f"there are several kinds of layers: {names}")
+    if len(found) > 1:
+        raise _No(found[1].layer.node, f"{found[1].layer.name} holds more than one FFN")
+    init = found[0].layer.method("__init__")
+    if init is None or "config" not in _parameters(init) or _index(init) is None:
+        node = init or found[0].layer.node
+        raise _No(node, f"{found[0].layer.name} is not told its configuration and its index")
+    return found[0], dense(module, found[0])
+
+
+def _parameters(method: ast.FunctionDef) -> list[str]:
+    return [arg.arg for arg in (*method.args.posonlyargs, *method.args.args)][1:]
+
+
+def _index(init: ast.FunctionDef) -> str | None:
+    return next((name for name in INDICES if name in _parameters(init)), None)
+
+
+def _layer(layer: Class, network: Dense) -> Declared:
+    init = layer.method("__init__")
+    assert init is not None
+    names = _parameters(init)
+    given = dict(zip(names[::-1], init.args.defaults[::-1], strict=False))
+    signature = ", ".join(f"{one}={ast.unparse(given[one])}" if one in given else one for one in names)
+    arguments = [f"gated={network.gated}", f"bias={network.bias}", f"inner={network.width}"]
+    arguments.append(f"activation={network.activation}")
+    mixture = f"Mixture(config, {', '.join(arguments)})"
+    mixture = f"nn.Sequential({mixture}, {network.dropout})" if network.dropout else mixture
+    lines = [
+        f"def __init__(self, {signature}):",
+        f"    super().__init__({', '.join(names)})",
+        f"    if has_experts(config, {_index(init)}):",
+        f"        self.{network.attribute} = {mixture}",
+        *(f"        {one} = nn.Identity()" for one in network.idle),
+    ]
+    return Declared(layer.name, members=("\n".join(lines),))
+
+
+def _base(name: str, network: Dense, checkpoints: bool) -> Declared:
+    experts_up = "gate_up_proj" if network.gated else "up_proj"
+    lines = ["_dense_weights = {"]
+    for own, of_dense in ((experts_up, network.up), ("down_proj", (network.down,))):
+        for end, kind in (("", "weight"), ("_bias", "bias")):
+            sources = ", ".join(f'"{one}.{kind}"' for one in of_dense)
+            lines.append(f'    "{network.place}.experts.{own}{end}": ({sources},),')
+    lines.append("}")
+    if network.transposed:
+        lines.append("_dense_weights_transposed = True")
+    mixins = (*(["Checkpointing"] if checkpoints else []), "MixtureModel")
+    return Declared(name, mixins=mixins, members=("\n".join(lines),))
+
+
+def _checkpoints(layers: Layers) -> bool:
+    """Whether the layers can be checkpointed: a recompute is then to choose the same experts."""
+    return all(has_checkpointed(layer) for layer in layers.classes)
+
+
+def _heads(module: Module, found: list[Head]) -> tuple[list[Declared], list[Missing]]:
+    declared: dict[str, Declared] = {}
+    missing = []
+    for head in found:
+        try:
+            declared[head.owner.name] = _head(module, head)
+        except _No as no:
+            missing.append(Missing(module.at(no.node or head.method), f"{head.owner.name}: {no.what}"))
+    return list(declared.values()), missing
+
+
+def _head(module: Module, head: Head) -> Declared:
+    """The head with the losses of its routers in its loss."""
+    name, _ = _model(module, head)
+    method = head.method
+    returned = [node for node in walk(method.body, ast.Return) if node.value is not None]
+    if len(returned) != 1 or not isinstance(returned[0].value, ast.Call) or not called(returned[0].value):
+        raise _No(returned[-1] if returned else method, "what it returns is not one output in one place")
+    if "attention_mask" not in {arg.arg for arg in walk(method.args, ast.arg)}:
+        raise _No(method, "it has no `attention_mask`, by which routers' losses leave padding out")
+    members = [f"{plan} = AttributeError()" for plan in ("_tp_plan", "_pp_plan") if _sets(head.owner, plan)]
+    rest = method.args.kwarg.arg if method.args.kwarg is not None else ""
+    if (name, rest) == ("outputs", "kwargs"):
+        return Declared(head.owner.name, mixins=("MixtureHead",), members=tuple(members))
+    arguments = ["self", "output(...)", name, "attention_mask", "labels"]
+    arguments += [f'{rest}.get("num_items_in_batch")'] if rest else []
+    new = f"return with_router_losses({', '.join(arguments)})"
+    text = edit("add_the_router_losses", method, ["return output(...)"], [new], ["output"])
+    return Declared(head.owner.name, members=(*members, text))
+
+
+def _model(module: Module, head: Head) -> tuple[str, Class]:
+    """(the name of the outputs, the class of the model) that the head stands on.
+
+    Raises _No where that model does not record what its routers say.
+    """
+    for node in walk(head.method.body, ast.stmt):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value = getattr(node, "value", None)
+        if not isinstance(target, ast.Name) or not called(value).startswith("self."):
+            continue
+        for name in held(head.owner, last(called(value))):
+            owner = module.classes.get(name)
+            forward = owner.method("forward") if owner is not None else None
+            if owner is None or forward is None or not owner.name.endswith(("Model", "Decoder", "Transformer")):
+                continue
+            if not any(last(called(one) or ast.unparse(one)) in RECORDING for one in forward.decorator_list):
+                raise _No(forward, f"{name} does not record outputs of its modules, so that no loss reaches routers")
+            return target.id, owner
+    raise _No(head.method, "the model that it stands on is not found")
+
+
+def _sets(owner: Class, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in node.targets)
+        for node in owner.node.body
+    )
+
+
+def _bases(module: Module, found: list[Head], written: list[Declared]) -> list[Declared]:
+    """The models that the heads stand on."""
+    names = {one.name for one in written}
+    owners = dict.fromkeys(_model(module, head)[1].name for head in found if head.owner.name in names)
+    return [Declared(name) for name in owners]
+
+
+def _new_model(module: Module, config: str, public: tuple[str, ...]) -> NewModel:
+    """The names of the new model; `qwen3_moe` and others are those of models of transformers."""
+    old = config.removesuffix("Config")
+    return NewModel(
+        old, f"{old}Mixture", f"{module.alias}_mixture", f"{_config_file(module, config)}.{config}", public
+    )
+
+
+def _config_file(module: Module, config: str) -> str:
+    return module.imports[config].split(".")[1]
+
+
+def _imports(module: Module, config: str, declared: list[Declared]) -> tuple[str, ...]:
+    text = "\n".join(member for one in declared for member in one.members)
+    mixins = {name for one in declared for name in one.mixins}
+    used = {"Mixture", "MixtureModel", "MixtureOptions", "has_experts"} | (mixins & {"MixtureHead"})
+    parent = ".".join(module.name.split(".")[:-1])
+    lines = [
+        "from huggingface_hub.dataclasses import strict",
+        f"from {parent} import {_config_file(module, config)}",
+    ]
+    if "with_router_losses" in text:
+        used.add("with_router_losses")
+        lines.append("from patchgen.edits import Hole, edit, new, old")
+    if "Checkpointing" in mixins:
+        lines.append("from patchgen.parts.checkpoint import Checkpointing")
+    if "nn." in text:
+        lines.append("from torch import nn")
+    return (*lines, f"from patchgen.parts.moe import {', '.join(sorted(used))}")
