@@ -35,6 +35,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "pitch_predictor_channels": 16,
     },
     "glpn": {**_PYRAMID, "decoder_hidden_size": 16},
+    "hiera": {
+        "image_size": [64, 64],
+        "patch_size": [7, 7],
+        "depths": [1, 1, 1, 1],
+        "num_heads": [1, 2, 4, 8],
+        "embed_dim": 8,
+    },
     "layoutlmv3": {"coordinate_size": 6, "shape_size": 4, "input_size": 12, "max_2d_position_embeddings": 64},
     "levit": {
         "hidden_sizes": [16, 32, 48],
@@ -53,6 +60,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "num_bpe_labels": 19,
         "num_wordpiece_labels": 23,
     },
+    "mobilevit": {"image_size": 96},  # a window of its last stage has more than one patch
+    "mobilevitv2": {"image_size": 96},
     "perceiver": {
         "d_latents": 32,
         "max_position_embeddings": 13,  # of its answer, whatever the length of the text
@@ -66,6 +75,15 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "pvt": _PYRAMID,
     "pvt_v2": _PYRAMID,
     "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "lsh", "local"], "attention_head_size": 8},
+    "sew-d": {
+        "conv_dim": [16] * 13,
+        "squeeze_factor": 2,
+        "num_conv_pos_embeddings": 8,
+        "num_conv_pos_embedding_groups": 4,
+    },
     "speech_to_text": {"conv_channels": 24, "input_feat_per_channel": 16},
+    "swin2sr": {"image_size": 16, "patch_size": 1, "depths": [2, 2], "num_heads": [2, 4]},
+    "timesformer": {"num_frames": 3, "image_size": 12, "patch_size": 4},
+    "wavlm": {"conv_dim": [16] * 7, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4},
     "squeezebert": {"embedding_size": 32},
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from patchgen.lab.specimen import BOUNDARY, Inputs
@@ -35,6 +36,13 @@ def _is_apart(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: s
             ids[:, changed] = (ids[:, changed] + shift - 3) % 90 + 3
             out = model.eval()(**{**given, "input_ids": ids}, **asked)
             hidden = out.get("hidden_states") or out.get("encoder_hidden_states") or (out[0],)
-            states.append(hidden[-1])
+            states.append(_of_text(hidden[-1]))
     # Rounding of sums that have a masked term more or less; what is attended to moves states by far more.
     return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
+
+
+def _of_text(states: Any) -> Tensor:
+    """Layers that keep text and image apart give a pair, the text first."""
+    while isinstance(states, tuple | list):
+        states = states[0]
+    return states

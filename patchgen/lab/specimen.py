@@ -24,6 +24,9 @@ ANSWER = 9  # tokens of a decoder behind an encoder
 MEMORY = 7  # tokens of an encoder whose states are given
 BOUNDARY = 6  # of two texts in one row
 LARGEST = 5_000_000  # parameters
+FRAMES = 24  # of speech, as features
+SAMPLES = 4000  # of sound, as a wave
+VIDEOS = ("timesformer", "videomae", "vivit")  # their pixels have an axis of time
 
 
 class CannotBuild(Exception):
@@ -181,17 +184,32 @@ def _images(config: PreTrainedConfig, seed: int) -> Inputs:
     height, width = size if isinstance(size, list | tuple) else (size, size)
     draw = torch.Generator().manual_seed(seed)
     channels = getattr(owner, "num_channels", 3)
-    return Inputs({"pixel_values": torch.randn(ROWS, channels, height, width, generator=draw, dtype=torch.float64)})
+    frames = [config.num_frames] if config.model_type in VIDEOS else []
+    shape = (ROWS, *frames, channels, height, width)
+    return Inputs({"pixel_values": torch.randn(shape, generator=draw, dtype=torch.float64)})
 
 
 def _by_optimum(names: frozenset[str], config: PreTrainedConfig) -> Inputs:
     """What optimum makes for the first input of another kind."""
     first = next((name for name in ("input_features", "input_values") if name in names), None)
+    draw = torch.Generator().manual_seed(0)
+    if first == "input_features" and hasattr(config, "input_feat_per_channel"):
+        size = config.input_feat_per_channel
+        return _answered(Inputs({first: torch.randn(ROWS, FRAMES, size, generator=draw, dtype=torch.float64)}), names)
+    if first == "input_values" and hasattr(config, "conv_stride"):
+        return Inputs({first: torch.randn(ROWS, SAMPLES, generator=draw, dtype=torch.float64)})
     if first is None:
         raise CannotBuild(f"no inputs are known for a forward of {', '.join(sorted(names - {'self'}))}")
     make = _audio_generator(config)
     torch.manual_seed(0)
     return Inputs({first: make(first).double()})
+
+
+def _answered(made: Inputs, names: frozenset[str]) -> Inputs:
+    """With what a decoder says to it."""
+    answer = batch("none", rows=ROWS, length=ANSWER, seed=1)
+    name = "labels" if "labels" in names else "decoder_input_ids"
+    return Inputs({**made.given, name: answer.input_ids}, (answer.real,))
 
 
 def _audio_generator(config: PreTrainedConfig) -> Callable[[str], Tensor]:
