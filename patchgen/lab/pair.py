@@ -79,9 +79,17 @@ class Pair:
         """Parent and variant with equal weights; `fresh` ones may be spoilt."""
         key = (route.name, dtype, dropout)
         if key not in self._models:
-            parent, variant = both_of(self.master(dtype, dropout), self.variant_class, self.build, route)
-            self._models[key] = parent.to(self.device), variant.to(self.device)
-        return copy.deepcopy(self._models[key]) if fresh else self._models[key]
+            self._models[key] = self._built(route, dtype, dropout)
+        if not fresh:
+            return self._models[key]
+        try:
+            return copy.deepcopy(self._models[key])
+        except RuntimeError:  # LeViT keeps biases that it has computed, which cannot be copied
+            return self._built(route, dtype, dropout)
+
+    def _built(self, route: Route, dtype: torch.dtype, dropout: float) -> tuple[PreTrainedModel, PreTrainedModel]:
+        parent, variant = both_of(self.master(dtype, dropout), self.variant_class, self.build, route)
+        return parent.to(self.device), variant.to(self.device)
 
     def master(self, dtype: torch.dtype, dropout: float = 0.0) -> PreTrainedModel:
         """The parent with weights that show errors, on the CPU."""
