@@ -17,7 +17,7 @@ from patchgen.anatomy.holding import held
 from patchgen.anatomy.module import Class, Module
 
 _UP, _GATE, _DOWN = (rf"(?P<{name}>\w+)" for name in ("up", "gate", "down"))
-_ACT = r"(?P<act>=?\w+)"
+_ACT = r"(?P<act>=?[\w.]+)"
 # L: a linear layer, A: an activation, by the attribute that holds it or by its name after `=`; D: a dropout.
 GATED = re.compile(rf"L\[{_DOWN}\]\(\(A\[{_ACT}\]\(L\[{_GATE}\]\(x\)\)\*L\[{_UP}\]\(x\)\)\)")
 FUSED = re.compile(rf"L\[{_DOWN}\]\(\(A\[{_ACT}\]\(C0\(L\[{_UP}\]\(x\)\)\)\*C1\(L\[(?P=up)\]\(x\)\)\)\)")
@@ -27,6 +27,8 @@ BEHIND = re.compile(r"D\[(?P<rate>\.?\w+)\]\((?P<term>.*)\)")
 SECOND = re.compile(rf"L\[{_DOWN}\]\(x\)")
 # How many features a linear layer gives, by its class.
 WIDTHS = {"Linear": "out_features", "Conv1D": "nf"}
+# The functions of torch that are activations of transformers by the same name.
+OF_TORCH = ("gelu", "relu", "silu", "sigmoid", "tanh")
 # What configurations call `hidden_size`, which is what goes into a mixture and comes out.
 HIDDEN = ("hidden_size", "d_model", "n_embd", "embed_dim", "hidden_dim", "dim", "n_embed")
 
@@ -79,7 +81,7 @@ class _Named(Flow):
         if plain == value and value != "?":
             return value if own and self._made(own) == "Identity" else f"D[{_rate(node, own)}]({value})"
         if plain.startswith("A(") and not own:
-            return f"A[={last(name)}]({value})" if len(node.args) == 1 and not node.keywords else "?"
+            return f"A[={name}]({value})" if len(node.args) == 1 and not node.keywords else "?"
         return f"{plain[0]}[{own}]({value})" if own and plain[:2] in ("A(", "L(") else "?"
 
     def _made(self, attribute: str) -> str:
@@ -113,11 +115,13 @@ def dense(module: Module, found: FeedForward) -> Dense:
     behind = BEHIND.fullmatch(result)
     for pattern, gated in ((GATED, True), (FUSED, True), (PLAIN, False)):
         if match := pattern.fullmatch(behind["term"] if behind else result):
-            return _whole(found, forward, match, gated=gated, dropout=behind["rate"] if behind else "")
+            return _whole(module, found, forward, match, gated=gated, dropout=behind["rate"] if behind else "")
     raise Unfit(forward, f"{found.owner.name} computes more than experts do: {_short(result)}")
 
 
-def _whole(found: FeedForward, forward: ast.FunctionDef, match: re.Match[str], *, gated: bool, dropout: str) -> Dense:
+def _whole(
+    module: Module, found: FeedForward, forward: ast.FunctionDef, match: re.Match[str], *, gated: bool, dropout: str
+) -> Dense:
     """A mixture in the place of the whole FFN, but for a dropout at its end."""
     names, own = match.groupdict(), f"self.{found.attribute}"
     ups = [names[name] for name in ("gate", "up") if names.get(name)]
@@ -127,7 +131,7 @@ def _whole(found: FeedForward, forward: ast.FunctionDef, match: re.Match[str], *
     # The two halves of one product are as wide as one of them, rows of both one above the other.
     width = f"{first}.{WIDTHS[made]}" + (" // 2" if gated and len(ups) == 1 else "")
     before = "" if dropout else f"{found.attribute}."
-    module, rate = f"{own}.{dropout}", f"nn.Dropout({own}{dropout})"
+    kept, rate = f"{own}.{dropout}", f"nn.Dropout({own}{dropout})"
     return Dense(
         attribute=found.attribute,
         place="0" if dropout else found.attribute,
@@ -136,9 +140,9 @@ def _whole(found: FeedForward, forward: ast.FunctionDef, match: re.Match[str], *
         gated=gated,
         width=width,
         bias=f"{first}.bias is not None",
-        activation=_activation(found.owner, forward, names["act"], own),
+        activation=_activation(module, found.owner, forward, names["act"], own),
         transposed=made == "Conv1D",
-        dropout=rate if dropout.startswith(".") else module if dropout else "",
+        dropout=rate if dropout.startswith(".") else kept if dropout else "",
     )
 
 
@@ -171,7 +175,7 @@ def _split(module: Module, found: FeedForward, forward: ast.FunctionDef, result:
         gated=False,
         width=f"{own}.{match['up']}.{WIDTHS[made]}",
         bias=f"{own}.{match['up']}.bias is not None",
-        activation=_activation(found.owner, forward, match["act"], own),
+        activation=_activation(module, found.owner, forward, match["act"], own),
         transposed=made == "Conv1D",
         idle=(f"self.{down}",),
     )
@@ -237,9 +241,18 @@ def _resolved(owner: Class, node: ast.expr) -> str:
     return ast.unparse(found).removeprefix("self.")
 
 
-def _activation(owner: Class, forward: ast.FunctionDef, name: str, below: str) -> str:
+def _function(module: Module, forward: ast.FunctionDef, name: str) -> str:
+    """A function as the activation of experts: one of torch by its name, one of the module itself as it is."""
+    if name.rpartition(".")[0] in ("F", "nn.functional", "torch.nn.functional") and last(name) in OF_TORCH:
+        return repr(last(name))
+    if name in module.functions:
+        return f"{module.alias}.{name}"  # ESM's GELU is not torch's in the last bits.
+    raise Unfit(forward, f"`{name}` is not known as an activation")
+
+
+def _activation(module: Module, owner: Class, forward: ast.FunctionDef, name: str, below: str) -> str:
     if name.startswith("="):
-        return repr(name[1:])
+        return _function(module, forward, name[1:])
     values, init = owner.attributes.get(name, ()), owner.method("__init__")
     # BERT's is a name or a function; an activation that is made otherwise may have weights.
     by_kind = init is not None and any("isinstance(" in ast.unparse(node.test) for node in walk(init.body, ast.If))

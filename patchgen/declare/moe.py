@@ -1,12 +1,13 @@
 """The moe part for a model: a new model, whose layers have a mixture in the place of their FFN.
 
-Written for dense causal and masked language models of one configuration, whose layers know their index.  Statically
+Written for dense causal and masked language models of one configuration, with layers of one kind.  Statically
 nothing is known of sizes: width, bias and activation are asked of the FFN that the parent's `__init__` has made.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 
 from patchgen.anatomy.attention import Attentions
 from patchgen.anatomy.code import called, last, walk
@@ -17,7 +18,7 @@ from patchgen.anatomy.holding import held
 from patchgen.anatomy.layers import Layers, has_checkpointed
 from patchgen.anatomy.module import Class, Module
 from patchgen.declare.dense import Dense, Unfit, dense
-from patchgen.declare.edits import edit
+from patchgen.declare.edits import code, edit
 from patchgen.declare.variant import Contribution, Declared, Missing, NewModel
 
 SAYS = (
@@ -63,8 +64,10 @@ def _written(module: Module) -> Contribution:
         raise _No(found[0].method, missing[0].what)
     base = Declared(module.pretrained[0].name)
     bases = _bases(module, found, heads_)
-    declared = [_layer(ffn.layer, network), _base(base.name, network, _checkpoints(layers)), *bases, *heads_]
     model = _new_model(module, config, tuple(one.name for one in (base, *bases, *heads_)))
+    numbered = _numbered(module, layers, ffn.layer, model.renamed(ffn.layer.name))
+    own = [_layer(ffn.layer, network), _base(base.name, network, _checkpoints(layers))]
+    declared = [*numbered, *own, *bases, *heads_]
     for one in declared:
         if not one.name.startswith(model.old_prefix):
             what = f"{one.name} does not begin with {model.old_prefix}, as its model does"
@@ -109,9 +112,8 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, Dense]:
     if len(found) > 1:
         raise _No(found[1].layer.node, f"{found[1].layer.name} holds more than one FFN")
     init = found[0].layer.method("__init__")
-    if init is None or "config" not in _parameters(init) or _index(init) is None:
-        node = init or found[0].layer.node
-        raise _No(node, f"{found[0].layer.name} is not told its configuration and its index")
+    if init is None or "config" not in _parameters(init):
+        raise _No(init or found[0].layer.node, f"{found[0].layer.name} is not told its configuration")
     return found[0], dense(module, found[0])
 
 
@@ -123,12 +125,45 @@ def _index(init: ast.FunctionDef) -> str | None:
     return next((name for name in INDICES if name in _parameters(init)), None)
 
 
+def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> list[Declared]:
+    """Where layers are not told their index, the classes that make them, which tell it to them then.
+
+    Raises _No where one of those makes them otherwise than in one comprehension.
+    """
+    init = layer.method("__init__")
+    if init is not None and _index(init) is not None:
+        return []
+    declared = []
+    for one in (found for found in layers.lists if layer in found.layers):
+        makes = one.owner.own.get("__init__")
+        lists = walk(makes.body, ast.ListComp) if makes is not None else ()
+        made = [node for node in lists if called(node.elt) == layer.name]
+        if makes is None or len(made) != 1:
+            raise _No(makes or one.owner.node, f"{layer.name} is not told its index, nor made in one comprehension")
+        match number := copy.deepcopy(made[0]):
+            case ast.ListComp(
+                ast.Call(keywords=given), [ast.comprehension(target=ast.Name(id="_") as target, ifs=[])]
+            ):
+                given.append(ast.keyword(INDICES[0], ast.Name(INDICES[0], ast.Load())))
+                target.id = INDICES[0]
+                known = (layer.name, INDICES[0])
+                texts = [code(module, makes, node, known) for node in (made[0], number)]
+                # The class is one of the new model's, whose names are those of its modular file.
+                old, new = (text.replace(f"[{layer.name}(", f"[{renamed}(", 1) for text in texts)
+                declared.append(Declared(one.owner.name, members=(edit("number_the_layers", makes, [old], [new]),)))
+            case _:
+                raise _No(made[0], f"{layer.name} is not told its index, and counted otherwise where it is made")
+    return declared
+
+
 def _layer(layer: Class, network: Dense) -> Declared:
     init = layer.method("__init__")
     assert init is not None
     names = _parameters(init)
     given = dict(zip(names[::-1], init.args.defaults[::-1], strict=False))
-    signature = ", ".join(f"{one}={ast.unparse(given[one])}" if one in given else one for one in names)
+    own = [f"{one}={ast.unparse(given[one])}" if one in given else one for one in names]
+    index = _index(init) or INDICES[0]
+    signature = ", ".join(own if index in names else [*own, f"{index}=None" if given else index])
     arguments = [f"gated={network.gated}", f"bias={network.bias}", f"inner={network.width}"]
     arguments.append(f"activation={network.activation}")
     mixture = f"Mixture(config, {', '.join(arguments)})"
@@ -136,7 +171,7 @@ def _layer(layer: Class, network: Dense) -> Declared:
     lines = [
         f"def __init__(self, {signature}):",
         f"    super().__init__({', '.join(names)})",
-        f"    if has_experts(config, {_index(init)}):",
+        f"    if has_experts(config, {index}):",
         f"        self.{network.attribute} = {mixture}",
         *(f"        {one} = nn.Identity()" for one in network.idle),
     ]
@@ -230,7 +265,9 @@ def _bases(module: Module, found: list[Head], written: list[Declared]) -> list[D
 
 def _new_model(module: Module, config: str, public: tuple[str, ...]) -> NewModel:
     """The names of the new model; `qwen3_moe` and others are those of models of transformers."""
-    old = config.removesuffix("Config")
+    old, folder = config.removesuffix("Config"), module.model.replace("_", "")
+    if old.lower().startswith(folder) and len(old) > len(folder):
+        raise _No(module.pretrained[0].node, f"the classes of {module.model} begin with {old}, and not with its name")
     return NewModel(
         old, f"{old}Mixture", f"{module.alias}_mixture", f"{_config_file(module, config)}.{config}", public
     )
@@ -251,7 +288,8 @@ def _imports(module: Module, config: str, declared: list[Declared]) -> tuple[str
     ]
     if "with_router_losses" in text:
         used.add("with_router_losses")
-        lines.append("from patchgen.edits import Hole, edit, new, old")
+    if "@edit" in text:
+        lines.append(f"from patchgen.edits import {'Hole, ' * (': Hole' in text)}edit, new, old")
     if "Checkpointing" in mixins:
         lines.append("from patchgen.parts.checkpoint import Checkpointing")
     if "nn." in text:
