@@ -107,9 +107,9 @@ def terms(observation: Observation, variant: PreTrainedModel) -> Observation:
         if weight is not None:
             summed = rolled(weight.rpartition(".")[2], tensor, -1).sum(0)
             layer = name.removesuffix(weight)
-            seen |= {
-                layer + each: part for each, part in zip(dense[weight], summed.chunk(len(dense[weight])), strict=True)
-            }
+            turned = variant._dense_weights_transposed and summed.dim() == 2  # a Conv1D's features of its input first
+            parts = [part.t() if turned else part for part in summed.chunk(len(dense[weight]))]
+            seen |= {layer + each: part for each, part in zip(dense[weight], parts, strict=True)}
         elif not name.endswith(".router.weight"):
             seen[name] = tensor
     return seen
