@@ -16,13 +16,15 @@ _PYRAMID: dict[str, Any] = {
 }
 _TOWER = {"hidden_size": 128}  # of which BridgeTower makes heads of 64
 
+_SERIES = {"num_input_channels": 2, "context_length": 24, "patch_length": 4, "patch_stride": 4, "prediction_length": 5}
+
 FAMILIES: dict[str, dict[str, Any]] = {
     "bridgetower": _TOWER,
     "bridgetower_text_model": _TOWER,
     "bridgetower_vision_model": _TOWER,
     "bros": {"hidden_size": 64},  # an eighth of a quarter of which is a pair
     "codegen": {"rotary_dim": 4},
-    "cvt": {"embed_dim": [16, 32, 48], "num_heads": [1, 2, 4], "depth": [1, 1, 2]},
+    "cvt": {"embed_dim": [16, 32, 48], "num_heads": [1, 2, 4], "depth": [1, 2, 3]},
     "fastspeech2_conformer": {
         "encoder_layers": 2,
         "decoder_layers": 2,
@@ -62,6 +64,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "mobilevit": {"image_size": 96},  # a window of its last stage has more than one patch
     "mobilevitv2": {"image_size": 96},
+    "patchtsmixer": {**_SERIES, "self_attn": True},
+    "patchtst": _SERIES,
     "perceiver": {
         "d_latents": 32,
         "max_position_embeddings": 13,  # of its answer, whatever the length of the text

@@ -69,6 +69,8 @@ def inputs_for(model_class: type[PreTrainedModel], config: PreTrainedConfig, sce
         raise CannotBuild("there is no text to pad")
     elif "pixel_values" in names:
         made = _images(config, seed)
+    elif "past_values" in names and hasattr(config, "num_input_channels"):
+        made = _series(names, config, seed, labels=scene.labels)
     else:
         made = _by_optimum(names, config)
     if "MultipleChoice" in model_class.__name__:
@@ -187,6 +189,16 @@ def _images(config: PreTrainedConfig, seed: int) -> Inputs:
     frames = [config.num_frames] if config.model_type in VIDEOS else []
     shape = (ROWS, *frames, channels, height, width)
     return Inputs({"pixel_values": torch.randn(shape, generator=draw, dtype=torch.float64)})
+
+
+def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels: bool) -> Inputs:
+    """What was measured, and what came after it."""
+    draw = torch.Generator().manual_seed(seed)
+    lengths = {"past_values": config.context_length}
+    if labels and "future_values" in names:
+        lengths["future_values"] = config.prediction_length
+    shapes = {name: (ROWS, length, config.num_input_channels) for name, length in lengths.items()}
+    return Inputs({n: torch.randn(shape, generator=draw, dtype=torch.float64) for n, shape in shapes.items()})
 
 
 def _by_optimum(names: frozenset[str], config: PreTrainedConfig) -> Inputs:
