@@ -23,6 +23,26 @@ def test_names_that_a_model_has_of_its_own_are_found():
     assert (tiny_config("gpt2").n_embd, tiny_config("gpt2").n_layer, tiny_config("gpt2").attn_pdrop) == (32, 3, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [
+        pytest.param("bart", "encoder_attention_heads", 4, id="of an encoder"),
+        pytest.param("roc_bert", "shape_vocab_size", 97, id="a large size by what its name ends with"),
+        pytest.param("glm4_moe", "n_group", 1, id="no more groups than experts"),
+        pytest.param("esmc", "num_key_value_heads", 4, id="conceded: a key for every head"),
+        pytest.param("deepseek_v3", "num_key_value_heads", 4, id="latent attention"),
+        pytest.param("zamba2", "num_hidden_layers", 3, id="a list of layers cut"),
+    ],
+)
+def test_sizes_that_hang_together_do(model, name, value):
+    assert getattr(tiny_config(model), name) == value
+
+
+def test_a_refusal_is_the_configurations_own():
+    with pytest.raises(Exception, match="blank_token_id"):
+        tiny_config("nemo_speechlm")
+
+
 def test_equal_names_get_equal_weights_and_none_is_left_at_its_start():
     one, two = GPT2LMHeadModel(tiny_config("gpt2")), GPT2LMHeadModel(tiny_config("gpt2")).double()
     for model in (one, two):
