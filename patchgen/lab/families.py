@@ -18,6 +18,25 @@ _TOWER = {"hidden_size": 128}  # of which BridgeTower makes heads of 64
 
 _SERIES = {"num_input_channels": 2, "context_length": 24, "patch_length": 4, "patch_stride": 4, "prediction_length": 5}
 
+# Detectors over three levels of a backbone with four stages, of which they must know the widths.
+_WIDTHS = [8, 16, 24, 32]
+_DETECTOR: dict[str, Any] = {
+    "d_model": 32,
+    "encoder_hidden_dim": 32,
+    "encoder_in_channels": _WIDTHS[1:],
+    "decoder_in_channels": [32, 32, 32],
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 40,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "decoder_layers": 2,
+    "num_queries": 7,
+    "num_denoising": 0,
+    "anchor_image_size": None,
+}
+_RESNET: dict[str, Any] = {"hidden_sizes": _WIDTHS, "depths": [1, 1, 1, 1], "embedding_size": 8}
+_SWIN: dict[str, Any] = {"depths": [1, 1, 1, 1], "num_heads": [1, 2, 4, 8], "embed_dim": 8, "image_size": 64}
+
 FAMILIES: dict[str, dict[str, Any]] = {
     "bridgetower": _TOWER,
     "bridgetower_text_model": _TOWER,
@@ -25,6 +44,36 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "bros": {"hidden_size": 64},  # an eighth of a quarter of which is a pair
     "codegen": {"rotary_dim": 4},
     "cvt": {"embed_dim": [16, 32, 48], "num_heads": [1, 2, 4], "depth": [1, 2, 3]},
+    "d_fine": {**_DETECTOR, "head_dim": 8, "hidden_expansion": 0.5},
+    "grounding-dino": {**_DETECTOR, "max_text_len": 16},
+    "hgnet_v2": {
+        **_RESNET,
+        "stem_channels": [3, 8, 8],
+        "stage_in_channels": [8, 8, 16, 24],
+        "stage_mid_channels": [8, 8, 8, 8],
+        "stage_out_channels": _WIDTHS,
+        "stage_num_blocks": [1, 1, 1, 1],
+        "stage_numb_of_layers": [2, 2, 2, 2],
+    },
+    "mask2former": {
+        "feature_size": 32,
+        "mask_feature_size": 32,
+        "hidden_dim": 32,
+        "encoder_feedforward_dim": 48,
+        "dim_feedforward": 40,
+        "encoder_layers": 2,
+        "decoder_layers": 3,
+        "num_queries": 7,
+    },
+    "mm-grounding-dino": {**_DETECTOR, "max_text_len": 16},
+    "pp_doclayout_v2": _DETECTOR,
+    "pp_doclayout_v3": {**_DETECTOR, "mask_feature_channels": [16, 16], "x4_feat_dim": 8, "num_prototypes": 8},
+    "pp_doclayout_v4": {**_DETECTOR, "mask_feature_channels": [16, 16], "x4_feat_dim": 8, "num_prototypes": 8},
+    "resnet": _RESNET,
+    "rt_detr": _DETECTOR,
+    "rt_detr_resnet": _RESNET,
+    "rt_detr_v2": _DETECTOR,
+    "swin": _SWIN,
     "fastspeech2_conformer": {
         "encoder_layers": 2,
         "decoder_layers": 2,
