@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -204,11 +205,17 @@ def _missing(subject: Subject, head: str) -> str:
     except CannotBuild as reason:
         return f"needs {_needed(str(reason))}"
     except ImportError as error:
-        return f"needs {error.name or ' '.join(str(error).split())[:120]}"
+        return f"needs {error.name or _library(str(error))}"
     except Exception as error:  # whatever a model of transformers raises
         told = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         return f"needs a tiny configuration or inputs that {head} runs with ({told})"
     return ""
+
+
+def _library(error: str) -> str:
+    """What transformers says is not installed, of its own long advice."""
+    found = re.search(r"requires the (\S+) library", error)
+    return found[1] if found else " ".join(error.split())[:120]
 
 
 def _needed(reason: str) -> str:
