@@ -111,7 +111,7 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
     waiting, seen = [own], {own.unit}
     while waiting:
         block = waiting.pop()
-        if block.pieces[0].symbol.module in layers or block.name != block.pieces[-1].name:
+        if block.pieces[-1].symbol.module in layers or _code(block.text) != _code(block.pieces[-1].text):
             return True
         for need in block.needs:
             used = by_name.get(need.name)
@@ -119,6 +119,15 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
                 seen.add(used.unit)
                 waiting.append(used)
     return own.name != own.pieces[-1].symbol.name
+
+
+def _code(text: str) -> str:
+    """What is run of a block: a docstring makes no other model."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:]
+    return ast.dump(tree)
 
 
 def _on(own: str, block: FlatBlock, generic: Symbol, builder: Builder) -> tuple[FlatBlock, tuple[Need, ...]] | None:
