@@ -144,6 +144,9 @@ class _Child:
                     code = self.process.wait()
                     yield {"fault": f"the process ended with code {code}"}
                     return
+                if late := self._late(since, limit):  # it came between two ticks
+                    yield {"fault": late}
+                    return
                 limit, since = self.limits.seconds, time.monotonic()
                 yield json.loads(line)
         finally:
@@ -157,11 +160,14 @@ class _Child:
         return f": {said[-1][:300]}" if said else ""
 
     def _exceeded(self, since: float, limit: float) -> str:
-        if time.monotonic() - since > limit:
-            return f"took more than {limit:.0f} seconds"
+        if late := self._late(since, limit):
+            return late
         if (used := resident(self.process.pid)) > self.limits.megabytes:
             return f"took {used:.0f} MB of memory, more than {self.limits.megabytes:.0f}"
         return ""
+
+    def _late(self, since: float, limit: float) -> str:
+        return f"took more than {limit:.0f} seconds" if time.monotonic() - since > limit else ""
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
