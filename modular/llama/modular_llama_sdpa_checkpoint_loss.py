@@ -1,8 +1,8 @@
 """Llama to train at long sequences: SDPA without a mask, a choice of what is kept for backward, no logits.
 
-For those who run out of memory first.  Checkpointing alone leaves the logits the largest tensors of a step, the loss in
-chunks alone leaves the activations; together both are gone.  This is `modular_llama_sdpa`, `modular_llama_checkpoint`
-and `modular_llama_loss`:
+For those who run out of memory first.  Checkpointing alone leaves the logits the largest tensors of a step, the loss
+in chunks alone leaves the activations; together both are gone.  This is `modular_llama_sdpa`,
+`modular_llama_checkpoint` and `modular_llama_loss`:
 
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"policy": "selective"})
 
