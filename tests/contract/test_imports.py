@@ -47,6 +47,7 @@ AROUND = {
     "lab": {"errors", "flat", "source", "project", "gate"},
     "use": {"errors", "flat", "project", "gate"},
     "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite", "batch"},
+    "draw": set(),  # figures to pictures
 }
 # What writes modular files: reads models as text, and knows nothing of how modular files are flattened.
 NEW = {

@@ -1,0 +1,108 @@
+"""What charts share: colours for light and dark ground, text that is safe in XML, ticks, legends, the outer element.
+
+Coordinates are pixels of the viewBox, y downwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+# Okabe and Ito's colours, told apart by people with any colour vision; the second of each pair is for dark ground.
+COLOURS = (
+    ("#0072b2", "#56b4e9"),
+    ("#d55e00", "#e8834a"),
+    ("#009e73", "#2fbf97"),
+    ("#cc79a7", "#dd9bc0"),
+    ("#b58900", "#f0e442"),
+    ("#6e7781", "#9aa4ae"),
+    ("#5b4db1", "#a79bf0"),
+    ("#8c510a", "#c99a5b"),
+)
+LETTER = 6.6  # how wide a letter of 12 px is, about; no chart measures its text
+
+
+def style() -> str:
+    """The style sheet: classes s0, s1, ... for series, `fill` or `line` beside them for how they are drawn."""
+    rules = [
+        "text{font:12px system-ui,sans-serif;fill:#57606a}",
+        ".title{font-weight:600}",
+        ".value{font-weight:600}",
+        ".grid{stroke:#8b949e;stroke-opacity:.3}",
+        ".spread{stroke:#24292f;stroke-width:1.5}",
+        ".target{stroke:#bf3989;stroke-width:2;stroke-dasharray:4 2}",
+        ".line{fill:none;stroke-width:2;stroke-linejoin:round}",
+        *(_series(number, colour) for number, (colour, _) in enumerate(COLOURS)),
+    ]
+    dark = ["text{fill:#adbac7}", ".spread{stroke:#cdd9e5}", ".target{stroke:#f778ba}"]
+    dark += [_series(number, colour) for number, (_, colour) in enumerate(COLOURS)]
+    return "<style>" + "".join(rules) + "@media(prefers-color-scheme:dark){" + "".join(dark) + "}</style>"
+
+
+def _series(number: int, colour: str) -> str:
+    return f".fill.s{number}{{fill:{colour}}}.line.s{number}{{stroke:{colour}}}"
+
+
+def series(number: int) -> str:
+    """The class of a series; colours come round again after the last."""
+    return f"s{number % len(COLOURS)}"
+
+
+def text(x: float, y: float, said: str, *, anchor: str = "start", kind: str = "") -> str:
+    """A text element, its content escaped."""
+    marks = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor != "start" else "")
+    return f'<text x="{x:.1f}" y="{y:.1f}"{marks}>{escape(said)}</text>'
+
+
+def wide(said: str) -> float:
+    """About how many pixels `said` takes."""
+    return LETTER * len(said)
+
+
+def legend(names: Sequence[str], x: float, y: float) -> str:
+    """Coloured squares with their names in one row that begins at x; "" for fewer than two."""
+    parts = []
+    for number, name in enumerate(names if len(names) > 1 else ()):
+        parts.append(
+            f'<rect class="fill {series(number)}" x="{x:.1f}" y="{y - 9:.1f}" width="10" height="10" rx="2"/>'
+        )
+        parts.append(text(x + 14, y, name))
+        x += 28 + wide(name)
+    return "".join(parts)
+
+
+def ticks(low: float, high: float, most: int = 6) -> tuple[float, ...]:
+    """Round numbers (1, 2 or 5 times a power of ten apart) from at or below `low` to at or above `high`."""
+    span = high - low if high > low else abs(high) or 1.0
+    rough = span / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(step * power for step in (1, 2, 5, 10) if step * power >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return tuple(step * number for number in range(first, max(last, first + 1) + 1))
+
+
+def decades(low: float, high: float) -> tuple[float, ...]:
+    """1, 2 and 5 times the powers of ten from at or below `low`, which is above 0, to at or above `high`."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    every = [step * 10.0**power for power in range(first, last + 1) for step in (1, 2, 5)]
+    begin = max((index for index, value in enumerate(every) if value <= low * (1 + 1e-9)), default=0)
+    end = min((index for index, value in enumerate(every) if value >= high * (1 - 1e-9)), default=len(every) - 1)
+    return tuple(every[begin : max(end, begin + 1) + 1])
+
+
+def short(value: float) -> str:
+    """A number as a tick or a bar tells it: 0.05, 1.5, 320, 12.5k, 3.2M."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if letter == 'k' else size):.4g}{letter}"
+    return f"{value:.4g}"
+
+
+def chart(title: str, width: float, height: float, inside: Iterable[str]) -> str:
+    """The whole document; the title is also what a screen reader says."""
+    named = escape(title)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'aria-label="{named}">{style()}{text(8, 16, title, kind="title")}{"".join(inside)}</svg>\n'
+    )
