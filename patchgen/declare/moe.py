@@ -131,11 +131,14 @@ def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> lis
     Raises _No where one of those makes them otherwise than in one comprehension.
     """
     init = layer.method("__init__")
-    if init is not None and _index(init) is not None:
-        return []
+    assert init is not None
+    index = _index(init)
     declared = []
     for one in (found for found in layers.lists if layer in found.layers):
         makes = one.owner.own.get("__init__")
+        calls = [c for c in walk(makes.body, ast.Call) if called(c) == layer.name] if makes is not None else []
+        if index is not None and (_has_no_default(init, index) or all(_gives(call, init, index) for call in calls)):
+            continue
         lists = walk(makes.body, ast.ListComp) if makes is not None else ()
         made = [node for node in lists if called(node.elt) == layer.name]
         if makes is None or len(made) != 1:
@@ -144,9 +147,9 @@ def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> lis
             case ast.ListComp(
                 ast.Call(keywords=given), [ast.comprehension(target=ast.Name(id="_") as target, ifs=[])]
             ):
-                given.append(ast.keyword(INDICES[0], ast.Name(INDICES[0], ast.Load())))
-                target.id = INDICES[0]
-                known = (layer.name, INDICES[0])
+                target.id = index or INDICES[0]
+                given.append(ast.keyword(target.id, ast.Name(target.id, ast.Load())))
+                known = (layer.name, target.id)
                 texts = [code(module, makes, node, known) for node in (made[0], number)]
                 # The class is one of the new model's, whose names are those of its modular file.
                 old, new = (text.replace(f"[{layer.name}(", f"[{renamed}(", 1) for text in texts)
@@ -154,6 +157,18 @@ def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> lis
             case _:
                 raise _No(made[0], f"{layer.name} is not told its index, and counted otherwise where it is made")
     return declared
+
+
+def _has_no_default(method: ast.FunctionDef, name: str) -> bool:
+    names = _parameters(method)
+    return names.index(name) < len(names) - len(method.args.defaults)
+
+
+def _gives(call: ast.Call, method: ast.FunctionDef, name: str) -> bool:
+    """Whether `call` gives the parameter `name` of `method`."""
+    if any(isinstance(arg, ast.Starred) for arg in call.args) or any(one.arg in (name, None) for one in call.keywords):
+        return True
+    return len(call.args) > _parameters(method).index(name)
 
 
 def _layer(layer: Class, network: Dense) -> Declared:

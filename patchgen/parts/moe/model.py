@@ -84,6 +84,18 @@ class MixtureModel:
         super().post_init()
         take_dense_checkpoints(self, self._dense_weights, self._dense_weights_transposed)
 
+    @property
+    def _weight_conversions(self) -> list[Any]:
+        """What transformers undoes when it saves: nothing.  A mixture is saved under its own names.
+
+        Backwards, a renaming of the dense model's weights might also hit those of the experts.
+        """
+        return []
+
+    @_weight_conversions.setter
+    def _weight_conversions(self, used: Any) -> None:
+        pass
+
     @classmethod
     def _can_set_experts_implementation(cls) -> bool:
         return True

@@ -63,6 +63,10 @@ def test_layers_without_an_index_are_numbered(env):
     assert "def __init__(self, config, layer_idx):\n        super().__init__(config)\n" in text
     # ESM has a GELU of its own, which is not torch's.
     assert "activation=esm.gelu)" in text
+    # ESM-C's take an index, and are made without.
+    text = answer(env, "esmc", ["moe"]).text
+    assert "EsmcMixtureLayer(config, layer_idx=layer_idx) for layer_idx in range(config.num_hidden_layers)" in text
+    assert "def number_the_layers" not in answer(env, "qwen2", ["moe"]).text
 
 
 REFUSED = {

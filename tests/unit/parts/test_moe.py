@@ -8,8 +8,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from safetensors.torch import load_file  # noqa: E402
 from torch import nn  # noqa: E402
-from transformers import BertForMaskedLM, LlamaForCausalLM, LlamaModel  # noqa: E402
+from transformers import BertForMaskedLM, LlamaForCausalLM, LlamaModel, conversion_mapping  # noqa: E402
+from transformers.conversion_mapping import (  # noqa: E402
+    get_checkpoint_conversion_mapping,
+    register_checkpoint_conversion_mapping,
+)
+from transformers.core_model_loading import Chunk, WeightConverter, WeightRenaming  # noqa: E402
 from transformers.utils import logging  # noqa: E402
 
 from patchgen.lab.evidence import gathered  # noqa: E402
@@ -286,6 +292,62 @@ def test_a_base_models_checkpoint_loads_into_the_head(tmp_path):
     _, _, mixture_class, _ = dense_of(LLAMA)
     _, report = mixture_class.from_pretrained(tmp_path, output_loading_info=True, moe_every=2)
     assert sorted(report["missing_keys"]) == ["lm_head.weight", "model.layers.1.mlp.router.weight"]
+
+
+@pytest.fixture
+def registering():
+    """Conversions as a release of transformers might have them, taken back at the end."""
+    names = ("llama_moe", "LlamaMoeForCausalLM")
+    before = {name: get_checkpoint_conversion_mapping(name) for name in names}
+
+    def register(name, *transforms):
+        register_checkpoint_conversion_mapping(name, list(transforms), overwrite=True)
+
+    yield register
+    for name, found in before.items():
+        if found is None:
+            conversion_mapping._checkpoint_conversion_mapping_cache.pop(name, None)
+        else:
+            register(name, *found)
+
+
+def as_others_save(state):
+    """A dense Llama's weights under other names, the halves of its FFN as one."""
+    states = {name.replace("o_proj", "out").replace("down_proj", "fc2"): each for name, each in state.items()}
+    for name in [name for name in states if name.endswith("mlp.gate_proj.weight")]:
+        other = name.replace("gate_proj", "up_proj")
+        states[name.replace("gate_proj", "both")] = torch.cat([states.pop(name), states.pop(other)])
+    return states
+
+
+@pytest.mark.parametrize("name", ["llama_moe", "LlamaMoeForCausalLM"], ids=["of the type", "of the class"])
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_dense_checkpoint_is_converted_as_transformers_converts_it(registering, name, every, tmp_path):
+    """What is registered for the parent went lost where dense checkpoints were registered in its place."""
+    dense, mixture_class = drawn(LLAMA, torch.float32)
+    wanted = {"num_experts": EXPERTS, "moe_every": every}
+    expected = upcycle(dense, mixture_class, **wanted).state_dict()
+    registering(
+        name,
+        WeightRenaming("self_attn.out", "self_attn.o_proj"),
+        WeightRenaming("fc2", "down_proj"),
+        WeightConverter("mlp.both", ["mlp.gate_proj", "mlp.up_proj"], [Chunk(dim=0)]),
+    )
+    config = mixture_class.config_class(**{**tiny_config("llama").to_dict(), **wanted, "model_type": "llama_moe"})
+    states = as_others_save(dense.state_dict())
+    made, report = mixture_class.from_pretrained(None, config=config, state_dict=states, output_loading_info=True)
+    assert all(name.endswith(".router.weight") for name in report["missing_keys"])
+    assert not report["unexpected_keys"] and not report["mismatched_keys"]
+    found = made.state_dict()
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(each, found[name]) for name, each in expected.items() if ".router." not in name)
+
+    # Saved under its own names, though "fc2" is a part of none that is there.
+    made.save_pretrained(tmp_path)
+    assert load_file(tmp_path / "model.safetensors").keys() == found.keys()
+    again, report = mixture_class.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report.values())
+    assert all(torch.equal(each, found[name]) for name, each in again.state_dict().items())
 
 
 def test_upcycling_refuses_another_function(tmp_path):
