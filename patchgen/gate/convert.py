@@ -47,9 +47,10 @@ def load_records(project: Project) -> dict[Path, Record]:
     """
     roots = project.writable if project.out is None else [project.out]
     return {
-        _base(project, root) / name: record
+        base / name: record
         for root in roots
         if project.out is None or not is_own(project, root)
+        for base in [_base(project, root)]
         for name, record in read_lock(lock_of(project, root)).items()
     }
 
