@@ -112,3 +112,9 @@ def statements_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
                     yield from statements_of(statement)
     for handler in getattr(node, "handlers", []):
         yield from statements_of(handler)
+
+
+def shortened(node: ast.AST) -> str:
+    """The code of `node`, cut where it is long."""
+    text = ast.unparse(node)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,65 @@
+"""What a walk over the statements of one suite knows at each of them, and what it has found so far."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from patchgen.anatomy.code import stored, walk
+from patchgen.anatomy.module import Class
+from patchgen.anatomy.scores import Context, Factor, Term, Unplaced, Value
+from patchgen.anatomy.shapes import without_scores
+
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+@dataclass
+class Tracking:
+    """The tracked names of `method`, and lists of what was found, each with the index of its statement.
+
+    `opaque` are names that are not to be tracked; `culprits` those that should not have been.  `condition` is under
+    what the statement of `index` runs.
+    """
+
+    owner: Class
+    method: ast.FunctionDef
+    opaque: frozenset[str] = frozenset()
+    env: dict[str, Value] = field(default_factory=dict)
+    culprits: set[str] = field(default_factory=set)
+    kept: list[tuple[int, ast.stmt]] = field(default_factory=list)
+    contexts: list[tuple[Context, int]] = field(default_factory=list)
+    uses: list[tuple[int, ast.AST, str]] = field(default_factory=list)
+    failures: list[Unplaced] = field(default_factory=list)
+    recorded: list[tuple[ast.expr, int]] = field(default_factory=list)
+    numbers: frozenset[str] = frozenset()
+    index: int = 0
+    softmaxes: int = 0
+    condition: ast.expr | None = None
+
+    def use(self, node: ast.AST, why: str) -> None:
+        """A tracked value is used here as no attention uses it."""
+        self.uses.append((self.index, node, why))
+
+    def given(self, node: ast.expr) -> ast.expr:
+        """`node`, which the call of SDPA will be given, evaluated where this statement stands."""
+        self.recorded.append((node, self.index))
+        return node
+
+    def plain(self, node: _Node) -> _Node:
+        """`node`, its reads of shapes and dtypes of scores in other words."""
+        return without_scores(node, self.env)
+
+    def made(self, node: ast.expr) -> list[ast.expr]:
+        """Every value that the method gives the name `node`."""
+        if not isinstance(node, ast.Name):
+            return []
+        return [one.value for one in walk(self.method, ast.Assign) if stored(one) == {node.id}]
+
+    def factor(self, operator: str, value: ast.expr) -> Factor:
+        """A factor under the condition of this statement."""
+        return Factor(operator, value, self.condition)
+
+    def term(self, kind: str, value: ast.expr) -> Term:
+        """A term under the condition of this statement."""
+        return Term(kind, self.given(value), self.condition)
