@@ -73,11 +73,13 @@ def weights_route(claims: tuple[Claim, ...], routes: tuple[Route, Route]) -> Rou
     """Along which both sides give attention weights.
 
     The parent's come from its eager attention.  So do the variant's where no part replaces the attention; else it is
-    asked for them in the settings of its closest route.
+    asked for them in the settings of its closest route, or where a claim says that it gives them.
     """
     closest, independent = routes
     if any(map(decides_attention, claims)):
-        return replace(independent, name=f"weights under {independent.name}", variant=closest.variant)
+        under = [claim.weights_under for claim in claims if claim.weights_under is not None]
+        variant = {**closest.variant, **({ATTENTION: under[0]} if under else {})}
+        return replace(independent, name=f"weights under {independent.name}", variant=variant)
     name = f"{closest.name}, both eager"
     return replace(closest, name=name, parent={**closest.parent, **EAGER}, variant={**closest.variant, **EAGER})
 

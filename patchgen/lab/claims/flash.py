@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from patchgen.lab.claim import Claim, Hidden, Plant, Route, Scene, Specimen, around, defines
+from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, around, defines
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.specimen import inputs_for
 from patchgen.lab.tolerance import REORDERED
@@ -114,8 +114,9 @@ CLAIM = Claim(
     routes=routes,
     effect=effect,
     shown_in=PADDED,
-    hides=(Hidden("*attentions.*", 'the parent\'s own path gives them, under attn_implementation="eager"'),),
     attentions=("sdpa", "eager"),
+    # The kernels give none, and the parent's path under "sdpa" neither.
+    weights_under="eager",
     same_draws=False,
     plants=(
         Plant(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from patchgen.lab.claim import Claim, Hidden, Observation, Plant, Route, Specimen, around, defines
+from patchgen.lab.claim import Claim, Observation, Plant, Route, Specimen, around, defines
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.tolerance import REFORMULATED
 
@@ -110,7 +110,6 @@ CLAIM = Claim(
     routes=routes,
     effect=effect,
     terms=in_parents_terms,
-    hides=(Hidden("*attentions.*", "as in transformers, only the eager attention gives its weights"),),
     plants=(
         Plant(
             "keys swapped with values",

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from patchgen.lab.claim import Claim, Hidden, Plant, Route, Scene, Specimen, around, defines
+from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, around, defines
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.tolerance import REFORMULATED, REORDERED
 
@@ -98,7 +98,6 @@ CLAIM = Claim(
     routes=routes,
     effect=effect,
     shown_in=AUTOCAST,
-    hides=(Hidden("*attentions.*", "as in transformers, only the eager attention gives its weights"),),
     plants=(
         Plant("added one forgotten", "a norm lacks its added one", around("rms_norm", no_one), fits=adds_one),
         Plant("epsilon forgotten", "nothing is added to mean squares", around("rms_norm", no_eps), fits=has_epsilon),

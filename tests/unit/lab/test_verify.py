@@ -178,3 +178,13 @@ def test_parts_that_leave_attention_alone_follow_one_that_does_not():
     alone = claims[1:]
     along = weights_route(alone, merged_routes(alone, MPNetForMaskedLM))
     assert along.parent == along.variant == {ATTENTION: "eager"}
+
+
+def test_attention_weights_are_asked_of_the_path_that_gives_them():
+    from transformers import LlamaForCausalLM
+
+    for parts, asked in ((("sdpa",), "sdpa"), (("flash",), "eager"), (("flash", "loss"), "eager")):
+        claims = claims_of(parts)
+        along = weights_route(claims, merged_routes(claims, LlamaForCausalLM))
+        assert (along.parent[ATTENTION], along.variant[ATTENTION]) == ("eager", asked), parts
+        assert not [hidden for claim in claims for hidden in claim.hides if "attentions" in hidden.pattern], parts
