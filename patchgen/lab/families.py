@@ -37,7 +37,112 @@ _DETECTOR: dict[str, Any] = {
 _RESNET: dict[str, Any] = {"hidden_sizes": _WIDTHS, "depths": [1, 1, 1, 1], "embedding_size": 8}
 _SWIN: dict[str, Any] = {"depths": [1, 1, 1, 1], "num_heads": [1, 2, 4, 8], "embed_dim": 8, "image_size": 64}
 
+# Four stages of Sam2's Hiera, whose features a pyramid takes the other way round.
+_HIERA: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_attention_heads": 1,
+    "image_size": [64, 64],
+    "window_positional_embedding_background_size": [4, 4],
+    "blocks_per_stage": [1, 1, 2, 1],
+    "embed_dim_per_stage": [16, 32, 64, 128],
+    "num_attention_heads_per_stage": [1, 2, 4, 8],
+    "window_size_per_stage": [4, 4, 2, 2],
+    "global_attention_blocks": [3],
+}
+_SAM: dict[str, Any] = {"hidden_size": 32, "image_size": 64, "patch_size": 16, "mask_input_channels": 8}
+_SAM_MASKS: dict[str, Any] = {"iou_head_hidden_dim": 24}
+_SAM_VISION: dict[str, Any] = {
+    "backbone_channel_list": [128, 64, 32, 16],
+    "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+    "fpn_hidden_size": 32,
+}
+_SAM_VIDEO: dict[str, Any] = {
+    "image_size": 64,
+    "memory_attention_hidden_size": 32,
+    "memory_attention_num_layers": 2,
+    "memory_attention_rope_feat_sizes": [4, 4],
+    "memory_encoder_hidden_size": 32,
+    "memory_encoder_output_channels": 8,
+    "mask_downsampler_embed_dim": 32,
+    "memory_fuser_embed_dim": 32,
+}
+# A value each step, behind which a model looks at those of some steps before.
+_LAGGED = {"context_length": 11, "prediction_length": 6, "lags_sequence": [1, 2, 3], "num_time_features": 2}
+_FORECAST = {"context_length": 48, "patch_length": 4, "horizon_length": 8}
+
 FAMILIES: dict[str, dict[str, Any]] = {
+    "autoformer": {**_LAGGED, "label_length": 4, "moving_average": 3},
+    "informer": _LAGGED,
+    "time_series_transformer": _LAGGED,
+    "timesfm": _FORECAST,
+    "timesfm2_5": {**_FORECAST, "output_quantile_len": 16},
+    # A network that timm has for tests.
+    "timm_backbone": {"backbone": "test_resnet.r160_in1k"},
+    "timm_wrapper": {"architecture": "test_resnet.r160_in1k"},
+    "deimv2": {**_DETECTOR, "head_dim": 8, "hidden_expansion": 0.5},
+    "edgetam_prompt_encoder": {**_SAM, "image_size": 96, "patch_size": 8},
+    "edgetam_mask_decoder": _SAM_MASKS,
+    "edgetam_vision_model": {
+        "backbone_channel_list": [192, 48, 32, 32],
+        "backbone_feature_sizes": [[48, 48], [24, 24], [12, 12]],
+        "fpn_hidden_size": 32,
+    },
+    "encodec": {"num_filters": 4, "codebook_size": 32, "codebook_dim": 32},
+    "eomt": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
+    "eomt_dinov3": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
+    "lightglue": {"descriptor_dim": 32, "depth_confidence": -1.0, "width_confidence": -1.0},
+    "omdet-turbo": {
+        "text_projection_in_dim": 32,
+        "text_projection_out_dim": 40,
+        "task_encoder_hidden_dim": 40,
+        "class_embed_dim": 40,
+        "num_queries": 7,
+        "encoder_hidden_dim": 32,
+        "vision_features_channels": [32, 32, 32],
+        "backbone_config": {"model_type": "swin", **_SWIN, "window_size": 4, "out_indices": [2, 3, 4]},
+        "apply_layernorm_after_vision_backbone": False,
+        "encoder_in_channels": [16, 32, 64],
+        "encoder_attention_heads": 4,
+        "encoder_dim_feedforward": 48,
+        "decoder_hidden_dim": 32,
+        "decoder_num_heads": 4,
+        "decoder_num_layers": 2,
+        "decoder_dim_feedforward": 40,
+        "image_size": 64,
+    },
+    "oneformer": {"task_seq_len": 13, "num_queries": 7},
+    "videomt": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
+    "dab-detr": {"num_queries": 7},
+    "table-transformer": {"num_queries": 7},
+    "speecht5": {"conv_dim": [16] * 7, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4},
+    "sam2_hiera_det_model": _HIERA,
+    "sam2_prompt_encoder": _SAM,
+    "sam2_mask_decoder": _SAM_MASKS,
+    "sam2_vision_model": _SAM_VISION,
+    "sam2_video": _SAM_VIDEO,
+    "sam2_video_prompt_encoder": _SAM,
+    "sam2_video_mask_decoder": _SAM_MASKS,
+    "superglue": {
+        "hidden_size": 32,
+        "keypoint_encoder_sizes": [16, 24],
+        "gnn_layers_types": ["self", "cross", "self"],
+        "sinkhorn_iterations": 3,
+    },
+    "superpoint": {
+        "encoder_hidden_sizes": [8, 8, 16, 16],
+        "decoder_hidden_size": 24,
+        "descriptor_decoder_dim": 32,
+        "keypoint_threshold": 0.0,
+        "nms_radius": 2,
+        "border_removal_distance": 2,
+    },
+    "tvp": {
+        "num_frames": 3,
+        "max_img_size": 64,
+        "visual_prompt_size": 8,
+        "max_grid_col_position_embeddings": 16,
+        "max_grid_row_position_embeddings": 16,
+    },
     "bridgetower": _TOWER,
     "bridgetower_text_model": _TOWER,
     "bridgetower_vision_model": _TOWER,

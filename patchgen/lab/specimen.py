@@ -6,7 +6,9 @@ rule here knows is asked of optimum's generators; what they do not know either i
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,8 @@ from patchgen.lab.claim import Scene
 from patchgen.lab.tiny import batch
 
 ROWS = 3
+ONE_ROW = ("tvp",)  # their forward adds up for one row alone
+IMAGE, PYRAMID = 32, 96  # pixels each way where a configuration does not say how many; above a backbone
 LENGTH = 13  # of text
 ANSWER = 9  # tokens of a decoder behind an encoder
 MEMORY = 7  # tokens of an encoder whose states are given
@@ -26,7 +30,6 @@ BOUNDARY = 6  # of two texts in one row
 LARGEST = 5_000_000  # parameters
 FRAMES = 24  # of speech, as features
 SAMPLES = 4000  # of sound, as a wave
-VIDEOS = ("timesformer", "videomae", "vivit")  # their pixels have an axis of time
 
 
 class CannotBuild(Exception):
@@ -62,24 +65,40 @@ def takes(model_class: type[PreTrainedModel]) -> frozenset[str]:
 
 def inputs_for(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int = 0) -> Inputs:
     """What `model_class` is given in `scene`, on the CPU.  Raises CannotBuild."""
+    made = _inputs(model_class, config, scene, seed)
+    return made.rows(1, 2) if config.model_type in ONE_ROW else made
+
+
+def _inputs(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int) -> Inputs:
     names = takes(model_class)
     if "input_ids" in names:
         made = _text(model_class, config, scene, seed)
     elif scene.rows != "full":
         raise CannotBuild("there is no text to pad")
-    elif "pixel_values" in names:
-        made = _images(config, seed)
-    elif "past_values" in names and hasattr(config, "num_input_channels"):
+    elif "pixel_values" in names or "pixel_values_videos" in names:
+        made = _seen(model_class, config, seed)
+    elif "past_values" in names:
         made = _series(names, config, seed, labels=scene.labels)
     else:
-        made = _by_optimum(names, config)
+        made = _by_optimum(names, config, labels=scene.labels)
     if "MultipleChoice" in model_class.__name__:
         return _choices(made)
-    if scene.labels:
+    if scene.labels and not _refuses_labels(model_class):
         made.given.update(_targets(model_class, made, config, seed))
     else:
         made.given.pop("labels", None)
     return made
+
+
+def _refuses_labels(model_class: type[PreTrainedModel]) -> bool:
+    """Whether all that the forward does with labels is to say that it was not made for training."""
+    [forward] = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(model_class.forward)))).body
+    return any(
+        isinstance(node, ast.If)
+        and ast.unparse(node.test) == "labels is not None"
+        and isinstance(node.body[0], ast.Raise)
+        for node in ast.walk(forward)
+    )
 
 
 def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int) -> Inputs:
@@ -105,6 +124,9 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
             given["decoder_input_ids"] = answer.input_ids
     elif "labels" in names and scene.labels:
         given["labels"] = text.labels
+    if "codebook_idx" in names:  # Bark's tokens have a code in each of its books
+        given["codebook_idx"] = torch.tensor(config.n_codes_total - 1)
+        given["input_ids"] = torch.stack([text.input_ids.roll(n, 1) for n in range(config.n_codes_total)], -1)
     if "bbox" in names:
         given["bbox"] = _boxes(seed)
     if "visual_feats" in names:
@@ -121,7 +143,7 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
     pixels = inspect.signature(model_class.forward).parameters.get("pixel_values")
     if pixels is None or any(hasattr(config, name) for name in ("image_token_id", "image_token_index")):
         return False
-    both = hasattr(model_class, "get_image_features") or config.model_type in ("vilt", "bridgetower")
+    both = hasattr(model_class, "get_image_features") or config.model_type in ("vilt", "bridgetower", "tvp")
     return both or pixels.default is inspect.Parameter.empty
 
 
@@ -166,6 +188,8 @@ def _targets(
     elif "TokenClassification" in name:
         classes = torch.randint(0, max(config.num_labels, 2), (ROWS, LENGTH), generator=draw)
         yield "labels", classes.masked_fill(~made.real[0], -100)
+    elif "VideoGrounding" in name:  # how long, from when, till when
+        yield "labels", torch.rand(ROWS, 3, generator=draw, dtype=torch.float64)
     elif "ForPreTraining" in name and "Electra" in name:
         yield "labels", torch.randint(0, 2, (ROWS, LENGTH), generator=draw)
 
@@ -180,36 +204,77 @@ def _choices(made: Inputs) -> Inputs:
     return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, ())
 
 
-def _images(config: PreTrainedConfig, seed: int) -> Inputs:
+def _seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
+    """Images or frames, and what is asked about them."""
+    names, made = takes(model_class), _images(config, seed, pair="KeypointMatching" in model_class.__name__)
+    if "pixel_values" not in names:
+        frames = torch.stack([made.given["pixel_values"], made.given["pixel_values"].flip(-1)], 1)
+        return Inputs({"pixel_values_videos": frames})
+    for name in ("task_inputs", "tasks_input_ids", "classes_input_ids"):
+        if name in names:
+            made.given[name] = batch("none", rows=ROWS, length=LENGTH, seed=seed).input_ids
+    for name in ("tasks_attention_mask", "classes_attention_mask"):
+        if name in names:
+            made.given[name] = torch.ones(ROWS, LENGTH, dtype=torch.long)
+    if "classes_structure" in names:
+        made.given["classes_structure"] = torch.ones(ROWS, dtype=torch.long)
+    return made
+
+
+def _images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:
     owner = getattr(config, "vision_config", None) or config
-    size = getattr(owner, "image_size", None) or 32
-    height, width = size if isinstance(size, list | tuple) else (size, size)
+    height, width = _image_size(owner)
     draw = torch.Generator().manual_seed(seed)
     channels = getattr(owner, "num_channels", 3)
-    frames = [config.num_frames] if config.model_type in VIDEOS else []
-    shape = (ROWS, *frames, channels, height, width)
+    # An axis of time, or of the two images that are matched.
+    several = [2] if pair else [config.num_frames] if hasattr(config, "num_frames") else []
+    shape = (ROWS, *several, channels, height, width)
     return Inputs({"pixel_values": torch.randn(shape, generator=draw, dtype=torch.float64)})
+
+
+def _image_size(owner: PreTrainedConfig) -> tuple[int, int]:
+    """By the configuration or by that of its backbone."""
+    for config in (owner, getattr(owner, "backbone_config", None)):
+        for name in ("image_size", "max_img_size"):
+            size = getattr(config, name, None)
+            if size:
+                height, width = size if isinstance(size, list | tuple) else (size, size)
+                return height, width
+    side = IMAGE if getattr(owner, "backbone_config", None) is None else PYRAMID
+    return side, side
 
 
 def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels: bool) -> Inputs:
     """What was measured, and what came after it."""
     draw = torch.Generator().manual_seed(seed)
-    lengths = {"past_values": config.context_length}
-    if labels and "future_values" in names:
-        lengths["future_values"] = config.prediction_length
-    shapes = {name: (ROWS, length, config.num_input_channels) for name, length in lengths.items()}
-    return Inputs({n: torch.randn(shape, generator=draw, dtype=torch.float64) for n, shape in shapes.items()})
+    lengths = {"past": config.context_length + max(getattr(config, "lags_sequence", [0]))}
+    # Where a decoder goes on from them, it reads them too.
+    if "future_values" in names and (labels or config.is_encoder_decoder):
+        after = [getattr(config, name, None) for name in ("prediction_length", "horizon_length")]
+        lengths["future"] = next(length for length in after if length)
+    given: dict[str, Tensor] = {}
+    for time, length in lengths.items():
+        widths = [n for n in (getattr(config, "num_input_channels", 1),) if n > 1]
+        given[f"{time}_values"] = torch.randn(ROWS, length, *widths, generator=draw, dtype=torch.float64)
+        if f"{time}_time_features" in names:
+            shape = (ROWS, length, config.num_time_features)
+            given[f"{time}_time_features"] = torch.randn(shape, generator=draw, dtype=torch.float64)
+    if "past_observed_mask" in names and "past_time_features" in names:
+        given["past_observed_mask"] = torch.ones_like(given["past_values"])
+    return Inputs(given)
 
 
-def _by_optimum(names: frozenset[str], config: PreTrainedConfig) -> Inputs:
+def _by_optimum(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) -> Inputs:
     """What optimum makes for the first input of another kind."""
     first = next((name for name in ("input_features", "input_values") if name in names), None)
     draw = torch.Generator().manual_seed(0)
     if first == "input_features" and hasattr(config, "input_feat_per_channel"):
         size = config.input_feat_per_channel
-        return _answered(Inputs({first: torch.randn(ROWS, FRAMES, size, generator=draw, dtype=torch.float64)}), names)
+        heard = Inputs({first: torch.randn(ROWS, FRAMES, size, generator=draw, dtype=torch.float64)})
+        return _answered(heard, names, labels=labels)
     if first == "input_values" and hasattr(config, "conv_stride"):
-        return Inputs({first: torch.randn(ROWS, SAMPLES, generator=draw, dtype=torch.float64)})
+        heard = Inputs({first: torch.randn(ROWS, SAMPLES, generator=draw, dtype=torch.float64)})
+        return _answered(heard, names, labels=labels) if "decoder_input_ids" in names else heard
     if first is None:
         raise CannotBuild(f"no inputs are known for a forward of {', '.join(sorted(names - {'self'}))}")
     make = _audio_generator(config)
@@ -217,10 +282,10 @@ def _by_optimum(names: frozenset[str], config: PreTrainedConfig) -> Inputs:
     return Inputs({first: make(first).double()})
 
 
-def _answered(made: Inputs, names: frozenset[str]) -> Inputs:
+def _answered(made: Inputs, names: frozenset[str], *, labels: bool) -> Inputs:
     """With what a decoder says to it."""
     answer = batch("none", rows=ROWS, length=ANSWER, seed=1)
-    name = "labels" if "labels" in names else "decoder_input_ids"
+    name = "labels" if labels and "labels" in names else "decoder_input_ids"
     return Inputs({**made.given, name: answer.input_ids}, (answer.real,))
 
 

@@ -92,7 +92,13 @@ def _forward(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool
         asked["output_attentions"] = True
     device = inputs.given[next(iter(inputs.given))].device.type
     with torch.autocast(device, torch.bfloat16, enabled=scene.autocast):
-        return model(**inputs.given, **asked, **more)
+        try:
+            return model(**inputs.given, **asked, **more)
+        except ValueError as error:
+            if "'output_hidden_states' option cannot be set" not in str(error):
+                raise
+            del asked["output_hidden_states"]  # a backbone from timm that gives its features alone
+            return model(**inputs.given, **asked, **more)
 
 
 def takes_cache(model_class: type[PreTrainedModel]) -> bool:

@@ -34,5 +34,13 @@ def _scaled(normal: torch.Tensor, owner: nn.Module, *, is_bias: bool) -> torch.T
         return 1 + 0.3 * normal.clamp(-3, 3)
     if isinstance(owner, nn.Embedding):
         return normal
-    inputs = normal.shape[0] if isinstance(owner, Conv1D) else normal.shape[-1]
-    return GAIN * inputs**-0.5 * normal
+    return GAIN * _inputs(normal.shape, owner) ** -0.5 * normal
+
+
+def _inputs(shape: torch.Size, owner: nn.Module) -> int:
+    """How many values add up to one of a matrix's output."""
+    if isinstance(owner, Conv1D | nn.modules.conv._ConvTransposeNd):
+        return shape[0]
+    if isinstance(owner, nn.modules.conv._ConvNd):
+        return shape[1:].numel()  # else every layer of a convolutional network is larger than the one before
+    return shape[-1]

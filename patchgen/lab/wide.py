@@ -20,7 +20,8 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 @contextmanager
 def widened() -> Iterator[None]:
-    """A context in which whatever is asked for in float32 is given in float64."""
+    """A context in which whatever is asked for in float32 is given in float64, and what nobody says a dtype of."""
+    default = torch.get_default_dtype()  # what integers become when they are divided
     # Modes are off in the backward pass, where checkpointing runs modules again: each brings its own then.
     entered: list[tuple[nn.Module, _Wide]] = []
 
@@ -34,10 +35,12 @@ def widened() -> Iterator[None]:
             entered.pop()[1].__exit__(None, None, None)
 
     hooks = register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)
+    torch.set_default_dtype(torch.float64)
     try:
         with _Wide():
             yield
     finally:
+        torch.set_default_dtype(default)
         for hook in hooks:
             hook.remove()
 
