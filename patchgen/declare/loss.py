@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from functools import cache
 
-from patchgen.anatomy.code import called, last
+from patchgen.anatomy.code import called, dotted, last
 from patchgen.anatomy.heads import Head, heads
 from patchgen.anatomy.module import Module
-from patchgen.declare.fitting import Mixin, mixins
+from patchgen.declare.fitting import Mixin, Pattern, mixins
 from patchgen.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
@@ -47,7 +48,7 @@ def _fitting(head: Head) -> tuple[Mixin | None, str]:
     candidates = [one for one in _mixins() if _is_for(one.name, head)]
     methods = {name: method for name in ("forward", "__init__") if (method := head.owner.method(name)) is not None}
     for mixin in candidates:
-        if not mixin.fits(methods):
+        if not mixin.fits(methods) or not all(_takes_head(one, methods[one.method], head) for one in mixin.patterns):
             continue
         if LABELLED not in mixin.name and not _is_linear(head):
             return None, f"`self.{head.module}`, which makes its logits, is no linear layer"
@@ -63,6 +64,11 @@ def _is_for(mixin: str, head: Head) -> bool:
     if UNSHIFTED in mixin:
         return head.kind == "own" and not head.shifted
     return head.kind == "function"
+
+
+def _takes_head(pattern: Pattern, method: ast.FunctionDef, head: Head) -> bool:
+    """Whether what `pattern` takes for the head is the module that makes the logits: a last step may look like it."""
+    return all(dotted(place["head"]) == f"self.{head.module}" for place in pattern.places(method) if "head" in place)
 
 
 def _is_linear(head: Head) -> bool:

@@ -22,10 +22,12 @@ in the weight's dtype, and leaves the graph under `torch.compile`.  On two cores
 
 from patchgen.parts.loss.entropy import linear_cross_entropy, mean_loss
 from patchgen.parts.loss.heads import (
+    AlwaysCappedChunkedLoss,
     ChunkedLoss,
     DividedChunkedLoss,
     LabelledTokens,
     LabelledTokensOfEitherHead,
+    ScaledCappedChunkedLoss,
     ScaledChunkedLoss,
     SoftcappedChunkedLoss,
     UnshiftedChunkedLoss,
@@ -39,10 +41,12 @@ from patchgen.parts.loss.states import (
 )
 
 __all__ = [
+    "AlwaysCappedChunkedLoss",
     "ChunkedLoss",
     "DividedChunkedLoss",
     "LabelledTokens",
     "LabelledTokensOfEitherHead",
+    "ScaledCappedChunkedLoss",
     "ScaledChunkedLoss",
     "SoftcappedChunkedLoss",
     "UnshiftedChunkedLoss",

@@ -107,6 +107,49 @@ class SoftcappedChunkedLoss(PlaceForLogits):
                 loss = loss_from_states(self, head, states, ..., softcap=cap)
 
 
+class AlwaysCappedChunkedLoss(PlaceForLogits):
+    """In training with labels the loss is taken without logits, and `logits` is None."""
+
+    # The head caps its logits, whatever the configuration says.
+    @edit("forward")
+    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, cap: Hole):
+        with old:
+            logits = head(states)
+            logits = logits / cap
+            logits = torch.tanh(logits)
+            logits = logits * cap
+            loss = None
+            if labels is not None:
+                loss = self.loss_function(...)
+        with new:
+            logits = torch.tanh(head(states) / cap) * cap if needs_logits(self, states, labels) else None
+            loss = None
+            if labels is not None:
+                loss = loss_from_states(self, head, states, ..., softcap=cap)
+
+
+class ScaledCappedChunkedLoss(PlaceForLogits):
+    """In training with labels the loss is taken without logits, and `logits` is None."""
+
+    # The head multiplies its logits, and caps what that gives.
+    @edit("forward")
+    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, scale: Hole, cap: Hole):
+        with old:
+            logits = head(states)
+            logits = logits * scale
+            logits = logits / cap
+            logits = torch.tanh(logits)
+            logits = logits * cap
+            loss = None
+            if labels is not None:
+                loss = self.loss_function(...)
+        with new:
+            logits = torch.tanh(head(states) * scale / cap) * cap if needs_logits(self, states, labels) else None
+            loss = None
+            if labels is not None:
+                loss = loss_from_states(self, head, states, ..., scale=scale, softcap=cap)
+
+
 class UnshiftedChunkedLoss(PlaceForLogits):
     """In training with labels the loss is taken without logits, and `logits` is None."""
 

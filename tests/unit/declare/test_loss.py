@@ -1,0 +1,49 @@
+"""`patchgen new --with loss`: which mixin knows the statements of a head."""
+
+from pathlib import Path
+
+import pytest
+
+from patchgen.anatomy.module import make_module, open_module
+from patchgen.declare.loss import loss
+from patchgen.source.locate import make_environment
+from patchgen.source.text import make_source
+from tests.corpus.corpus import find_package
+
+of_release = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+
+
+@pytest.fixture(scope="module")
+def env():
+    return make_environment(Path.cwd())
+
+
+# What Llama's head does to its logits before the loss, and the mixin that takes it.
+STEPS = {
+    "": "ChunkedLoss",
+    "logits = logits * self.config.scale": "ScaledChunkedLoss",
+    "logits = logits / self.config.scale": "DividedChunkedLoss",
+    "logits = logits / self.cap; logits = torch.tanh(logits); logits = logits * self.cap": "AlwaysCappedChunkedLoss",
+    "logits = logits * self.m; logits = logits / self.cap; logits = torch.tanh(logits); logits = logits * self.cap": (
+        "ScaledCappedChunkedLoss"
+    ),
+    # The last step alone looks like a head whose logits are scaled.
+    "logits = logits + self.b; logits = torch.tanh(logits); logits = logits * self.cap": "",
+    "logits = torch.tanh(logits)": "",
+}
+
+
+@of_release
+@pytest.mark.parametrize(("steps", "mixin"), STEPS.items(), ids=[*map(str, range(len(STEPS)))])
+def test_the_mixin_of_the_statements(env, steps, mixin):
+    llama = open_module(env, "transformers.models.llama.modeling_llama")
+    text, made = llama.source.text, "        logits = self.lm_head(hidden_states)\n"
+    assert made in text
+    text = text.replace(made, made + "".join(f"        {step}\n" for step in steps.split("; ") if step))
+    found = loss(make_module(llama.name, make_source(text, llama.source.path, llama.name)))
+    declared = {one.name: one.mixins for one in found.declared}
+    if mixin:
+        assert declared["LlamaForCausalLM"] == (mixin,)
+    else:
+        assert "LlamaForCausalLM" not in declared
+        assert any("LlamaForCausalLM" in one.what for one in found.missing)
