@@ -62,7 +62,7 @@ def find_drift(project: Project, report: Report, records: Mapping[Path, Record])
     drifts = []
     for outcome in report.outcomes:
         if outcome.modular.recorded:
-            used = _used_by(outcome.modular, records)
+            used = [each for each in _used_by(outcome.modular, records) if _is_of_release(each, old, new, root)]
             left_out = any(_is_left_out(symbol, new, root) for symbol in used)
             drifts.append(_drift(outcome, report, tuple(_changes(used, old, new, root)), left_out))
     return tuple(drifts)
@@ -72,6 +72,12 @@ def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbo
     used = {used for record in records.values() if record.modular == modular.shown for used in record.parents}
     # A statement without a name is recorded under its place, which says nothing in another release.
     return sorted(symbol for symbol in used if symbol.symbol.rpartition(".")[2].isidentifier())
+
+
+def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root: Path) -> bool:
+    """Whether the release at `root` has a say in it: what is found in the same file with and without is others'."""
+    module = symbol.symbol.rpartition(".")[0]
+    return new.path(module) != old.path(module) or _is_left_out(symbol, new, root)
 
 
 def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:

@@ -134,3 +134,14 @@ def test_convert_takes_the_variants_to_the_new_release(made, drift, cli):
     assert "y = 5" in made.read("generated/two/modeling_two.py")
     assert cli("check", "--package-root", root)[0] == 0
     assert cli("check")[0] == 1
+
+
+def test_a_changed_part_of_the_project_is_no_change_of_the_release(made, cli):
+    made.write("lib/kit.py", "class K:\n    z = 0\n")
+    made.write("modular/two/modular_two.py", "from kit import K\n")
+    cli("convert")
+    made.edit("lib/kit.py", "z = 0", "z = 1")
+    argv = ("check", "--package-root", str(made.top.parent / "next"))
+    assert "modular/two/modular_two.py: regenerates clean\n" in cli(*argv)[1]
+    (made.top.parent / "next/kit.py").write_text("class K:\n    z = 2\n")
+    assert "modular/two/modular_two.py: regenerates clean; upstream changed kit.K\n" in cli(*argv)[1]
