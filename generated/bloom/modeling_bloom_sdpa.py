@@ -185,9 +185,11 @@ def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tenso
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
     """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
     if implementation not in ("sdpa", "eager", None):
+        # transformers' own words first: its tests, and whoever catches the error, look for them.
         raise ValueError(
-            f'{owner} calls scaled_dot_product_attention itself and takes attn_implementation="sdpa" or "eager", '
-            f'not "{implementation}", whose masks it would misread. The class of this name in transformers takes it.'
+            f'Specified `attn_implementation="{implementation}"` is not supported: {owner} calls '
+            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
+            "implementation. The class of this name in transformers takes it."
         )
 
 

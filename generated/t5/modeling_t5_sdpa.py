@@ -190,9 +190,11 @@ NOT_IN_SDPA = ("block_indices", "cache", "indices", "s_aux", "sinks", "softcap")
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
     """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
     if implementation not in ("sdpa", "eager", None):
+        # transformers' own words first: its tests, and whoever catches the error, look for them.
         raise ValueError(
-            f'{owner} calls scaled_dot_product_attention itself and takes attn_implementation="sdpa" or "eager", '
-            f'not "{implementation}", whose masks it would misread. The class of this name in transformers takes it.'
+            f'Specified `attn_implementation="{implementation}"` is not supported: {owner} calls '
+            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
+            "implementation. The class of this name in transformers takes it."
         )
 
 
@@ -206,6 +208,7 @@ def sdpa_attention(
     *,
     dropout: float = 0.0,
     scaling: float | None = None,
+    whole_mask: bool = False,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The attention output (batch, queries, heads, size), and the weights where they are asked for.
@@ -216,6 +219,7 @@ def sdpa_attention(
                bool: True is seen; float: added to the scores
         eager  None: all keys; bool and float as above
 
+    With `whole_mask`, the mask comes `for_eager`: None is all keys under "sdpa" too.
     A sliding window is in the mask: transformers makes none only where the window holds every key.  A `position_bias`
     (one or batch, heads, queries, keys) is added to the scores that are seen.
 
@@ -229,7 +233,7 @@ def sdpa_attention(
             f"{type(module).__name__} takes a mask of four dimensions, not one of shape {tuple(attention_mask.shape)}"
         )
     causal = kwargs.get("is_causal")
-    causal = module.is_causal if causal is None else causal
+    causal = not whole_mask and (module.is_causal if causal is None else causal)
 
     if implementation == "eager" or kwargs.get("output_attentions") or module.config.output_attentions:
         mask = additive_mask(attention_mask, query, key, causal=causal and implementation != "eager")

@@ -9,9 +9,9 @@ from functools import cached_property
 
 from patchgen.anatomy.calls import Calls
 from patchgen.anatomy.chain import Chain, Missed, chains
-from patchgen.anatomy.code import constant, dotted, last, method_of, names, walk
+from patchgen.anatomy.code import constant, dotted, method_of, names, walk
 from patchgen.anatomy.interface import Interface, interfaces
-from patchgen.anatomy.masks import Masks
+from patchgen.anatomy.masks import MADE_BY_CONFIG, Masks
 from patchgen.anatomy.module import Class, Module, constructors
 
 FOLLOWING = ("bidirectional", "causal", "chosen")
@@ -25,11 +25,29 @@ class Reason:
     what: str
 
 
+PICKED = frozenset({"eager", "sdpa", "flash_attention_2"})
+
+
+@dataclass(frozen=True, eq=False)
+class Pick:
+    """`TABLE[NAME]` in `method`: the class of an attention, by the name of an implementation.
+
+    `eager` is the class that computes it in plain torch, `sdpa` the one that calls SDPA itself, "" without one.
+    """
+
+    owner: Class
+    method: ast.FunctionDef
+    node: ast.Subscript
+    eager: str
+    sdpa: str
+
+
 @dataclass(frozen=True, eq=False)
 class Attentions:
-    """Every attention of `module`."""
+    """Every attention of `module`; with `whole_masks` every mask is the one of "eager", whatever runs."""
 
     module: Module
+    whole_masks: bool = False
 
     @cached_property
     def masks(self) -> Masks:
@@ -65,7 +83,9 @@ class Attentions:
 
     def follows(self, owner: Class, method: ast.FunctionDef, expression: ast.AST) -> bool:
         """Whether `expression` reads a mask that is another one under another implementation."""
-        return any(tag.startswith(FOLLOWING) for tag in self.origins(owner, method, expression))
+        return not self.whole_masks and any(
+            tag.startswith(FOLLOWING) for tag in self.origins(owner, method, expression)
+        )
 
     def calls_with(self, interface: Interface) -> frozenset[str]:
         """Who makes the masks that an attention gives to the interface."""
@@ -79,7 +99,7 @@ class Attentions:
 
         In eager mode nobody notices: there the mask is made in full.
         """
-        if "causal" not in self.calls_with(interface):
+        if self.whole_masks or "causal" not in self.calls_with(interface):
             return False
         if interface.is_causal == ("False",):
             return True
@@ -102,6 +122,9 @@ class Attentions:
 
     def _reasons(self) -> Iterator[Reason]:
         yield from self._chosen_classes()
+        if self.whole_masks:
+            yield from self._made_outside()
+            return
         if not self.masks.follows_implementation:
             return
         for chain in self.chains:
@@ -124,10 +147,30 @@ class Attentions:
             for method in owner.own.values():
                 yield from self._second_readers(owner, method, written)
 
+    @cached_property
+    def picks(self) -> tuple[Pick, ...]:
+        """Where classes of attention are picked by the name of an implementation."""
+        return tuple(
+            Pick(owner, method, node, table.get("eager", ""), table.get("sdpa", ""))
+            for owner in self.module.classes.values()
+            for method in owner.own.values()
+            for node in walk(method.body, ast.Subscript)
+            if (table := self.module.tables.get(dotted(node.value), {})).keys() & PICKED
+        )
+
     def _chosen_classes(self) -> Iterator[Reason]:
-        for node in walk(self.module.tree, ast.Subscript):
-            if last(dotted(node.slice)) == "_attn_implementation":
-                yield Reason(node, "the attention class is chosen by `attn_implementation` out of a dictionary")
+        for pick in self.picks:
+            if not pick.eager:
+                yield Reason(pick.node, "no class of attention is there for eager")
+            elif pick.sdpa not in ("", pick.eager):
+                yield Reason(pick.node, f"{pick.sdpa} computes the attention under SDPA already")
+
+    def _made_outside(self) -> Iterator[Reason]:
+        """Masks that are made in no method, where no edit reaches them."""
+        for function in self.module.functions.values():
+            for name in walk(function, ast.Name):
+                if name.id in MADE_BY_CONFIG:
+                    yield Reason(name, f"`{name.id}` is called in a function of the module")
 
     def _second_readers(self, owner: Class, method: ast.FunctionDef, written: set[int]) -> Iterator[Reason]:
         """Whoever computes with a mask that an attention gets, outside that attention."""

@@ -54,11 +54,18 @@ class Calls:
                 local = held_names(method)
                 for call in walk(method.body, ast.Call):
                     attribute = attribute_of(call.func, local)
-                    for name in held(owner, attribute):
+                    for name in (*held(owner, attribute), *self._picked(owner, attribute)):
                         if callee := self.module.classes.get(name):
                             yield Site(owner, method, call, attribute, callee)
                     if attribute and owner.method(attribute) is not None:
                         yield Site(owner, method, call, "", owner)
+
+    def _picked(self, owner: Class, attribute: str) -> Iterator[str]:
+        """The classes that `TABLE[NAME](...)` may make of the attribute."""
+        for value in owner.attributes.get(attribute, ()):
+            match value:
+                case ast.Call(func=ast.Subscript(value=ast.Name(id=table))):
+                    yield from dict.fromkeys(self.module.tables.get(table, {}).values())
 
 
 def attribute_of(node: ast.expr, local: Mapping[str, str]) -> str:

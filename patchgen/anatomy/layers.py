@@ -6,7 +6,6 @@ Of nested lists (stages of blocks) the innermost counts.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -58,7 +57,7 @@ class Layers:
             for value in values
             if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript)
         ]
-        return any(name in found for table in picked for name in self.tables.get(table, ()))
+        return any(name in found for table in picked for name in self.module.tables.get(table, {}).values())
 
     @cached_property
     def lists(self) -> tuple[LayerList, ...]:
@@ -104,17 +103,6 @@ class Layers:
     def _is_layer(self, one: Class) -> bool:
         """Whether a class holds an attention, and is none: models keep lists of those beside lists of FFNs."""
         return one.method("forward") is not None and self._holds(one, set(self.attending) - {one.name})
-
-    @cached_property
-    def tables(self) -> Mapping[str, tuple[str, ...]]:
-        """The classes in the dictionaries of the module, out of which an implementation is picked."""
-        return {
-            node.targets[0].id: tuple(value.id for value in node.value.values if isinstance(value, ast.Name))
-            for node in self.module.tree.body
-            if isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
-            and isinstance(node.value, ast.Dict)
-        }
 
     @cached_property
     def classes(self) -> tuple[Class, ...]:

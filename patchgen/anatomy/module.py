@@ -142,6 +142,23 @@ class Module:
         return {node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef)}
 
     @cached_property
+    def tables(self) -> Mapping[str, Mapping[str, str]]:
+        """The dictionaries of classes by name, out of which an implementation is picked."""
+        found: dict[str, dict[str, str]] = {}
+        for node in self.tree.body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys, values=values)):
+                    classes = {
+                        key.value: value.id
+                        for key, value in zip(keys, values, strict=True)
+                        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+                        if isinstance(value, ast.Name) and value.id in self.classes
+                    }
+                    if classes:
+                        found[name] = classes
+        return found
+
+    @cached_property
     def imports(self) -> Mapping[str, str]:
         """What the module's top level imports: the name that is bound, and the dotted name of what it is."""
         found: dict[str, str] = {}

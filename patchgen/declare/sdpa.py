@@ -10,6 +10,7 @@ from patchgen.anatomy.attention import Attentions
 from patchgen.anatomy.chain import Chain
 from patchgen.anatomy.code import called, last, walk
 from patchgen.anatomy.interface import Interface
+from patchgen.anatomy.masks import MADE_BY_CONFIG
 from patchgen.anatomy.module import Class, Module
 from patchgen.declare.chains import ChainEdit, Refused
 from patchgen.declare.edits import code, edit, imports_for
@@ -20,12 +21,17 @@ SAYS = (
     '"sdpa" (the default) or "eager", under which the parent\'s own statements run, as they do where attention '
     "weights are asked for."
 )
+WHOLE_MASKS = (
+    'Masks are those of "eager" under "sdpa" too (`for_eager`): they are read otherwise than by attentions that say '
+    "whether they are causal."
+)
 REDUNDANT = (
     "{alias} calls transformers' attention interface and takes SDPA already. Your own function takes its place by\n"
     "    from transformers import AttentionInterface\n"
     "    AttentionInterface.register('mine', mine)\n"
     "    AutoModel.from_pretrained(..., attn_implementation='mine')"
 )
+FROM_PART = frozenset({"additive_mask", "attend", "for_eager", "knowing", "sdpa_attention", "wants_weights"})
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "s_aux", "sinks", "softcap"})
 
 
@@ -38,15 +44,20 @@ def sdpa(module: Module) -> Contribution:
         return Contribution("sdpa", missing=_fatal(missed))
     if not found.chains and found.flag("_supports_sdpa"):
         return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
-    fatal = tuple(Missing(module.at(reason.node), reason.what, True) for reason in found.reasons)
     if not module.pretrained:
-        fatal += (Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True),)
-    if fatal:
-        return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
-    return _written(module, found)
+        nowhere = Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True)
+        return Contribution("sdpa", missing=(nowhere,))
+    written = _written(module, found)
+    if written.declared or not found.masks.follows_implementation:
+        return written
+    # What else reads a mask wants it as it is under eager, or nobody can tell from the text who reads it.
+    return _written(module, replace(found, whole_masks=True))
 
 
 def _written(module: Module, found: Attentions) -> Contribution:
+    fatal = tuple(Missing(module.at(reason.node), reason.what, True) for reason in found.reasons)
+    if fatal:
+        return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
     members: dict[str, list[str]] = {}
     missing = list(_missed(found))
     for chain in found.chains:
@@ -67,9 +78,15 @@ def _written(module: Module, found: Attentions) -> Contribution:
         members.setdefault(name, []).extend(more)
     if any(one.fatal for one in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
+    for name, more in _picked(found, tuple(members)).items():
+        members.setdefault(name, []).extend(more)
+    if found.whole_masks:
+        for name, more in _whole_masks(found).items():
+            members.setdefault(name, []).extend(more)
     declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
     declared += [Declared(owner.name, mixins=("SdpaOrEager",)) for owner in module.pretrained]
-    return Contribution("sdpa", SAYS, tuple(declared), _imports(members), tuple(missing))
+    says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
+    return Contribution("sdpa", says, tuple(declared), _imports(members), tuple(missing))
 
 
 def _by_interface(module: Module, found: Attentions) -> Contribution:
@@ -104,7 +121,8 @@ def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str],
     old = [f"{name}{annotation} = lookup(name, eager)", f"{target} = {name}(...)"]
     window = "sliding_window" in interface.keywords
     old[1] = f"{target} = {name}(..., sliding_window=window)" if window else old[1]
-    new = [f"{target} = sdpa_attention(..., eager)"]
+    whole = ", whole_mask=True" if found.whole_masks else ""
+    new = [f"{target} = sdpa_attention(..., eager{whole})"]
     holes = ["lookup", "name", "eager", *(["window"] if window else [])]
     method = interface.method
     members = [edit("call_sdpa", method, old, new, holes)]
@@ -112,6 +130,30 @@ def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str],
         # Its absence means causal wherever there is no mask.
         members.append(f"is_causal = {'causal' in found.calls_with(interface)}")
     return members, ""
+
+
+def _picked(found: Attentions, declared: tuple[str, ...]) -> dict[str, list[str]]:
+    """The edits that take the class for eager where a table has none for SDPA."""
+    members: dict[str, list[str]] = {}
+    for pick in found.picks:
+        if not pick.sdpa:
+            old = code(found.module, pick.method, pick.node, declared)
+            new = code(found.module, pick.method, pick.eager, declared)
+            members.setdefault(pick.owner.name, []).append(edit("take_its_only_class", pick.method, [old], [new]))
+    return members
+
+
+def _whole_masks(found: Attentions) -> dict[str, list[str]]:
+    """The edits that make each mask of transformers the one of eager, class by class."""
+    members: dict[str, list[str]] = {}
+    for owner in found.module.classes.values():
+        for method in owner.own.values():
+            read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
+            for name in sorted(set(read)):
+                new = f"for_eager({name})"
+                text = edit("make_the_mask_of_eager", method, [name], [new], count=read.count(name))
+                members.setdefault(owner.name, []).append(text)
+    return members
 
 
 def _behind(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
@@ -201,8 +243,10 @@ def _imports(members: dict[str, list[str]]) -> tuple[str, ...]:
     texts = [text for several in members.values() for text in several]
     read = {node.id for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     words = sorted(({"Hole", "edit", "new", "old"} & read) | {"edit", "new", "old"})
-    parts = sorted({"additive_mask", "attend", "knowing", "sdpa_attention", "wants_weights"} & read | {"SdpaOrEager"})
+    parts = sorted(FROM_PART & read | {"SdpaOrEager"})
     lines = [f"from patchgen.edits import {', '.join(words)}", f"from patchgen.parts.sdpa import {', '.join(parts)}"]
+    if makers := sorted(MADE_BY_CONFIG & read):
+        lines.append(f"from transformers.masking_utils import {', '.join(makers)}")
     if "Callable" in read:
         lines.append("from collections.abc import Callable")
     return (*lines, *imports_for(texts))

@@ -18,7 +18,12 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+from transformers.masking_utils import (
+    create_bidirectional_mask,
+    create_bidirectional_sliding_window_mask,
+    create_causal_mask,
+    create_sliding_window_causal_mask,
+)
 
 from patchgen.edits import edit, new, old
 
@@ -29,9 +34,11 @@ NOT_IN_SDPA = ("block_indices", "cache", "indices", "s_aux", "sinks", "softcap")
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
     """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
     if implementation not in ("sdpa", "eager", None):
+        # transformers' own words first: its tests, and whoever catches the error, look for them.
         raise ValueError(
-            f'{owner} calls scaled_dot_product_attention itself and takes attn_implementation="sdpa" or "eager", '
-            f'not "{implementation}", whose masks it would misread. The class of this name in transformers takes it.'
+            f'Specified `attn_implementation="{implementation}"` is not supported: {owner} calls '
+            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
+            "implementation. The class of this name in transformers takes it."
         )
 
 
@@ -71,6 +78,7 @@ def sdpa_attention(
     *,
     dropout: float = 0.0,
     scaling: float | None = None,
+    whole_mask: bool = False,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The attention output (batch, queries, heads, size), and the weights where they are asked for.
@@ -81,6 +89,7 @@ def sdpa_attention(
                bool: True is seen; float: added to the scores
         eager  None: all keys; bool and float as above
 
+    With `whole_mask`, the mask comes `for_eager`: None is all keys under "sdpa" too.
     A sliding window is in the mask: transformers makes none only where the window holds every key.  A `position_bias`
     (one or batch, heads, queries, keys) is added to the scores that are seen.
 
@@ -94,7 +103,7 @@ def sdpa_attention(
             f"{type(module).__name__} takes a mask of four dimensions, not one of shape {tuple(attention_mask.shape)}"
         )
     causal = kwargs.get("is_causal")
-    causal = module.is_causal if causal is None else causal
+    causal = not whole_mask and (module.is_causal if causal is None else causal)
 
     if implementation == "eager" or kwargs.get("output_attentions") or module.config.output_attentions:
         mask = additive_mask(attention_mask, query, key, causal=causal and implementation != "eager")
@@ -173,6 +182,25 @@ def additive_mask(
         return mask
     zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
     return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
+
+
+def for_eager(make: Callable[..., Any]) -> Callable[..., Any]:
+    """`make`, a function of transformers that makes masks, giving for every implementation what it gives for "eager".
+
+    For models that do more with a mask than hide scores, or whose attentions do not all say whether they are causal:
+    a float tensor that is added, never None where it is causal.
+    """
+
+    def made(config: PreTrainedConfig, inputs_embeds: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if make not in (create_bidirectional_mask, create_bidirectional_sliding_window_mask):
+            kwargs["allow_is_causal_skip"] = False
+        mask = make(config, inputs_embeds, *args, **kwargs)
+        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
+            return mask
+        zero = torch.zeros((), dtype=inputs_embeds.dtype, device=mask.device)
+        return torch.where(mask, zero, torch.finfo(inputs_embeds.dtype).min)
+
+    return made
 
 
 def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:

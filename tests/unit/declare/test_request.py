@@ -66,13 +66,10 @@ def test_what_is_added_to_the_scores_is_passed_on(env, model, call):
 
 
 REFUSED = {
-    "nllb_moe": "`padding_mask.bool()` computes with a mask",
-    "informer": "`is_causal` is False where the mask is causal",
-    "superglue": "chosen by `attn_implementation`",
+    "sam": "SamVisionSdpaAttention computes the attention under SDPA already",
     "vits": "the scores go into",
     "deberta": "head_logits_proj",
     "gemma2": "`softcap`, which SDPA does not compute",
-    "switch_transformers": "computes with a mask",
     "xlnet": "softmax of what is no product",
 }
 
@@ -84,6 +81,30 @@ def test_traps_are_reasons(env, model, why):
     problems = problems_of(error.value)
     assert any(why in problem.what for problem in problems), problems
     assert all(problem.at.line and problem.code == "PG803" for problem in problems)
+
+
+WHOLE = {
+    "mpt": "its mask is made boolean where it is made",
+    "nllb_moe": "its router reads the mask",
+    "clvp": "its encoder and decoder share an attention",
+}
+
+
+@pytest.mark.parametrize("model", WHOLE, ids=WHOLE.values())
+def test_masks_that_more_than_attention_reads_stay_those_of_eager(env, model):
+    text = answer(env, model, ["sdpa"]).text
+    assert "for_eager(create_causal_mask)" in text
+    assert "additive_mask" not in text and "causal=" not in text
+    assert ", whole_mask=True)" in text or "sdpa_attention" not in text
+
+
+@pytest.mark.parametrize("model", ["superglue", "git"])
+def test_a_table_without_a_class_for_sdpa_gives_its_eager_one(env, model):
+    tree = ast.parse(answer(env, model, ["sdpa"]).text)
+    edits = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "take_its_only_class"]
+    before, after = edits[0].body
+    assert "_CLASSES[config._attn_implementation]" in ast.unparse(before)
+    assert ast.unparse(after.body).endswith("SelfAttention")
 
 
 @pytest.mark.parametrize("model", ["splinter", "align"])

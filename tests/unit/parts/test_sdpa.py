@@ -7,10 +7,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import DynamicCache, LlamaConfig, StaticCache  # noqa: E402
+from transformers import DynamicCache, LlamaConfig, StaticCache, masking_utils  # noqa: E402
 
 from patchgen.lab.trace import traced  # noqa: E402
-from patchgen.parts.sdpa import additive_mask, order_says_all, sdpa, sdpa_attention  # noqa: E402
+from patchgen.parts.sdpa import additive_mask, for_eager, order_says_all, sdpa, sdpa_attention  # noqa: E402
 
 B, H, D = 2, 4, 8
 SCALING = 0.7
@@ -163,8 +163,42 @@ def test_a_module_that_does_not_say_whether_it_is_causal_is_an_error():
 
 @pytest.mark.parametrize("name", ["flash_attention_2", "flex_attention", "paged|eager", "mine"])
 def test_another_implementation_is_refused(name):
-    with pytest.raises(ValueError, match="takes attn_implementation"):
+    with pytest.raises(ValueError, match="Specified `attn_implementation=.* is not supported"):
         call(module(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "create_causal_mask",
+        "create_sliding_window_causal_mask",
+        "create_bidirectional_mask",
+        "create_bidirectional_sliding_window_mask",
+    ],
+)
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+def test_a_mask_for_eager_is_the_one_that_transformers_makes_for_it(name, padded):
+    make = getattr(masking_utils, name)
+    given = torch.ones(B, 5, dtype=torch.long)
+    given[0, :2] = 0
+    states = torch.zeros(B, 5, D, dtype=torch.bfloat16)
+    masks = {}
+    for implementation in ("sdpa", "eager"):
+        config = LlamaConfig(attn_implementation=implementation)
+        config.sliding_window = 3
+        masks[implementation] = for_eager(make)(
+            config=config, inputs_embeds=states, attention_mask=given if padded else None, past_key_values=None
+        )
+    wanted = make(config=config, inputs_embeds=states, attention_mask=given if padded else None, past_key_values=None)
+    for mask in masks.values():
+        assert mask is wanted is None or torch.equal(mask, wanted) and mask.dtype == wanted.dtype
+    assert "causal" not in name or wanted is not None
+
+
+def test_a_whole_mask_says_all():
+    several = call(module(is_causal=True), whole_mask=True)[0]
+    assert torch.equal(several, call(module(is_causal=False))[0])
+    assert not torch.equal(several, call(module(is_causal=True))[0])
 
 
 @pytest.mark.parametrize("mask", [torch.ones(B, 5), torch.ones(B, 5, 5)], ids=["two axes", "three axes"])
