@@ -209,6 +209,25 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
     return run(models, **rest)
 
 
+@patchgen.command()
+@click.argument("ids", nargs=-1, metavar="[CASE]...")
+@click.option("--table", type=click.Choice(["matrix"]), default="matrix", show_default=True, help="Which cases.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this contestant or variant, beside its anchor.")
+@click.option("--tiny", is_flag=True, help="Tiny models on the CPU, within a minute: checked, not timed.")
+@click.option("--device", metavar="NAME", help="Where models run; cuda where there is one.")
+@click.option("--folder", metavar="DIR", default="bench", show_default=True, type=click.Path(file_okay=False))
+@click.option("--seconds", type=float, metavar="S", help="What all of it may take; 440 by default.")
+@click.option("--again", is_flag=True, help="Begin anew, whatever is known already.")
+def bench(ids: tuple[str, ...], **rest: Any) -> int:
+    """Measure what training by variants costs on this GPU, beside what people would use instead.
+
+    Takes up where it was interrupted.  Exit code 1: something was wrong, or failed.
+    """
+    from patchgen.cli.bench import bench as run
+
+    return run(ids, **rest)
+
+
 def _session(**options: Any) -> AbstractContextManager[Session]:
     from patchgen.cli.progress import session_with_progress
 

@@ -1,0 +1,92 @@
+"""One thing to be trained: model, texts, and who trains it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from patchgen.bench.contestant import Contestant
+
+Task = Literal["causal", "masked", "classify"]
+Metric = Literal["speed", "memory", "rows", "block"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Rows of `length` tokens.
+
+    Each is one text of that length; with `shortest`, one of a length between both, drawn uniformly, and padding; with
+    `packed`, as many texts of a length between its two numbers as fill it, the last one cut.
+    """
+
+    rows: int
+    length: int
+    shortest: int | None = None
+    packed: tuple[int, int] | None = None
+
+    def texts(self, rows: int | None = None, seed: int = 0) -> tuple[int, ...]:
+        """The lengths of all texts: the same for the same shape; fewer rows have the first of them."""
+        draw = random.Random(seed)
+        return tuple(text for _ in range(rows or self.rows) for text in self._row(draw))
+
+    def _row(self, draw: random.Random) -> list[int]:
+        if self.shortest is not None:
+            return [draw.randint(self.shortest, self.length)]
+        if self.packed is None:
+            return [self.length]
+        texts = [draw.randint(*self.packed)]
+        while (left := self.length - sum(texts)) > 0:
+            texts.append(min(left, draw.randint(*self.packed)))
+        return texts[:-1] + [self.length - sum(texts[:-1])]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is hoped for of one contestant (or the best of several) against another (or the best of several).
+
+    speed   times the real tokens in a second, at least
+    memory  times the peak, at most
+    rows    times the rows that fit, at least
+    block   times the speed of the case's block, at least
+    """
+
+    who: tuple[str, ...]
+    against: tuple[str, ...]
+    metric: Metric
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A row of the matrix.
+
+    group    cases of one group run in one process: one model
+    config   what differs from the configuration's defaults
+    anchor   the contestant that others stand beside: its loss after some steps, what it keeps for backward
+    block    a module that is timed by itself too
+    seconds  what the whole case may take on a GPU; contestants at the end are left out where it has run out
+    fits     ask how many rows fit, in place of what a step costs
+    """
+
+    id: str
+    group: str
+    about: str
+    model: str
+    head: str
+    config: tuple[tuple[str, Any], ...]
+    shape: Shape
+    task: Task
+    contestants: tuple[Contestant, ...]
+    targets: tuple[Target, ...] = ()
+    anchor: str = "sdpa"
+    block: str = ""
+    seconds: float = 60.0
+    fits: bool = False
+
+    def contestant(self, name: str) -> Contestant:
+        """The contestant of that name; LookupError where there is none."""
+        found = [one for one in self.contestants if one.name == name]
+        if not found:
+            raise LookupError(f"{self.id} has no contestant {name!r}")
+        return found[0]

@@ -1,0 +1,66 @@
+"""One way to train a model: stock or a variant, and all that is set besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+# "baseline" is what transformers and its users have without writing code, "rival" what they have by five lines of it.
+Role = Literal["baseline", "rival", "variant"]
+Layout = Literal["padded", "packed"]
+Compiled = Literal["", "whole", "layers", "graphs"]
+Precision = Literal["float32", "tf32", "bfloat16", "autocast bfloat16", "autocast float16"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """What differs between two rows of a table.
+
+    variant     of the gallery, by name; "": transformers' own class
+    attention   `attn_implementation`; "mask_free" is the five lines of `patchgen.bench.rivals`
+    backend     of SDPA, forced: "cudnn", "flash"
+    compiled    "whole": the model; "layers": each layer for itself; "graphs": the model, launched by CUDA graphs
+    checkpoint  the policy; "selective" is of variants with the part `checkpoint`
+    experts     `experts_implementation`
+    precision   of weights, or of autocast over weights in float32
+    accumulate  backward passes in a step, over as many parts of the batch
+    rows        where they are not the case's
+    settings    of the configuration
+    no_mask     claims that SDPA gets no mask; checked
+    saves       claims to keep at most this part of what the case's anchor keeps for the backward pass; checked where
+                the model is tiny
+    """
+
+    name: str
+    role: Role = "baseline"
+    variant: str = ""
+    attention: str = "sdpa"
+    backend: str = ""
+    compiled: Compiled = ""
+    checkpoint: str = ""
+    liger: bool = False
+    experts: str = ""
+    precision: Precision = "bfloat16"
+    optimizer: str = "fused"
+    accumulate: int = 1
+    rows: int | None = None
+    layout: Layout = "padded"
+    settings: tuple[tuple[str, Any], ...] = ()
+    no_mask: bool = False
+    saves: float | None = None
+
+
+EAGER = Contestant("eager", attention="eager")
+SDPA = Contestant("sdpa")
+CUDNN = Contestant("sdpa, cuDNN forced", backend="cudnn")
+FLASH = Contestant("sdpa, flash forced", backend="flash")
+COMPILED = Contestant("sdpa + compile", compiled="whole")
+LAYERS = Contestant("sdpa + compiled layers", compiled="layers")
+CHECKPOINTED = Contestant("sdpa + checkpointing", checkpoint="full", saves=0.7)
+FIVE_LINES = Contestant("five lines", role="rival", attention="mask_free", no_mask=True)
+FIVE_LINES_COMPILED = Contestant(
+    "five lines + compile", role="rival", attention="mask_free", compiled="whole", no_mask=True
+)
+LIGER = Contestant("Liger", liger=True)
+LIGER_COMPILED = Contestant("Liger + compile", liger=True, compiled="whole")
+FLASH2 = Contestant("flash_attention_2", attention="flash_attention_2")

@@ -1,0 +1,143 @@
+"""One case: its contestants take turns, each result is said as soon as it is known.
+
+What fails takes nothing else with it: memory that runs out, a package that is missing, a model that does not run.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from patchgen.bench.case import Case
+from patchgen.bench.contestant import Contestant
+from patchgen.bench.reference import Reference, reference_of
+from patchgen.bench.result import Result
+from patchgen.bench.rivals import Unavailable
+from patchgen.bench.stage import Entrant, Scale, Stage
+from patchgen.bench.turn import TINY_TURNS, TURNS, Steps, first_turn, further_turn
+from patchgen.bench.work import work_of
+
+EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0
+Say = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Until when the whole run may last, on the monotonic clock."""
+
+    until: float
+
+    def left(self) -> float:
+        return self.until - time.monotonic()
+
+
+@dataclass(slots=True)
+class _Running:
+    """A case while it runs."""
+
+    case: Case
+    stage: Stage
+    say: Say
+    budget: Budget
+    entrants: dict[str, Entrant] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
+    references: dict[int | None, Reference] = field(default_factory=dict)
+
+    def tell(self, name: str, result: Result) -> None:
+        self.results[name] = result
+        self.say(case=self.case.id, contestant=name, result=result.as_json())
+
+
+def run_case(case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say) -> None:
+    """Run all contestants but those of `skip`."""
+    budget = budget if tiny else Budget(min(budget.until, time.monotonic() + case.seconds))
+    say(begun=case.id, contestant="", limit=BUILD_SECONDS)
+    running = _Running(case, Stage(case, Scale(device, tiny)), say, budget)
+    say(case=case.id, about=_about(running))
+    contestants = [one for one in case.contestants if one.name not in skip]
+    turns = TINY_TURNS if tiny else TURNS
+    for contestant in contestants:
+        _guarded(running, contestant, partial(_enter, running, steps=turns[0]))
+    for number, steps in enumerate(turns[1:]):
+        for contestant in contestants if number % 2 else reversed(contestants):
+            if running.results[contestant.name].status == "ok":
+                _guarded(running, contestant, partial(_again, running, steps=steps))
+    say(case=case.id, done=True)
+    running.entrants.clear()
+    _forget(device)
+
+
+def _about(running: _Running) -> dict[str, Any]:
+    """What all contestants have before them."""
+    case, stage = running.case, running.stage
+    batch = stage.batch(Contestant("about"))
+    stock = stage.reference()
+    return {
+        "texts": len(batch.texts),
+        "tokens": batch.tokens,
+        "places": batch.places,
+        "labelled": batch.labelled,
+        "work": work_of(case, stock, batch),
+        "parameters": sum(parameter.numel() for parameter in stage.distinct.values()),
+    }
+
+
+def _guarded(running: _Running, contestant: Contestant, act: Callable[[Contestant], Result]) -> None:
+    """Have the contestant's turn, and tell what came of it."""
+    former = running.results.get(contestant.name)
+    if running.budget.left() <= 0:
+        if former is None:
+            running.tell(contestant.name, Result("no time"))
+        else:
+            running.tell(contestant.name, replace(former, status="partial"))
+        return
+    limit = COMPILED_SECONDS if contestant.compiled else EAGER_SECONDS
+    running.say(begun=running.case.id, contestant=contestant.name, limit=limit)
+    try:
+        result = act(contestant)
+    except Unavailable as reason:
+        result = Result("unavailable", str(reason))
+    except torch.OutOfMemoryError:
+        result = Result("does not fit")
+    except Exception as error:
+        result = Result("failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+    if result.status not in ("ok", "wrong"):
+        running.entrants.pop(contestant.name, None)
+        _forget(running.stage.scale.device)
+    running.tell(contestant.name, result)
+
+
+def _enter(running: _Running, contestant: Contestant, steps: Steps) -> Result:
+    reference = _reference(running, contestant.rows)
+    began = time.perf_counter()
+    entrant = running.stage.enter(contestant)
+    running.entrants[contestant.name] = entrant
+    result = first_turn(running.stage, entrant, reference, steps)
+    return replace(result, ready=round(time.perf_counter() - began, 3))
+
+
+def _again(running: _Running, contestant: Contestant, steps: Steps) -> Result:
+    return further_turn(running.stage, running.entrants[contestant.name], steps, running.results[contestant.name])
+
+
+def _reference(running: _Running, rows: int | None) -> Reference:
+    """Of so many rows, computed once."""
+    if rows not in running.references:
+        running.references[rows] = reference_of(running.stage, rows)
+        found = running.references[rows]
+        running.say(case=running.case.id, reference={"rows": rows, "loss": found.loss, "norm": found.norm})
+        _forget(running.stage.scale.device)
+    return running.references[rows]
+
+
+def _forget(device: str) -> None:
+    """Gives back what the last one held: memory, and graphs that were compiled for it."""
+    gc.collect()
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()

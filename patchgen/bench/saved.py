@@ -1,0 +1,27 @@
+"""How many bytes autograd keeps for the backward pass of one forward, weights left out: each storage once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def saved_bytes(run: Callable[[], Any], model: nn.Module) -> int:
+    """Of what `run` keeps, which is a forward of the model."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+    held = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+            held.append(storage)  # so that no later one gets its place
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        run()
+    return sum(kept.values())

@@ -1,0 +1,173 @@
+"""The models of one case, all over the same weights.
+
+Every contestant's model holds the same parameter objects: what is resident is one model, whoever is on, and
+contestants can take turns.  `reset` sets the weights back to where all began: values that bfloat16 holds exactly, so
+that a reference in float32 begins from the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
+
+from patchgen.bench.case import Case
+from patchgen.bench.compiling import Masks, compile_model
+from patchgen.bench.contestant import Contestant
+from patchgen.bench.rivals import Patch, Unavailable, apply_liger, forced, insist, patched
+from patchgen.bench.texts import Batch, batch_of
+from patchgen.lab.tiny import tiny_config
+from patchgen.use.classes import module_of
+from patchgen.use.variants import find_variant
+
+# Of a tiny model: wider than the words of its head are many, as large models are not; logits must weigh something.
+TINY = {"vocab_size": 768, "num_hidden_layers": 2}
+WEIGHTS = {"bfloat16": torch.bfloat16}  # every other precision has them in float32
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Where and how large: `tiny` models run in float32 on a CPU, to be checked and not to be timed."""
+
+    device: str
+    tiny: bool = False
+
+
+@dataclass(slots=True)
+class Entrant:
+    """A contestant that is ready: its model, its batch, and what was seen of it."""
+
+    contestant: Contestant
+    model: PreTrainedModel
+    batch: Batch
+    patch: Patch
+    masks: Masks = field(default_factory=list)
+
+    def on(self) -> ExitStack:
+        """A context in which it runs as it is meant to."""
+        stack = ExitStack()
+        stack.enter_context(patched(self.patch))
+        stack.enter_context(forced(self.contestant.backend))
+        return stack
+
+
+class Stage:
+    """One case's weights and what is built over them."""
+
+    def __init__(self, case: Case, scale: Scale) -> None:
+        self.case, self.scale = case, scale
+        torch.manual_seed(0)
+        with torch.device(scale.device):
+            stock = _stock(case)._from_config(config_of(case, scale.tiny), attn_implementation="eager")
+        self.parameters = dict(stock.named_parameters(remove_duplicate=False))
+        distinct = dict(stock.named_parameters())
+        self.initial = {name: _kept(parameter, scale) for name, parameter in distinct.items()}
+        self.distinct = distinct
+        self.words: int = stock.config.get_text_config().vocab_size
+
+    def dtype(self, contestant: Contestant) -> torch.dtype:
+        """Of the contestant's weights; float32 in a tiny model whose contestant names nothing else."""
+        if self.scale.tiny and contestant.precision == "bfloat16":
+            return torch.float32
+        return WEIGHTS.get(contestant.precision, torch.float32)
+
+    def reset(self, dtype: torch.dtype) -> None:
+        """Weights as they were at first, in `dtype`; no gradients."""
+        with torch.no_grad():
+            for name, parameter in self.distinct.items():
+                parameter.grad = None
+                if parameter.dtype == dtype:
+                    parameter.copy_(self.initial[name])
+                else:
+                    parameter.data = self.initial[name].to(self.scale.device, dtype)
+
+    def enter(self, contestant: Contestant) -> Entrant:
+        """The contestant with its model.  Raises Unavailable where it cannot be had."""
+        device = self.scale.device
+        insist(contestant.attention, contestant.backend, device)
+        model = self._model(contestant)
+        entrant = Entrant(contestant, model, self.batch(contestant), apply_liger(model) if contestant.liger else ())
+        if contestant.checkpoint:
+            policy = {} if contestant.checkpoint == "full" else {"policy": contestant.checkpoint}
+            model.gradient_checkpointing_enable({"use_reentrant": False, **policy})
+        if contestant.compiled:
+            traced_only = not device.startswith("cuda")
+            compile_model(model, contestant.compiled, entrant.masks, traced_only=traced_only)
+        return entrant
+
+    def batch(self, contestant: Contestant) -> Batch:
+        """The contestant's batch on the device."""
+        return batch_of(self.case, self.words, contestant.layout, contestant.rows).to(self.scale.device)
+
+    def reference(self) -> PreTrainedModel:
+        """The stock model under eager attention over the same weights."""
+        return self._model(Contestant("reference", attention="eager", precision="float32"))
+
+    def _model(self, contestant: Contestant) -> PreTrainedModel:
+        config = config_of(self.case, self.scale.tiny, dict(contestant.settings))
+        how: dict[str, Any] = {"attn_implementation": contestant.attention}
+        if contestant.experts:
+            how["experts_implementation"] = contestant.experts
+        kind = _stock(self.case) if not contestant.variant else _variant(contestant.variant, self.case)
+        with torch.device(self.scale.device):
+            try:
+                model = kind._from_config(config, dtype=self.dtype(contestant), **how)
+            except (ImportError, ValueError) as error:
+                raise Unavailable(" ".join(str(error).split())[:300]) from error
+        adopt(model, self.parameters)
+        model.train()
+        return model
+
+
+def config_of(case: Case, tiny: bool, settings: Mapping[str, Any] | None = None) -> PreTrainedConfig:
+    """The configuration of the case, without dropout and without a cache."""
+    if tiny:
+        config = tiny_config(case.model, **{**_tiny_names(case.model), "use_cache": False})
+    else:
+        config = CONFIG_MAPPING[case.model](**dict(case.config), use_cache=False)
+        for name, value in config.to_dict().items():
+            if "drop" in name and isinstance(value, float):
+                setattr(config, name, 0.0)
+    for name, value in (settings or {}).items():
+        setattr(config, name, value)
+    return config
+
+
+def _tiny_names(model: str) -> dict[str, Any]:
+    """`TINY` by the names of this model."""
+    names = CONFIG_MAPPING[model].attribute_map
+    return {names.get(name, name): value for name, value in TINY.items()}
+
+
+def _stock(case: Case) -> type[PreTrainedModel]:
+    return getattr(transformers, case.head)
+
+
+def _variant(name: str, case: Case) -> type[PreTrainedModel]:
+    return getattr(module_of(find_variant(name)), case.head)
+
+
+def _kept(parameter: nn.Parameter, scale: Scale) -> torch.Tensor:
+    kept = parameter.detach().to("cpu", torch.bfloat16)
+    return kept.pin_memory() if scale.device.startswith("cuda") else kept
+
+
+def adopt(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
+    """Put `parameters` in the places of the model's own, by name.
+
+    Raises ValueError where names or shapes differ: such a model would be trained from other weights.
+    """
+    own = dict(model.named_parameters(remove_duplicate=False))
+    if own.keys() != parameters.keys():
+        raise ValueError(f"{type(model).__name__} has other weights: {sorted(own.keys() ^ parameters.keys())[:4]}")
+    for name, parameter in own.items():
+        if parameter.shape != parameters[name].shape:
+            raise ValueError(f"{type(model).__name__}: {name} is {tuple(parameter.shape)} here")
+        place, _, last = name.rpartition(".")
+        model.get_submodule(place)._parameters[last] = parameters[name]

@@ -1,0 +1,64 @@
+"""One step of training, in a contestant's precision and number of backward passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from patchgen.bench.contestant import Precision
+from patchgen.bench.stage import Entrant
+
+
+@dataclass(slots=True)
+class Trainer:
+    """An entrant with its optimizer."""
+
+    entrant: Entrant
+    optimizer: torch.optim.Optimizer
+    device: str
+    scaler: Any = None  # of gradients in float16
+
+    def step(self) -> Tensor:
+        """Forward, backward, update, gradients gone; the loss, which nobody waits for."""
+        loss = self.backward()
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    def backward(self) -> Tensor:
+        """The mean loss of the batch, its gradients in the weights: not scaled up, but under a scaler."""
+        contestant = self.entrant.contestant
+        several = contestant.accumulate
+        total = torch.zeros((), device=self.device)
+        for part in self.entrant.batch.parts(several):
+            with autocast(contestant.precision, self.device):
+                loss = self.entrant.model(**part).loss / several
+            (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+            total += loss.detach().float()
+        return total
+
+
+def autocast(precision: Precision, device: str) -> Any:
+    """Autocast where the precision says so."""
+    dtype = torch.float16 if precision.endswith("float16") and "bfloat16" not in precision else torch.bfloat16
+    return torch.autocast(device.partition(":")[0], dtype, enabled=precision.startswith("autocast"))
+
+
+@contextmanager
+def products(precision: Precision) -> Iterator[None]:
+    """Products of float32 in full, or by TF32 where the precision says so."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,25 @@
+"""Cases so small that a CPU runs all of them in a minute: to be checked, never to be timed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from patchgen.bench.case import Case, Shape
+from patchgen.bench.contestant import Contestant
+
+
+def tiny_case(case: Case) -> Case:
+    """The case with rows of 32 tokens.  Its model is made tiny by `stage`; who wants other rows gets other few."""
+    contestants = tuple(_tiny(one, case.shape.rows) for one in case.contestants)
+    return replace(case, shape=_shape(case.shape), contestants=contestants)
+
+
+def _shape(shape: Shape) -> Shape:
+    shortest = None if shape.shortest is None else 8
+    return Shape(2, 32, shortest, None if shape.packed is None else (6, 20))
+
+
+def _tiny(contestant: Contestant, rows: int) -> Contestant:
+    if contestant.rows is None:
+        return contestant
+    return replace(contestant, rows=1 if contestant.rows < rows else 4)

@@ -1,0 +1,127 @@
+"""A contestant's turn: the weights are set back, some steps are run, the last of them timed.
+
+The first turn also finds whether its numbers are right, and what really ran.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from patchgen.bench.clock import timed
+from patchgen.bench.compiling import noting_masks
+from patchgen.bench.kernels import attention_kernels
+from patchgen.bench.optimizers import optimizer_of
+from patchgen.bench.reference import NARROW, WIDE, Bounds, Reference, deviation, norms_of
+from patchgen.bench.result import Result
+from patchgen.bench.saved import saved_bytes
+from patchgen.bench.stage import Entrant, Stage
+from patchgen.bench.step import Trainer, autocast, products
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Of one turn: those that warm up, which include the first one, and those that are timed."""
+
+    warm: int
+    timed: int
+
+
+# Ten timed steps in two turns, A B C C B A: a clock that changes in between shows as drift.
+TURNS = (Steps(3, 7), Steps(1, 3))
+TINY_TURNS = (Steps(1, 1),)
+
+
+def first_turn(stage: Stage, entrant: Entrant, reference: Reference, steps: Steps) -> Result:
+    """The result of a contestant that has not run before."""
+    trainer = _trainer(stage, entrant)
+    device = stage.scale.device
+    with entrant.on(), products(entrant.contestant.precision):
+        with nullcontext() if entrant.contestant.compiled else noting_masks(entrant.masks):
+            loss = float(trainer.backward())
+        scale = trainer.scaler.get_scale() if trainer.scaler else 1.0
+        apart = deviation(reference, loss, norms_of(stage, scale), stage)
+        saved = _saved(trainer, stage)
+        _drop_gradients(stage)
+        for _ in range(steps.warm):
+            trainer.step()
+        _forget_peak(device)
+        last: list[Any] = []
+        seconds = timed(lambda: last.append(trainer.step()), steps.timed, device)
+        peak = _peak(device)
+        kernels = attention_kernels(trainer.backward, device)
+    _drop_gradients(stage)
+    bounds = bounds_of(stage, entrant)
+    right = apart.within(bounds)
+    return Result(
+        "ok" if right else "wrong",
+        note="" if right else _told(apart, bounds),
+        turns=() if stage.scale.tiny else (tuple(seconds),),
+        tokens=entrant.batch.tokens,
+        peak=peak,
+        saved=saved,
+        losses=(loss, float(last[-1])),
+        apart=(apart.loss, apart.norm, apart.worst),
+        masks=tuple(sorted(set(entrant.masks))),
+        kernels=kernels,
+    )
+
+
+def further_turn(stage: Stage, entrant: Entrant, steps: Steps, result: Result) -> Result:
+    """`result` with the times of one more turn."""
+    trainer = _trainer(stage, entrant)
+    with entrant.on(), products(entrant.contestant.precision):
+        for _ in range(steps.warm):
+            trainer.step()
+        seconds = timed(trainer.step, steps.timed, stage.scale.device)
+    _drop_gradients(stage)
+    return replace(result, turns=(*result.turns, tuple(seconds)))
+
+
+def _trainer(stage: Stage, entrant: Entrant) -> Trainer:
+    stage.reset(stage.dtype(entrant.contestant))
+    optimizer = optimizer_of(entrant.contestant.optimizer, stage.distinct.values())
+    device = stage.scale.device
+    scaled = entrant.contestant.precision == "autocast float16" and device.startswith("cuda")
+    return Trainer(entrant, optimizer, device, torch.amp.GradScaler(device) if scaled else None)
+
+
+def bounds_of(stage: Stage, entrant: Entrant) -> Bounds:
+    """Those of the coarsest dtype that the contestant computes in."""
+    precision = entrant.contestant.precision
+    wide = stage.dtype(entrant.contestant) == torch.float32 and not precision.startswith(("autocast", "tf32"))
+    return WIDE if wide else NARROW
+
+
+def _told(apart: Any, bounds: Bounds) -> str:
+    return (
+        f"loss {apart.loss:.1e} and gradients {apart.norm:.1e} from the reference, bounds {bounds.loss:g} and "
+        f"{bounds.norm:g}; furthest: {apart.where}"
+    )
+
+
+def _saved(trainer: Trainer, stage: Stage) -> int | None:
+    """Of tiny models: one forward of the whole batch."""
+    if not stage.scale.tiny:
+        return None
+    entrant = trainer.entrant
+    with autocast(entrant.contestant.precision, stage.scale.device):
+        return saved_bytes(lambda: entrant.model(**next(entrant.batch.parts(1))), entrant.model)
+
+
+def _drop_gradients(stage: Stage) -> None:
+    for parameter in stage.distinct.values():
+        parameter.grad = None
+
+
+def _forget_peak(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def _peak(device: str) -> int | None:
+    return int(torch.cuda.max_memory_allocated()) if device.startswith("cuda") else None
