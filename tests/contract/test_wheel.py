@@ -40,8 +40,8 @@ def test_the_wheel_holds_the_tool_and_the_generated_models(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     held = [name for name in names if ".dist-info/" not in name]
     assert {name.partition("/")[0] for name in held} == {"patchgen", "generated"}
-    tracked = subprocess.run(["git", "ls-files", "patchgen"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert not set(tracked.stdout.split()) - set(held)
+    tracked = subprocess.check_output(["git", "ls-files", "patchgen"], cwd=REPOSITORY, text=True)
+    assert not set(tracked.split()) - set(held)
 
 
 @pytest.mark.slow
