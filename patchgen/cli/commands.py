@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.cli.options import FOLDER, common, reporting
+from patchgen.cli.train_switches import switches
 
 if TYPE_CHECKING:
     from patchgen.cli.printing import Style
@@ -210,6 +211,35 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
 
 
 @patchgen.command()
+@click.argument("name", metavar="MODEL")
+@click.option("--head", metavar="CLASS", help="The class, or how it ends; by default the one that shows most.")
+@click.option("--config", metavar="SIZE|FILE", help="A published size, such as llama-1b, or a config.json.")
+@click.option("--tiny", is_flag=True, help="A configuration that any machine can run.")
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Of the configuration; may be repeated.")
+@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows of a forward pass.")
+@click.option("--length", type=click.IntRange(1), default=512, show_default=True, help="Tokens of a row.")
+@click.option("--precision", type=click.Choice(["fp32", "bf16", "autocast"]), default="fp32", show_default=True)
+@click.option("--optimizer", metavar="NAME", default="adamw", show_default=True, help="sgd, momentum, adafactor, ...")
+@click.option("--checkpoint", metavar="POLICY", default="none", show_default=True, help="full, or selective.")
+@click.option("--every", type=click.IntRange(1), default=1, metavar="K", help="Checkpoint each K-th layer.")
+@click.option("--accumulate", type=click.IntRange(1), default=1, metavar="N", help="Batches before a step.")
+@click.option("--attention", metavar="NAME", default="", help="eager, sdpa; by default the model's own choice.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--measure", is_flag=True, help="Run the step, and show what it took beside the prediction.")
+@click.option("--predict/--no-predict", default=True, help="Leave out the prediction.")
+@click.option("--output-format", "form", type=click.Choice(["text", "json", "markdown"]), default="text")
+def memory(name: str, **rest: Any) -> int:
+    """Tell what a step of training MODEL holds in memory, before it is held.
+
+    MODEL is a variant, a model type of transformers or a published size.  The model is run on shapes: nothing of it
+    needs to fit here, and a model of 8 billion parameters takes seconds.
+    """
+    from patchgen.cli.memory import memory as run
+
+    return run(name, **rest)
+
+
+@patchgen.command()
 @click.argument("ids", nargs=-1, metavar="[CASE]...")
 @click.option("--table", type=click.Choice(["matrix"]), default="matrix", show_default=True, help="Which cases.")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this contestant or variant, beside its anchor.")
@@ -226,6 +256,24 @@ def bench(ids: tuple[str, ...], **rest: Any) -> int:
     from patchgen.cli.bench import bench as run
 
     return run(ids, **rest)
+
+
+@patchgen.command()
+@click.argument("model", required=False)
+@switches
+@click.option("--output", metavar="DIR", type=click.Path(file_okay=False), help="The run's folder; else in runs/.")
+@click.option("--resume", metavar="RUN", type=click.Path(file_okay=False), help="Go on with a run, as it was begun.")
+@click.option("--at", type=click.IntRange(0), metavar="STEP", help="The checkpoint to go on from, if not the last.")
+@click.option("--search", metavar="WHAT", help="Look for settings: loss, throughput or both, with trials= and steps=.")
+def train(model: str | None, **rest: Any) -> int:
+    """Train MODEL: a variant, a type of transformers, or a checkpoint.
+
+    By transformers' Trainer, on text that patchgen ships or on yours; needs 'patchgen[train]'.  The run's folder has
+    the exact configuration, releases, figures, a picture of the loss, checkpoints and the model.
+    """
+    from patchgen.cli.train import train as run
+
+    return run(model, **rest)
 
 
 def _session(**options: Any) -> AbstractContextManager[Session]:

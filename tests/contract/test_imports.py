@@ -60,20 +60,27 @@ COVERAGE = {
 }
 # What it costs to train: builds models over shared weights, times them in processes of their own.
 BENCH = {"bench": {"errors", "disk", "lab", "use", "draw"}}
-TABLE = CORE | AROUND | NEW | COVERAGE | BENCH
+# The training loop: transformers' own, over models and text.
+TRAIN = {"train": {"errors", "disk", "draw", "lab", "use"}}
+TABLE = CORE | AROUND | NEW | COVERAGE | BENCH | TRAIN
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
     "black": {"emit"},
     "click": {"cli"},
-    "filelock": {"disk"},
+    "datasets": {"train"},
+    "filelock": {"disk", "train"},
     "flash_attn": {"parts"},  # where it is installed
     "huggingface_hub": {"parts", "use"},
     "libcst": {"rewrite"},
+    "numpy": {"train"},
     "optimum": {"lab"},
+    "optuna": {"train"},
+    "peft": {"train"},
     "platformdirs": {"project"},
     "rich": {"cli"},
-    "torch": {"bench", "coverage", "lab", "parts"},
-    "transformers": {"bench", "coverage", "lab", "parts", "use"},
+    "tokenizers": {"train"},
+    "torch": {"bench", "coverage", "lab", "parts", "train"},
+    "transformers": {"bench", "coverage", "lab", "parts", "train", "use"},
 }
 
 FILES = sorted((REPOSITORY / "patchgen").rglob("*.py"))

@@ -1,0 +1,169 @@
+"""`patchgen train`: reads the switches, shows how far a run is, and prints what came of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from patchgen.train.meter import Watch
+    from patchgen.train.run import Ended
+
+GIB = 2**30
+
+
+def train(
+    model: str | None, *, resume: str | None, at: int | None, output: str | None, search: str | None, **switches: Any
+) -> int:
+    """Train, or go on with a run."""
+    _insist_on_models()
+    from patchgen.train.folder import RunFolder, new_folder
+    from patchgen.train.recipe import Recipe
+    from patchgen.train.run import interrupted
+    from patchgen.train.run import train as run
+
+    if resume is not None:
+        folder = RunFolder(Path(resume))
+        recipe = folder.recipe()
+        if folder.ended:
+            click.echo(f"{resume} has come to its end", err=True)
+            return 0
+    elif model is None:
+        raise click.UsageError("name a model, or a run with --resume")
+    else:
+        recipe = Recipe(model=model, **switches)
+        folder = new_folder(output or "", recipe)
+    with _quiet(), _watching() as watch:
+        try:
+            ended = run(recipe, folder, watch, resume=resume is not None, at=at)
+        except KeyboardInterrupt:
+            click.echo(interrupted(folder), err=True)
+            raise
+    _show(ended)
+    return 0
+
+
+def _insist_on_models() -> None:
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            raise click.UsageError(f"train trains models and needs {package}: pip install 'patchgen[train]'")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Neither transformers' progress bars nor its warnings: what matters is said here."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+@contextmanager
+def _watching() -> Iterator[Watch]:
+    """A bar on a terminal, lines elsewhere."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield _Bar(bar)
+
+
+def figures_line(figures: Mapping[str, float]) -> str:
+    """Loss, speed and memory, those of them that are there."""
+    words = []
+    for name, shown in (
+        ("loss", "loss {:.4f}"),
+        ("eval_loss", "eval loss {:.4f}"),
+        ("eval_accuracy", "accuracy {:.3f}"),
+        ("tokens_a_second", "{:,.0f} tokens/s"),
+    ):
+        if name in figures:
+            words.append(shown.format(figures[name]))
+    if "mfu" in figures:
+        words.append(f"MFU {figures['mfu']:.1%}")
+    if "peak_bytes" in figures:
+        words.append(f"{figures['peak_bytes'] / GIB:.2f} GiB")
+    return "  ".join(words)
+
+
+class _Lines:
+    """One line for each time that something is measured."""
+
+    def __init__(self) -> None:
+        self.of = 0
+
+    def steps(self, done: int, of: int) -> None:
+        self.of = of
+
+    def told(self, figures: Mapping[str, float]) -> None:
+        if "loss" in figures or "eval_loss" in figures:
+            click.echo(f"step {figures['step']:.0f}/{self.of}  {figures_line(figures)}", err=True)
+
+    def note(self, text: str) -> None:
+        click.echo(text, err=True)
+
+
+class _Bar:
+    """One bar, and what was measured last behind it."""
+
+    def __init__(self, bar: Any) -> None:
+        self.bar = bar
+        self.task: Any = None
+        self.last: dict[str, float] = {}
+
+    def steps(self, done: int, of: int) -> None:
+        if self.task is None:
+            self.task = self.bar.add_task("", total=of, figures="")
+        self.bar.update(self.task, completed=done, total=of)
+
+    def told(self, figures: Mapping[str, float]) -> None:
+        self.last |= figures
+        if self.task is not None:
+            self.bar.update(self.task, figures=figures_line(self.last))
+
+    def note(self, text: str) -> None:
+        self.bar.console.print(text)
+
+
+def _show(ended: Ended) -> None:
+    figures = ended.figures
+    rows = [("steps", f"{figures['steps']:.0f}"), ("loss", f"{figures['loss']:.4f}")]
+    rows.append(("eval loss", f"{figures['eval_loss']:.4f}"))
+    if "eval_accuracy" in figures:
+        rows.append(("accuracy", f"{figures['eval_accuracy']:.3f}"))
+    rows += [
+        ("tokens a second", f"{figures['tokens_a_second']:,.0f}"),
+        ("MFU", f"{figures['mfu']:.1%}"),
+        ("peak memory", f"{figures['peak_bytes'] / GIB:.2f} GiB"),
+        ("run", str(ended.folder)),
+    ]
+    width = max(len(name) for name, _ in rows)
+    sys.stdout.write("".join(f"{name:{width}}  {value}\n" for name, value in rows))

@@ -1,0 +1,132 @@
+"""Where a run is written down: what was asked for, what ran it, what was measured, and what came of it.
+
+recipe.json     what was asked for, exactly
+run.json        what was found (rows of a batch, text, sizes), and device and releases of each attempt
+metrics.jsonl   a line for each that Trainer logs, as it goes
+curve.svg       the loss, drawn anew as it goes
+tokenizer/      what made tokens of the text
+checkpoint-N/   for `--resume`
+model/          the trained model
+result.json     the last figures; there when the run has ended
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchgen.disk.write import replace_file
+from patchgen.errors import Location, PatchgenError
+from patchgen.train.recipe import Recipe, recipe_of
+
+RECIPE, FOUND, METRICS, CURVE, RESULT = "recipe.json", "run.json", "metrics.jsonl", "curve.svg", "result.json"
+RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run's place."""
+
+    path: Path
+
+    @property
+    def tokenizer(self) -> Path:
+        """The folder of the tokenizer."""
+        return self.path / "tokenizer"
+
+    @property
+    def model(self) -> Path:
+        """The folder of the trained model."""
+        return self.path / "model"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run came to its end."""
+        return (self.path / RESULT).is_file()
+
+    def write(self, name: str, content: str | Mapping[str, Any]) -> None:
+        """Let the file `name` say this, whole or not at all."""
+        text = content if isinstance(content, str) else json.dumps(content, indent=1) + "\n"
+        replace_file(self.path / name, text.encode())
+
+    def recipe(self) -> Recipe:
+        """What the run was asked for; PG817 where this is no run."""
+        try:
+            return recipe_of((self.path / RECIPE).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            what = f"is no run that can be resumed: {RECIPE}: {error}"
+            raise PatchgenError("PG817", Location(str(self.path)), what) from error
+
+    def found(self) -> dict[str, Any]:
+        """What the run had found so far; empty before it found anything."""
+        path = self.path / FOUND
+        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return told
+
+    def metrics(self) -> list[dict[str, float]]:
+        """Every line that was measured, of each step the last attempt's; a line that was cut off is none."""
+        path = self.path / METRICS
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
+        by_step: dict[tuple[float, frozenset[str]], dict[str, float]] = {}
+        for line in lines:
+            told = _line(line)
+            if told:
+                by_step[told.get("step", 0), frozenset(told)] = told
+        return sorted(by_step.values(), key=lambda told: told.get("step", 0))
+
+
+def _line(text: str) -> dict[str, float]:
+    try:
+        told: dict[str, float] = json.loads(text)
+    except ValueError:
+        return {}
+    return told
+
+
+def new_folder(asked: str, recipe: Recipe) -> RunFolder:
+    """An empty folder for the recipe's run: the one that is asked for, else the next of runs/ that is free.
+
+    Raises PatchgenError PG817 where something is in it.
+    """
+    path = Path(asked) if asked else _free(recipe)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        again = (path / RECIPE).is_file()
+        hint = f"--resume {path} goes on with the run in it" if again else "give --output another folder"
+        raise PatchgenError("PG817", Location(str(path)), "is there already, and not an empty folder", hint)
+    path.mkdir(parents=True, exist_ok=True)
+    folder = RunFolder(path)
+    folder.write(RECIPE, recipe.as_json())
+    return folder
+
+
+def _free(recipe: Recipe) -> Path:
+    name = f"{Path(recipe.model).name}-{recipe.task}"
+    numbered = (Path(RUNS, name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
+    return next(path for path in numbered if not path.exists())
+
+
+@contextmanager
+def alone(folder: RunFolder) -> Iterator[None]:
+    """While no other process goes on with the same run.  Raises PatchgenError PG817 where one does."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder.path / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        what = "another process is at this run"
+        raise PatchgenError("PG817", Location(str(folder.path)), what, "wait for it to end") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def series(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[tuple[float, float], ...]:
+    """(step, value) of each line that has `name`."""
+    return tuple((told["step"], told[name]) for told in metrics if name in told and "step" in told)

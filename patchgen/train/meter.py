@@ -1,0 +1,164 @@
+"""How fast, how near to what the device can do, and in how much memory: measured while Trainer trains.
+
+Legend: a token is one that is not padding.  Time is that of steps, from the end of one to the end of the next: with
+the wait for data, without evaluation, saving and writing down.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import TrainerCallback
+
+from patchgen.draw.lines import Line, lines
+from patchgen.errors import Location, PatchgenError
+from patchgen.train.folder import CURVE, METRICS, RunFolder, series
+from patchgen.train.machine import forget_peak, peak_memory
+
+BACKWARD = 3  # a step is a forward pass and a backward pass of twice as many operations
+REDRAWN = 5.0  # seconds between two pictures
+WARM = 2  # steps that are not counted: allocations, compilation
+
+
+class Watch(Protocol):
+    """Who looks on."""
+
+    def steps(self, done: int, of: int) -> None:
+        """So many are done."""
+
+    def told(self, figures: Mapping[str, float]) -> None:
+        """What was measured last."""
+
+    def note(self, text: str) -> None:
+        """Something to know."""
+
+
+def operations_of_a_token(model: Any, batch: Mapping[str, Any]) -> float:
+    """Floating-point operations of a training step for each place of a batch, counted by running it forward.
+
+    Without what checkpointing computes again: of the model, not of the machine.
+    """
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    counter = FlopCounterMode(display=False)
+    # Of attention kernels for a CPU the counter knows nothing; of their matrix products it does.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
+        model(**{name: value.to(device) for name, value in batch.items()})
+    model.train(was_training)
+    return BACKWARD * counter.get_total_flops() / batch["input_ids"].numel()
+
+
+def operations_a_second(device: str, precision: str) -> float:
+    """What the device does in matrix products of the precision, the best of some: what MFU is measured against."""
+    dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision, torch.float32)
+    size = 8192 if device == "cuda" else 768
+    left, right = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
+    best = math.inf
+    for _ in range(6):
+        _wait(device)
+        begun = time.perf_counter()
+        torch.mm(left, right)
+        _wait(device)
+        best = min(best, time.perf_counter() - begun)
+    return 2 * size**3 / best
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+class Meter(TrainerCallback):
+    """Writes a line for each that Trainer logs, with tokens a second, MFU and peak memory beside the loss."""
+
+    def __init__(self, folder: RunFolder, watch: Watch, device: str, per_token: float, peak: float) -> None:
+        self.folder, self.watch, self.device = folder, watch, device
+        self.per_token, self.peak = per_token, peak
+        self.seconds, self.tokens, self.warm = 0.0, 0, WARM
+        self.window = (0.0, 0)
+        self.since, self.seen = 0.0, 0
+        self.drawn = 0.0
+
+    @property
+    def tokens_a_second(self) -> float:
+        """Of all steps but the first ones; 0 where there were no others."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    def utilisation(self, tokens_a_second: float) -> float:
+        """MFU: the share of what the device can do that went into tokens."""
+        return tokens_a_second * self.per_token / self.peak
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Begin to count."""
+        forget_peak(self.device)
+        self.seconds, self.tokens, self.warm, self.window = 0.0, 0, WARM, (0.0, 0)
+        self.watch.steps(state.global_step, state.max_steps)
+        self._resume_clock(state)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """A step is done."""
+        seconds, tokens = time.perf_counter() - self.since, state.num_input_tokens_seen - self.seen
+        if self.warm:
+            self.warm -= 1
+        else:
+            self.seconds += seconds
+            self.tokens += tokens
+            self.window = (self.window[0] + seconds, self.window[1] + tokens)
+        self.watch.steps(state.global_step, state.max_steps)
+        self._resume_clock(state)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **rest: Any) -> None:
+        """Trainer has something to say; it is written down."""
+        figures: dict[str, float] = {"step": state.global_step, **logs, "seconds": round(time.time(), 1)}
+        seconds, tokens = self.window
+        if "loss" in logs and seconds:
+            figures["tokens_a_second"] = round(tokens / seconds, 1)
+            figures["mfu"] = round(self.utilisation(tokens / seconds), 5)
+            self.window = (0.0, 0)
+        figures["peak_bytes"] = peak_memory(self.device)
+        with (self.folder.path / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(figures) + "\n")
+        self.watch.told(figures)
+        self._draw_now_and_then()
+        self._resume_clock(state)
+        insist_on_a_loss(figures)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """What passed meanwhile is no step's time."""
+        self._resume_clock(state)
+
+    on_save = on_evaluate
+
+    def _resume_clock(self, state: Any) -> None:
+        self.since, self.seen = time.perf_counter(), state.num_input_tokens_seen
+
+    def _draw_now_and_then(self) -> None:
+        if time.monotonic() - self.drawn > REDRAWN:
+            self.drawn = time.monotonic()
+            draw(self.folder)
+
+
+def insist_on_a_loss(figures: Mapping[str, float]) -> None:
+    """PG820 where the loss is no number any more: what follows would be lost time."""
+    for name in ("loss", "eval_loss"):
+        if name in figures and not math.isfinite(figures[name]):
+            what = f"{name} is {figures[name]} at step {figures['step']}"
+            hint = "a smaller --learning-rate, a --warmup, or another --precision"
+            raise PatchgenError("PG820", Location("patchgen train"), what, hint)
+
+
+def draw(folder: RunFolder) -> None:
+    """The loss so far, as a picture."""
+    metrics = folder.metrics()
+    rows = [Line(name.replace("_", " "), series(metrics, name)) for name in ("loss", "eval_loss")]
+    shown = [row for row in rows if row.points]
+    if shown:
+        folder.write(CURVE, lines(folder.path.name, shown, across="step", up="loss"))

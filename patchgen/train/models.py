@@ -1,0 +1,245 @@
+"""Which model is trained: a variant, a type of transformers, or a checkpoint, with the head that the task needs.
+
+In: a recipe.  Out: a `Source`, which can build the model any number of times.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+)
+
+from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.lab.tiny import SIZES, tiny_config
+from patchgen.train.recipe import Recipe
+from patchgen.train.switches import Adapting, adapting, config_changes, refuse
+from patchgen.use.classes import auto_entries
+from patchgen.use.load import model_types
+from patchgen.use.variants import Variant, find_variant, known_variants
+
+HEADS: dict[str, Any] = {
+    "causal-lm": AutoModelForCausalLM,
+    "masked-lm": AutoModelForMaskedLM,
+    "classification": AutoModelForSequenceClassification,
+}
+PEFT_TASKS = {"causal-lm": "CAUSAL_LM", "classification": "SEQ_CLS"}
+SPARE = 8  # positions that some models begin to count at
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model comes from: its class, and a configuration or a checkpoint."""
+
+    name: str
+    model_class: Any
+    checkpoint: str = ""
+    variant: Variant | None = None
+
+    @property
+    def config_class(self) -> Any:
+        """The class of its configuration."""
+        return self.model_class.config_class
+
+
+def source_of(recipe: Recipe) -> Source:
+    """What the recipe's model and task mean.
+
+    Raises PatchgenError PG811 where there is no such model, and PG812 where it has no head for the task.
+    """
+    variant = _variant(recipe.model)
+    checkpoint = recipe.start
+    if variant is None and recipe.model not in CONFIG_MAPPING:
+        if not (os.path.isdir(recipe.model) or "/" in recipe.model):
+            _refuse_name(recipe.model)
+        if checkpoint:
+            refuse("from", checkpoint, f"the model is a checkpoint already: {recipe.model}")
+        checkpoint = recipe.model
+    if checkpoint and recipe.tiny:
+        refuse("tiny", "", f"the sizes of {checkpoint} are what they are")
+    told = _told(checkpoint) if checkpoint else {}
+    kind = told.get("model_type") if checkpoint else recipe.model
+    if variant is not None:
+        if checkpoint and kind not in model_types(variant):
+            takes = " and ".join(sorted(model_types(variant)))
+            raise PatchgenError("PG811", Location(checkpoint), f"is a {kind}, and {variant.name} takes {takes}")
+        return Source(recipe.model, _head_of_variant(variant, recipe.task), checkpoint, variant)
+    if kind not in CONFIG_MAPPING:
+        raise PatchgenError("PG811", Location(checkpoint), f"is a {kind}, which transformers does not know")
+    if checkpoint and recipe.model in CONFIG_MAPPING and kind != recipe.model:
+        raise PatchgenError("PG811", Location(checkpoint), f"is a {kind}, and not a {recipe.model}")
+    return Source(recipe.model, _head_of_type(str(kind), recipe.task), checkpoint)
+
+
+def _variant(name: str) -> Variant | None:
+    try:
+        return find_variant(name)
+    except ValueError as error:
+        if "several variants" in str(error):
+            raise PatchgenError("PG811", Location(name), str(error)) from error
+        return None
+
+
+def _refuse_name(name: str) -> None:
+    from pathlib import Path
+
+    variants = {variant.name for variant in known_variants(Path.cwd())}
+    hint = did_you_mean(name, variants | set(CONFIG_MAPPING)) or (
+        "name a variant (`patchgen list`), a model type of transformers such as bert, or a checkpoint"
+    )
+    raise PatchgenError(
+        "PG811", Location(name), "is no variant, no model type of transformers and no checkpoint", hint
+    )
+
+
+def _told(checkpoint: str) -> Mapping[str, Any]:
+    try:
+        told: Mapping[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
+    except (OSError, ValueError) as error:
+        what = f"its configuration cannot be read: {' '.join(str(error).split())}"
+        raise PatchgenError("PG811", Location(checkpoint), what) from error
+    if not told:
+        raise PatchgenError("PG811", Location(checkpoint), "has no configuration", "a checkpoint has a config.json")
+    return told
+
+
+def _head_of_variant(variant: Variant, task: str) -> Any:
+    entries = auto_entries(variant)
+    found = entries.get(HEADS[task], {})
+    if not found:
+        has = [name for name, auto in HEADS.items() if entries.get(auto)]
+        _refuse_task(variant.name, task, has)
+    return next(iter(found.values()))[0]
+
+
+def _head_of_type(kind: str, task: str) -> Any:
+    config_class = CONFIG_MAPPING[kind]
+    found = HEADS[task]._model_mapping.get(config_class, None)
+    if found is None:
+        has = [name for name, auto in HEADS.items() if auto._model_mapping.get(config_class, None) is not None]
+        _refuse_task(kind, task, has)
+    return found[0] if isinstance(found, tuple) else found
+
+
+def _refuse_task(name: str, task: str, has: Sequence[str]) -> None:
+    hint = f"it has one for {', '.join(has)}" if has else "it has none for any task here"
+    raise PatchgenError("PG812", Location(name), f"has no head for {task}", hint)
+
+
+def configuration(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> Any:
+    """The configuration of a model that begins from nothing, for the tokenizer's vocabulary and these labels."""
+    kind = source.config_class
+    default = kind()
+    known = default.to_dict()
+    names = kind.attribute_map
+    wanted = {names.get("vocab_size", "vocab_size"): len(tokenizer), **_special(tokenizer, known)}
+    changes = {**wanted, **_labelled(recipe, labels), **config_changes(recipe, {**known, **names})}
+    if recipe.tiny:
+        place = names.get("max_position_embeddings", "max_position_embeddings")
+        if place in known:
+            changes.setdefault(place, max(SIZES["max_position_embeddings"], recipe.length + SPARE))
+        changes = _by_own_names(changes, names)
+        made = _made(recipe, lambda: tiny_config(kind, **changes))
+    else:
+        made = _made(recipe, lambda: kind(**_by_own_names(changes, names)))
+    insist_on_positions(made, recipe)
+    return made
+
+
+def _by_own_names(changes: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in changes.items()}
+
+
+def _made(recipe: Recipe, make: Any) -> Any:
+    try:
+        return make()
+    except Exception as error:  # each configuration has its own
+        told = f"the configuration is refused: {' '.join(str(error).split())}"
+        raise PatchgenError("PG813", Location(" ".join(f"--config {text}" for text in recipe.config)), told) from error
+
+
+def _special(tokenizer: Any, known: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("pad_token_id", "bos_token_id", "eos_token_id")
+    return {name: value for name in names if name in known and (value := getattr(tokenizer, name)) is not None}
+
+
+def _labelled(recipe: Recipe, labels: Sequence[str]) -> dict[str, Any]:
+    if recipe.task != "classification":
+        return {}
+    names = dict(enumerate(labels))
+    return {"id2label": names, "label2id": {label: place for place, label in names.items()}}
+
+
+def insist_on_positions(config: Any, recipe: Recipe) -> None:
+    """PG813 where rows are longer than the model has positions."""
+    most = getattr(config, "max_position_embeddings", None)
+    if isinstance(most, int) and 0 < most < recipe.length:
+        refuse("length", recipe.length, f"the model has {most} positions")
+
+
+def build(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> Any:
+    """The model, weights in float32, with LoRA's matrices where they are wanted.
+
+    Its random numbers are drawn from the global generator, which the caller has seeded.
+    """
+    if source.checkpoint:
+        model = _loaded(source, recipe, labels)
+        held = model.get_input_embeddings().weight.shape[0]
+        if len(tokenizer) > held:
+            hint = f"--vocabulary {held}, where the checkpoint brings no tokenizer"
+            what = f"the tokenizer has {len(tokenizer)} tokens, and the model {held}"
+            raise PatchgenError("PG813", Location(source.checkpoint), what, hint)
+        insist_on_positions(model.config, recipe)
+        if model.config.pad_token_id is None:
+            model.config.pad_token_id = tokenizer.pad_token_id
+    else:
+        model = source.model_class(configuration(source, recipe, tokenizer, labels))
+    model = model.float()
+    model.config.use_cache = False
+    chosen = adapting(recipe.lora)
+    return model if chosen is None else _adapted(model, recipe, chosen)
+
+
+def _loaded(source: Source, recipe: Recipe, labels: Sequence[str]) -> Any:
+    default = source.config_class()
+    changes = config_changes(recipe, {**default.to_dict(), **default.attribute_map})
+    try:
+        return source.model_class.from_pretrained(
+            source.checkpoint, dtype=torch.float32, **changes, **_labelled(recipe, labels)
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        what = f"cannot be loaded: {' '.join(str(error).split())}"
+        raise PatchgenError("PG811", Location(source.checkpoint), what) from error
+
+
+def _adapted(model: Any, recipe: Recipe, chosen: Adapting) -> Any:
+    import peft
+
+    targets = chosen.targets[0] if chosen.targets == ("all-linear",) else list(chosen.targets)
+    config = peft.LoraConfig(
+        task_type=PEFT_TASKS.get(recipe.task),
+        r=chosen.rank,
+        lora_alpha=chosen.alpha,
+        lora_dropout=chosen.dropout,
+        target_modules=targets,
+    )
+    try:
+        return peft.get_peft_model(model, config)
+    except ValueError as error:
+        refuse("lora", recipe.lora, " ".join(str(error).split()))
+
+
+def parameters_of(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> int:
+    """How many a model that begins from nothing would have: it is built without memory for them."""
+    config = configuration(source, recipe, tokenizer, labels)
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in source.model_class(config).parameters())

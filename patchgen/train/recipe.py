@@ -1,0 +1,80 @@
+"""What run is asked for: every switch of `patchgen train` as a value that is written down and read again.
+
+A recipe says all that a run's result depends on, but for the machine and the releases of packages.  What it says need
+not be possible: that is asked later, in `machine` and where each switch is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+TASKS = ("causal-lm", "masked-lm", "classification")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+PACKINGS = ("none", "apart", "joined")
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """The switches, under the names and with the defaults of the command line."""
+
+    model: str
+    task: str = "causal-lm"
+    # What is read, and how it is cut.
+    data: tuple[str, ...] = ()  # none: the text that patchgen ships
+    text_column: str = "text"
+    label_column: str = "label"
+    vocabulary: int = 1024  # of a tokenizer that is trained here
+    length: int = 128  # tokens of a row
+    packing: str = "none"
+    masked: float = 0.15  # of the tokens, in masked-lm
+    # What is trained.
+    start: str = ""  # a checkpoint
+    tiny: bool = False
+    config: tuple[str, ...] = ()  # "key=value"
+    lora: str = ""
+    # How it is trained.
+    epochs: float = 3.0
+    steps: int = 0  # 0: as the epochs say
+    batch_size: str = "8"
+    memory: float = 0.0  # GiB that `--batch-size auto` may fill; 0: what is free
+    grad_accum: int = 1
+    learning_rate: float = 1e-3
+    schedule: str = "linear"
+    warmup: float = 0.0
+    weight_decay: float = 0.0
+    optim: str = "adamw_torch_fused"
+    precision: str = "fp32"
+    checkpoint: str = "none"
+    compile: str = "none"
+    loader: str = ""
+    seed: int = 0
+    deterministic: bool = False
+    device: str = AUTO
+    # What is said and kept: every so many steps, or below 1 that share of all steps.
+    log_every: float = 0.02
+    eval_every: float = 0.2
+    save_every: float = 0.25
+    keep: int = 2
+
+    def as_json(self) -> str:
+        """The text that `recipe_of` reads."""
+        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
+
+    @property
+    def asked_batch(self) -> int | None:
+        """Rows of a step on one device; None for the largest that fits."""
+        return None if self.batch_size == AUTO else int(self.batch_size)
+
+
+def recipe_of(text: str) -> Recipe:
+    """The recipe that `as_json` wrote; ValueError for anything else."""
+    told: dict[str, Any] = json.loads(text)
+    lists = {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
+    try:
+        return Recipe(**{**told, **lists})
+    except TypeError as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,45 @@
+"""Runs so short that a test makes several: a tiny model, a few steps, no checkpoint unless asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from patchgen.train.folder import new_folder
+from patchgen.train.recipe import Recipe
+from patchgen.train.run import Ended, train
+
+SHORT = {"tiny": True, "steps": 4, "length": 32, "log_every": 1, "eval_every": 0, "save_every": 0}
+
+
+class Remembered:
+    """Who looks on, and remembers."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.done: list[int] = []
+
+    def steps(self, done: int, of: int) -> None:
+        self.done.append(done)
+
+    def told(self, figures: Mapping[str, float]) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def recipe(model: str = "llama_sdpa", **switches: object) -> Recipe:
+    return Recipe(**{"model": model, **SHORT, **switches})
+
+
+def run(folder: Path, model: str = "llama_sdpa", watch: Remembered | None = None, **switches: object) -> Ended:
+    asked = recipe(model, **switches)
+    return train(asked, new_folder(str(folder), asked), watch or Remembered())
+
+
+def losses(folder: Path) -> list[float]:
+    """Of each step, as it was logged."""
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [told["loss"] for told in map(json.loads, lines) if "loss" in told]

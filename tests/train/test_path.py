@@ -1,0 +1,65 @@
+"""The whole way: shipped text, a tokenizer trained on it, a variant trained, a folder that says all of it."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+transformers = pytest.importorskip("transformers")
+
+from patchgen.cli.commands import patchgen as command_line  # noqa: E402
+from tests.train.runs import losses, run  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "path"
+    switches = ["--tiny", "--steps", "12", "--learning-rate", "5e-3", "--save-every", "6", "--output", str(path)]
+    done = CliRunner().invoke(command_line, ["train", "llama_sdpa", *switches], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    assert f"run              {path}" in done.output
+    return path
+
+
+def test_the_model_learns(folder):
+    first, *_, last = losses(folder)
+    assert last < first - 0.4
+    told = json.loads((folder / "result.json").read_text())
+    assert told["loss"] == last and told["eval_loss"] < first - 0.4
+    assert told["tokens"] > 0 and told["tokens_a_second"] > 0 and 0 < told["mfu"] < 1 and told["peak_bytes"] > 2**20
+
+
+def test_the_folder_says_what_was_asked_and_what_ran_it(folder):
+    asked = json.loads((folder / "recipe.json").read_text())
+    assert (asked["model"], asked["steps"], asked["learning_rate"]) == ("llama_sdpa", 12, 5e-3)
+    found = json.loads((folder / "run.json").read_text())
+    assert found["model"] == "generated.llama.modeling_llama_sdpa.LlamaForCausalLM"
+    assert found["attempts"][0]["packages"]["transformers"] == transformers.__version__
+    assert found["configuration"]["num_hidden_layers"] == 3
+    assert found["data"]["passages"] == [434, 48]
+
+
+def test_the_curve_is_a_picture(folder):
+    text = (folder / "curve.svg").read_text()
+    assert ET.fromstring(text).tag.endswith("svg")
+    assert "prefers-color-scheme:dark" in text and "eval loss" in text
+
+
+def test_the_model_and_its_tokenizer_load_from_the_folder(folder):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model")
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "model")
+    said = "It is a truth universally acknowledged"
+    ids = tokenizer(said, return_tensors="pt")["input_ids"]
+    assert tokenizer.decode(ids[0], skip_special_tokens=True) == said
+    assert model(ids).logits.shape[-1] == len(tokenizer)
+
+
+def test_the_same_run_gives_the_same_losses(tmp_path):
+    first, again, other = (run(tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
+    assert losses(first.folder) == losses(again.folder) != losses(other.folder)
