@@ -72,6 +72,9 @@ _FORECAST = {"context_length": 48, "patch_length": 4, "horizon_length": 8}
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "autoformer": {**_LAGGED, "label_length": 4, "moving_average": 3},
+    # At the first rows that are too short for its blocks BigBird makes its attentions anew, and draws their weights.
+    "big_bird": {"attention_type": "original_full"},
+    "bigbird_pegasus": {"block_size": 1, "num_random_blocks": 1},
     "informer": _LAGGED,
     "time_series_transformer": _LAGGED,
     "timesfm": _FORECAST,
@@ -93,9 +96,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "lightglue": {"descriptor_dim": 32, "depth_confidence": -1.0, "width_confidence": -1.0},
     "omdet-turbo": {
         "text_projection_in_dim": 32,
-        "text_projection_out_dim": 40,
+        "text_projection_out_dim": 32,
         "task_encoder_hidden_dim": 40,
-        "class_embed_dim": 40,
+        "class_embed_dim": 32,
         "num_queries": 7,
         "encoder_hidden_dim": 32,
         "vision_features_channels": [32, 32, 32],
@@ -104,7 +107,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "encoder_in_channels": [16, 32, 64],
         "encoder_attention_heads": 4,
         "encoder_dim_feedforward": 48,
-        "decoder_hidden_dim": 32,
+        "decoder_hidden_dim": 48,
         "decoder_num_heads": 4,
         "decoder_num_layers": 2,
         "decoder_dim_feedforward": 40,
