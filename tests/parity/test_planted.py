@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
+from transformers import DataCollatorWithFlattening  # noqa: E402
 
 from patchgen.lab.bench import Bench  # noqa: E402
 from patchgen.lab.cases import Case  # noqa: E402
@@ -26,6 +27,7 @@ from patchgen.lab.pair import Pair  # noqa: E402
 from patchgen.lab.step import observe_step  # noqa: E402
 from patchgen.lab.subject import Subject, subjects  # noqa: E402
 from patchgen.lab.tolerance import MARGIN, REORDERED  # noqa: E402
+from patchgen.parts.grouped import GROUPED_PRODUCT, grouped_linear, pairs_of  # noqa: E402
 from tests.toytree import REPOSITORY  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -81,8 +83,8 @@ def without_added_one(was, self, x):
 
 
 @contextlib.contextmanager
-def positions_shifted(model):
-    table = model.transformer.wpe
+def positions_shifted(name, model):
+    table = model.get_submodule(name)
     with replaced(type(table), "forward", lambda was: lambda self, x: was(self, x + 1 if self is table else x)):
         yield
 
@@ -120,6 +122,18 @@ def wrong_gradient(was, self, *args):
     return DoubledGradient.apply(was(self, *args))
 
 
+def row_not_written(was, self, *args):
+    out = was(self, *args)
+    return out.index_fill(0, torch.tensor([3]), torch.nan)
+
+
+def token_without(was, self, x, *args):
+    """What is computed is right; the gradient that one token brings is forgotten."""
+    out = was(self, x, *args)
+    kept = torch.arange(len(out))[:, None] != 3
+    return torch.where(kept, out, out.detach())
+
+
 def in_bfloat16(was, self, x):
     return was(self, x.bfloat16().to(x.dtype))
 
@@ -130,23 +144,28 @@ def reseeded(was, self, *args, **kwargs):
     return was(self, *args, **kwargs)
 
 
+ROBERTA_TABLE = "roberta.embeddings.position_embeddings"
 DROPOUT = Scene(train=True, dropout=0.2, checkpointing={})
-MIXTRAL, GEMMA, GPT2, BERT, LLAMA = (
+MIXTRAL, GEMMA, GPT2, BERT, ROBERTA, LLAMA = (
     ("mixtral", "MixtralForCausalLM"),
     ("gemma2", "Gemma2ForCausalLM"),
     ("gpt2", "GPT2LMHeadModel"),
     ("bert", "BertForMaskedLM"),
+    ("roberta", "RobertaForMaskedLM"),
     ("llama", "LlamaForCausalLM"),
 )
 PLANTED = [
     (BERT, Plant("dropped bias", "", functools.partial(zeroed, "attention.self.value.bias"))),
     (BERT, Plant("dropped bias of a norm", "", functools.partial(zeroed, "output.LayerNorm.bias"))),
-    (GPT2, Plant("position shifted", "", positions_shifted)),
+    (GPT2, Plant("position shifted", "", functools.partial(positions_shifted, "transformer.wpe"))),
     (GEMMA, Plant("N6 norm without its added one", "", method("Gemma2RMSNorm", "forward", without_added_one))),
     (GEMMA, Plant("soft-cap left out", "", without_softcap)),
     (MIXTRAL, Plant("router gradient detached", "", method("MixtralTopKRouter", "forward", detached_router))),
     (MIXTRAL, Plant("experts swapped", "", swapped_experts)),
     (MIXTRAL, Plant("N11 missing expert weights", "", functools.partial(zeroed, "experts.gate_up_proj"))),
+    (MIXTRAL, Plant("N2 rows left as they were found", "", method("MixtralExperts", "forward", row_not_written))),
+    (MIXTRAL, Plant("N2 an expert's gradient lacks a token", "", method("MixtralExperts", "forward", token_without))),
+    (ROBERTA, Plant("N10 positions of flattened texts", "", functools.partial(positions_shifted, ROBERTA_TABLE))),
     (LLAMA, Plant("N1 a gradient alone is wrong", "", method("LlamaMLP", "forward", wrong_gradient))),
     (LLAMA, Plant("N7 loss scaled by accumulation", "", scaled_loss, Scene(train=True, accumulate=2))),
     (LLAMA, Plant("N13 a kernel that rounds to bfloat16", "", method("LlamaMLP", "forward", in_bfloat16))),
@@ -174,6 +193,18 @@ def test_nothing_is_seen_where_nothing_is_planted(where):
         assert planted(pair(*where), nothing, torch.float32) == 0
 
 
+@pytest.fixture
+def memory_of_nan():
+    """Memory that nothing was written to reads as NaN, and not as what happened to be there."""
+    was = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    assert torch.empty(3).isnan().all()
+    yield
+    torch.utils.deterministic.fill_uninitialized_memory = was
+    torch.use_deterministic_algorithms(False)
+
+
 def test_n1_the_loss_of_a_wrong_gradient_looks_right():
     both = pair(*LLAMA)
     right = both.parent_sees(both.routes[0], torch.float32, Scene())
@@ -181,6 +212,56 @@ def test_n1_the_loss_of_a_wrong_gradient_looks_right():
     with method("LlamaMLP", "forward", wrong_gradient)(model):
         wrong = both.variant_sees(both.routes[0], torch.float32, Scene(), model=model)
     assert torch.equal(right["loss"], wrong["loss"]) and torch.equal(right["logits"], wrong["logits"])
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bfloat16], ids=str)
+def test_n2_no_row_of_a_grouped_product_is_left_as_it_was_found(dtype, memory_of_nan):
+    """Nor one of its gradients: an expert without tokens, and a choice that belongs to another device."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(9, 16, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
+    weight = torch.randn(4, 24, 16, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
+    choice = torch.tensor([[0, 3], [3, 4], [4, 0], [1, 0], [1, 3], [4, 4], [0, 1], [3, 1], [1, 0]])  # never 2
+    pairs = pairs_of(choice, 4)
+    gates = (choice < 4).to(dtype)[..., None]
+    out = (pairs.back(grouped_linear(pairs.take(x), weight, None, pairs)) * gates).sum(1)
+    factors = torch.randn(out.shape, generator=draw, dtype=torch.float64).to(dtype)
+    (out * factors).sum().backward()
+
+    wide, dense = (each.detach().double().requires_grad_() for each in (x, weight))
+    rows = [
+        sum(dense[expert] @ token for expert in row if expert < 4) for token, row in zip(wide, choice, strict=True)
+    ]
+    zero = torch.zeros(24, dtype=torch.float64)
+    loop = torch.stack([zero + row for row in rows])
+    (loop * factors).sum().backward()
+    for found, wanted in ((out, loop), (x.grad, wide.grad), (weight.grad, dense.grad)):
+        assert torch.allclose(found.double(), wanted, rtol=0, atol=64 * torch.finfo(dtype).eps)
+
+
+def test_n2_rows_past_the_last_expert_are_seen(memory_of_nan):
+    """What the test before this one would find if such choices were left out of the groups."""
+    x, weight = torch.ones(16, 16), torch.ones(2, 16, 16)
+    ends = torch.tensor([4, 8], dtype=torch.int32)  # of sixteen rows
+    assert not GROUPED_PRODUCT(x, weight, offs=ends).isfinite().all()
+
+
+def test_n10_flattened_texts_have_the_positions_of_roberta():
+    (subject,) = subjects(REPOSITORY, ["roberta_padding_free"])
+    both = Pair(subject, ROBERTA[1])
+    parent, variant = both.models(both.routes[0], torch.float64)
+    texts = [torch.randint(5, 90, (length,), generator=torch.Generator().manual_seed(length)) for length in (7, 3, 9)]
+
+    def flattened(**how):
+        batch = DataCollatorWithFlattening(**how)([{"input_ids": text.tolist()} for text in texts])
+        return {name: batch[name] for name in ("input_ids", "position_ids")}
+
+    with torch.no_grad():
+        alone = torch.cat([parent(input_ids=text[None]).logits[0] for text in texts])
+        start = parent.config.pad_token_id + 1
+        packed = variant(**flattened(position_ids_start=start)).logits[0]
+        assert torch.allclose(packed, alone, rtol=0, atol=1e-10)
+        with pytest.raises(ValueError, match=f"position_ids_start={start}"):
+            variant(**flattened())
 
 
 def test_n5_layers_behind_frozen_ones_keep_their_gradients_under_checkpointing():
