@@ -5,8 +5,8 @@ and layers have 55 to compute.  Real tokens are taken out of the batch once, bef
 the last layer; in between each text attends to itself, by FlashAttention-2 where the GPU has it.  What comes out at
 real tokens is BERT's own; at padding it is zeros.  See `patchgen.parts.flash`.
 
-A step of training took 0.59 s where BERT takes 0.85 s: four layers of size 256 and 8,000 words, 16 texts of 16 to 128
-tokens (44 % padding), float32, on one core of a CPU with torch 2.13.  On a GPU it has not been measured.
+A step of training takes 0.63 s of CPU where BERT takes 0.84 s: `python benchmarks/padding.py`, four layers of size 256
+and 8,000 words, 16 texts of 16 to 128 tokens (44 % padding), float32, one core, torch 2.13.
 
 Batches come padded (right, left, or with holes) or flattened (`DataCollatorWithFlattening`).  `attn_implementation` is
 "sdpa" (the default) or "eager", which computes padding and gives attention weights.  Question answering, texts that
