@@ -66,6 +66,7 @@ class Case:
     anchor   the contestant that others stand beside: its loss after some steps, what it keeps for backward
     block    a module that is timed by itself too
     seconds  what the whole case may take on a GPU; contestants at the end are left out where it has run out
+    turns    for each turn the steps that warm up, and those that are timed
     fits     ask how many rows fit, in place of what a step costs
     """
 
@@ -82,6 +83,7 @@ class Case:
     anchor: str = "sdpa"
     block: str = ""
     seconds: float = 60.0
+    turns: tuple[tuple[int, int], ...] = ((3, 7), (1, 3))
     fits: bool = False
 
     def contestant(self, name: str) -> Contestant:

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from patchgen.bench.contestant import Compiled
 
+MOST_GRAPHS = 512  # of one function: layers times contestants
 Masks = list[str]  # "none", "causal", "bool", "float", one for each call
 
 
@@ -32,6 +33,16 @@ def compile_model(model: nn.Module, how: Compiled, masks: Masks, *, traced_only:
     backend = _backend(masks, how, traced_only)
     for module in layers_of(model) if how == "layers" else [model]:
         module.compile(backend=backend, dynamic=False)
+
+
+def allow_many_models() -> None:
+    """Have as many models of one class compiled as come, and an error where torch would give up compiling.
+
+    By default torch runs the ninth model of a class as it is, without a word, which would be timed as compiled.
+    """
+    config = torch._dynamo.config
+    config.recompile_limit, config.accumulated_recompile_limit = MOST_GRAPHS, MOST_GRAPHS
+    config.fail_on_recompile_limit_hit = True
 
 
 def _backend(masks: Masks, how: Compiled, traced_only: bool) -> Callable[..., Any]:

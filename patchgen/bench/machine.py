@@ -12,7 +12,8 @@ import torch
 from torch.nn import functional as F
 
 import patchgen
-from patchgen.bench.clock import quartiles, timed
+from patchgen.bench.clock import timed
+from patchgen.bench.spread import quartiles
 
 # Dense bfloat16 with accumulation in float32, FLOP/s, by what the vendor's datasheet says; the first name that the
 # device's contains counts.

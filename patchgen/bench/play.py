@@ -15,12 +15,14 @@ from typing import Any
 import torch
 
 from patchgen.bench.case import Case
+from patchgen.bench.compiling import allow_many_models
 from patchgen.bench.contestant import Contestant
+from patchgen.bench.fits import rows_that_fit
 from patchgen.bench.reference import Reference, reference_of
 from patchgen.bench.result import Result
 from patchgen.bench.rivals import Unavailable
 from patchgen.bench.stage import Entrant, Scale, Stage
-from patchgen.bench.turn import TINY_TURNS, TURNS, Steps, first_turn, further_turn
+from patchgen.bench.turn import TINY_TURNS, Steps, first_turn, further_turn
 from patchgen.bench.work import work_of
 
 EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0
@@ -56,20 +58,22 @@ class _Running:
 
 def run_case(case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say) -> None:
     """Run all contestants but those of `skip`."""
+    allow_many_models()
     budget = budget if tiny else Budget(min(budget.until, time.monotonic() + case.seconds))
     say(begun=case.id, contestant="", limit=BUILD_SECONDS)
     running = _Running(case, Stage(case, Scale(device, tiny)), say, budget)
     say(case=case.id, about=_about(running))
     contestants = [one for one in case.contestants if one.name not in skip]
-    turns = TINY_TURNS if tiny else TURNS
+    turns = TINY_TURNS if tiny else tuple(Steps(*numbers) for numbers in case.turns)
     for contestant in contestants:
-        _guarded(running, contestant, partial(_enter, running, steps=turns[0]))
-    for number, steps in enumerate(turns[1:]):
+        _guarded(running, contestant, partial(_fit if case.fits else _enter, running, steps=turns[0]))
+    for number, steps in enumerate(() if case.fits else turns[1:]):
         for contestant in contestants if number % 2 else reversed(contestants):
             if running.results[contestant.name].status == "ok":
                 _guarded(running, contestant, partial(_again, running, steps=steps))
     say(case=case.id, done=True)
     running.entrants.clear()
+    torch._dynamo.reset()
     _forget(device)
 
 
@@ -111,6 +115,10 @@ def _guarded(running: _Running, contestant: Contestant, act: Callable[[Contestan
         running.entrants.pop(contestant.name, None)
         _forget(running.stage.scale.device)
     running.tell(contestant.name, result)
+
+
+def _fit(running: _Running, contestant: Contestant, steps: Steps) -> Result:
+    return rows_that_fit(running.stage, contestant)
 
 
 def _enter(running: _Running, contestant: Contestant, steps: Steps) -> Result:

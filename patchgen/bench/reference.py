@@ -62,6 +62,8 @@ def reference_of(stage: Stage, rows: int | None = None) -> Reference:
     batch = stage.batch(Contestant("reference", rows=rows))
     stage.reset(torch.float32)
     model = stage.reference()
+    if model.supports_gradient_checkpointing and not stage.scale.tiny:
+        model.gradient_checkpointing_enable({"use_reentrant": False})  # scores of all layers would not fit
     several = min(len(batch.inputs["input_ids"]), max(1, math.ceil(batch.places / TOKENS)))
     total = 0.0
     with products("float32"):

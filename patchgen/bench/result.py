@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from patchgen.bench.clock import Quartiles, quartiles
+from patchgen.bench.spread import Quartiles, quartiles
 
 # "ok": it ran and its numbers are right.  "partial": it ran, and time was up before its last turn.
 Status = Literal["ok", "partial", "wrong", "unavailable", "does not fit", "failed", "no time"]

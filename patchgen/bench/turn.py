@@ -24,14 +24,13 @@ from patchgen.bench.step import Trainer, autocast, products
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Of one turn: those that warm up, which include the first one, and those that are timed."""
+    """Of one turn: those that warm up, and those that are timed."""
 
     warm: int
     timed: int
 
 
-# Ten timed steps in two turns, A B C C B A: a clock that changes in between shows as drift.
-TURNS = (Steps(3, 7), Steps(1, 3))
+# One step of each is enough to see that it runs.
 TINY_TURNS = (Steps(1, 1),)
 
 
@@ -53,6 +52,7 @@ def first_turn(stage: Stage, entrant: Entrant, reference: Reference, steps: Step
         seconds = timed(lambda: last.append(trainer.step()), steps.timed, device)
         peak = _peak(device)
         kernels = attention_kernels(trainer.backward, device)
+        block = _block_seconds(stage, entrant)
     _drop_gradients(stage)
     bounds = bounds_of(stage, entrant)
     right = apart.within(bounds)
@@ -67,6 +67,7 @@ def first_turn(stage: Stage, entrant: Entrant, reference: Reference, steps: Step
         apart=(apart.loss, apart.norm, apart.worst),
         masks=tuple(sorted(set(entrant.masks))),
         kernels=kernels,
+        block=() if stage.scale.tiny else block,
     )
 
 
@@ -110,6 +111,22 @@ def _saved(trainer: Trainer, stage: Stage) -> int | None:
     entrant = trainer.entrant
     with autocast(entrant.contestant.precision, stage.scale.device):
         return saved_bytes(lambda: entrant.model(**next(entrant.batch.parts(1))), entrant.model)
+
+
+def _block_seconds(stage: Stage, entrant: Entrant) -> tuple[float, ...]:
+    """Of the case's block, forward and backward, on drawn states of as many tokens as the batch has."""
+    if not stage.case.block or entrant.contestant.compiled:
+        return ()
+    block, config = entrant.model.get_submodule(stage.case.block), entrant.model.config.get_text_config()
+    shape, kind = (*entrant.batch.inputs["input_ids"].shape, config.hidden_size), entrant.model.dtype
+    states = torch.randn(shape, device=stage.scale.device, dtype=kind, requires_grad=True)
+
+    def run() -> None:
+        out = block(states)
+        (out[0] if isinstance(out, tuple) else out).sum().backward()
+
+    run()
+    return tuple(timed(run, 1 if stage.scale.tiny else 10, stage.scale.device))
 
 
 def _drop_gradients(stage: Stage) -> None:

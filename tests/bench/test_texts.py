@@ -1,0 +1,95 @@
+"""Shapes and batches: what is drawn, and that layouts hold the same texts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+
+from patchgen.bench.case import Shape
+from patchgen.bench.matrix import B1, B2, CASES, L1, L2
+from patchgen.bench.texts import NO_LABEL, batch_of
+from patchgen.bench.tiny import tiny_case
+
+WORDS = 100
+
+
+def test_full_rows():
+    assert Shape(3, 8).texts() == (8, 8, 8)
+
+
+def test_padded_rows_lie_between_shortest_and_length():
+    texts = Shape(200, 50, shortest=10).texts()
+    assert (min(texts), max(texts), len(texts)) == (10, 50, 200)
+    assert 28 < sum(texts) / 200 < 32, "uniform"
+
+
+def test_packed_rows_are_full():
+    texts = Shape(5, 64, packed=(6, 20)).texts()
+    ends = torch.tensor(texts).cumsum(0).tolist()
+    assert ends[-1] == 5 * 64 and set(range(64, 321, 64)) <= set(ends)
+    assert min(texts) >= 1 and max(texts) <= 20
+
+
+def test_fewer_rows_have_the_first_texts():
+    shape = Shape(5, 64, packed=(6, 20))
+    assert shape.texts(2) == shape.texts()[: len(shape.texts(2))] and sum(shape.texts(2)) == 128
+
+
+def test_layouts_hold_the_same_words_and_labels():
+    case = tiny_case(L2)
+    padded, packed = batch_of(case, WORDS, "padded"), batch_of(case, WORDS, "packed")
+    real = padded.inputs["attention_mask"].bool()
+    for name in ("input_ids", "labels"):
+        assert torch.equal(padded.inputs[name][real], packed.inputs[name].flatten())
+    assert (padded.tokens, padded.labelled) == (packed.tokens, packed.labelled) == (64, 64 - len(packed.texts))
+    assert padded.places > packed.places == 64
+
+
+def test_no_text_is_predicted_from_another():
+    packed = batch_of(tiny_case(L2), WORDS, "packed").inputs
+    begins = packed["position_ids"] == 0
+    assert begins.sum() > 2 and (packed["labels"][begins] == NO_LABEL).all()
+    assert (packed["labels"][~begins] == packed["input_ids"][~begins]).all()
+
+
+def test_a_masked_model_sees_no_word_that_it_is_to_find():
+    batch = batch_of(tiny_case(B2), WORDS, "padded")
+    found = batch.inputs["labels"] != NO_LABEL
+    assert int(found.sum()) == batch.labelled > 0
+    assert (batch.inputs["input_ids"][found] == 4).all() and (batch.inputs["attention_mask"][found] == 1).all()
+
+
+def test_labels_stay_below_what_compiled_heads_take():
+    """`max_labelled_fraction` of the matrix is of all places."""
+    for case in (B1, B2):
+        batch = batch_of(replace(case, shape=replace(case.shape, rows=4)), WORDS, "padded")
+        assert batch.labelled <= 0.16 * batch.places
+
+
+def test_parts_are_all_of_the_batch():
+    batch = batch_of(replace(tiny_case(L1), shape=Shape(5, 8)), WORDS, "padded")
+    parts = list(batch.parts(2))
+    assert [len(part["labels"]) for part in parts] == [3, 2]
+    assert torch.equal(torch.cat([part["input_ids"] for part in parts]), batch.inputs["input_ids"])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_cases_are_well_formed(case):
+    names = [one.name for one in case.contestants]
+    assert len(set(names)) == len(names)
+    assert case.contestant(case.anchor).role == "baseline"
+    known = {one.variant or one.name for one in case.contestants}
+    for target in case.targets:
+        assert {*target.who, *target.against} <= known
+
+
+def test_the_matrix_ends_in_time():
+    assert len({case.id for case in CASES}) == len(CASES)
+    groups = [case.group for case in CASES]
+    assert groups == sorted(groups, key=groups.index), "one process for each group"

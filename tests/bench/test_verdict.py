@@ -1,0 +1,110 @@
+"""What figures are said to mean: by overlap, by memory, and beside the five lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchgen.bench.case import Case, Shape, Target
+from patchgen.bench.contestant import Contestant
+from patchgen.bench.result import Result, from_json
+from patchgen.bench.spread import Quartiles, quartiles
+from patchgen.bench.verdict import reached, verdict, verdicts
+
+TEN = (0.98, 0.99, 1.0, 1.0, 1.01, 1.02)  # seconds of steps, a spread of a hundredth
+
+
+def ran(step: float, peak: int = 100, status: str = "ok", **more) -> Result:
+    """A contestant whose steps took about so many seconds."""
+    return Result(status, turns=(tuple(step * part for part in TEN),), tokens=1000, peak=peak, **more)
+
+
+STOCK = {"eager": ran(2.0), "sdpa": ran(1.0)}
+
+
+@pytest.mark.parametrize(
+    ("variant", "rivals", "word"),
+    [
+        pytest.param(ran(1.0), {}, "tie", id="the same"),
+        pytest.param(ran(0.995), {}, "tie", id="quartiles that overlap are no difference"),
+        pytest.param(ran(0.9), {}, "faster", id="quartiles that do not"),
+        pytest.param(ran(1.1), {}, "slower", id="slower"),
+        pytest.param(ran(1.0, 50), {}, "smaller", id="as fast with less memory"),
+        pytest.param(ran(1.1, 50), {}, "smaller", id="slower with less memory"),
+        pytest.param(ran(1.0, 96), {}, "tie", id="memory within one in twenty is the same"),
+        pytest.param(ran(0.9, 300), {}, "faster", id="faster with more memory"),
+        pytest.param(ran(0.8), {"five": ran(0.8)}, "redundant", id="the five lines are as fast"),
+        pytest.param(ran(0.8), {"five": ran(0.7)}, "redundant", id="or faster"),
+        pytest.param(ran(0.8, 50), {"five": ran(0.8)}, "faster", id="as fast as these, with less memory"),
+        pytest.param(ran(1.0), {"five": ran(1.0)}, "redundant", id="nothing gained at all, and there are five lines"),
+        pytest.param(ran(1.2), {"five": ran(1.2)}, "slower", id="slower counts before redundant"),
+        pytest.param(ran(0.1, status="wrong", note="loss"), {}, "wrong", id="fast and wrong"),
+        pytest.param(Result("does not fit"), {}, "unknown", id="did not run"),
+    ],
+)
+def test_words(variant, rivals, word):
+    assert verdict(variant, STOCK, rivals).word == word
+
+
+def test_it_stands_beside_the_fastest_that_is_right():
+    found = verdict(ran(0.5), STOCK, {})
+    assert (found.against, found.speed) == ("sdpa", pytest.approx(2.0))
+
+
+def test_peaks_of_other_batches_are_not_compared():
+    small = Result("ok", turns=((0.1, 0.1),), tokens=100, peak=10)
+    assert verdict(ran(0.5, 50), {"eager, 1 row": small}, {}).memory is None
+
+
+def test_nothing_to_stand_beside():
+    assert verdict(ran(1.0), {}, {}).word == "unknown"
+
+
+def case(*targets: Target, contestants: tuple[Contestant, ...] = ()) -> Case:
+    some = contestants or (
+        Contestant("sdpa"),
+        Contestant("v + compile", "variant", "v"),
+        Contestant("v", "variant", "v"),
+    )
+    return Case("C", "g", "", "llama", "LlamaForCausalLM", (), Shape(1, 1), "causal", some, targets)
+
+
+@pytest.mark.parametrize(
+    ("target", "word", "ratio"),
+    [
+        pytest.param(Target(("v",), ("sdpa",), "speed", 1.9), "reached", 2.0, id="the best of a variant's rows"),
+        pytest.param(Target(("v",), ("sdpa",), "speed", 2.1), "missed", 2.0, id="missed"),
+        pytest.param(Target(("v",), ("sdpa",), "memory", 0.6), "reached", 0.5, id="memory, at most"),
+        pytest.param(Target(("v",), ("sdpa",), "memory", 0.4), "missed", 0.5, id="memory missed"),
+        pytest.param(Target(("v",), ("Liger",), "speed", 1.0), "not measured", None, id="a rival that did not run"),
+        pytest.param(Target(("v",), ("sdpa",), "block", 1.0), "not measured", None, id="no block"),
+    ],
+)
+def test_targets(target, word, ratio):
+    results = {"sdpa": ran(1.0), "v + compile": ran(0.5), "v": ran(0.9, 50), "Liger": Result("unavailable")}
+    (found,) = reached(case(target), results)
+    assert found.word == word
+    assert found.ratio == (None if ratio is None else pytest.approx(ratio, rel=0.01))
+
+
+def test_rows_that_fit_are_a_target_and_a_verdict():
+    results = {"sdpa": ran(1.0, rows=8), "v": ran(1.1, rows=24)}
+    (found,) = reached(case(Target(("v",), ("sdpa",), "rows", 2.5)), results)
+    assert (found.word, found.ratio) == ("reached", 3.0)
+    assert verdicts(case(), results)["v"].word == "smaller"
+
+
+def test_quartiles():
+    assert quartiles([4, 1, 2, 3]) == Quartiles(1.75, 2.5, 3.25)
+    assert quartiles([7]) == Quartiles(7, 7, 7)
+    with pytest.raises(ValueError, match="nothing"):
+        quartiles([])
+
+
+def test_drift_is_between_turns_not_within():
+    assert Result("ok", turns=((1.0, 1.0, 9.0), (1.1, 1.1))).drift == pytest.approx(0.1)
+
+
+def test_a_result_comes_back_from_json():
+    result = ran(1.0, masks=("none",), apart=(0.0, 1e-6, 1e-6), losses=(1.0, 0.5))
+    assert from_json(result.as_json()) == result
+    assert from_json(Result("no time").as_json()) == Result("no time")
