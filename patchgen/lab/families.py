@@ -93,6 +93,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "encodec": {"num_filters": 4, "codebook_size": 32, "codebook_dim": 32},
     "eomt": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
     "eomt_dinov3": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
+    "got_ocr2": {"image_token_index": 96, "image_seq_length": 1},
+    "got_ocr2_vision": {"image_size": 32, "patch_size": 8, "window_size": 3, "global_attn_indexes": [2]},
     "lightglue": {"descriptor_dim": 32, "depth_confidence": -1.0, "width_confidence": -1.0},
     "omdet-turbo": {
         "text_projection_in_dim": 32,
@@ -100,6 +102,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "task_encoder_hidden_dim": 40,
         "class_embed_dim": 32,
         "num_queries": 7,
+        "d_model": 48,
         "encoder_hidden_dim": 48,
         "vision_features_channels": [48, 48, 48],
         "backbone_config": {"model_type": "swin", **_SWIN, "window_size": 4, "out_indices": [2, 3, 4]},

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from patchgen.lab.specimen import BOUNDARY, Inputs
-from patchgen.lab.step import takes_cache
+from patchgen.lab.step import outputs, takes_cache
 
 
 def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
@@ -35,10 +35,15 @@ def _is_apart(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: s
             ids = given["input_ids"].clone()
             ids[:, changed] = (ids[:, changed] + shift - 3) % 90 + 3
             out = model.eval()(**{**given, "input_ids": ids}, **asked)
-            hidden = out.get("hidden_states") or out.get("encoder_hidden_states") or (out[0],)
-            states.append(_of_text(hidden[-1]))
+            hidden = out.get("hidden_states") or out.get("encoder_hidden_states")
+            states.append(_of_text(hidden[-1]) if hidden else _by_token(out, ids))
     # Rounding of sums that have a masked term more or less; what is attended to moves states by far more.
     return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
+
+
+def _by_token(out: Any, ids: Tensor) -> Tensor:
+    """The first of the outputs that has an entry for each token."""
+    return next(tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
 
 
 def _of_text(states: Any) -> Tensor:

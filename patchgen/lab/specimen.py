@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.lab.claim import Scene
-from patchgen.lab.tiny import batch
+from patchgen.lab.tiny import FIRST_WORD, SIZES, Batch, batch
 
 ROWS = 3
 ONE_ROW = ("tvp",)  # their forward adds up for one row alone
@@ -106,6 +106,8 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
     padding: Any = "none" if scene.rows in ("full", "packed") else scene.rows
     text = batch(padding, rows=ROWS, length=LENGTH, seed=seed)
     given, real = {"input_ids": text.input_ids}, [text.real]
+    if _has_places(config) and "pixel_values" in names:
+        given = {"input_ids": _with_places(text, config), **_images(config, seed).given}
     if text.attention_mask is not None:
         if "attention_mask" not in names:
             raise CannotBuild("its forward takes no attention_mask")
@@ -136,6 +138,19 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
         given.update(_memory(config, seed))
     return Inputs(given, tuple(real))
+
+
+def _has_places(config: PreTrainedConfig) -> bool:
+    """Whether the tokens that an image stands at are in the tiny vocabulary."""
+    return getattr(config, "image_token_id", LARGEST) < SIZES["vocab_size"] and hasattr(config, "image_seq_length")
+
+
+def _with_places(text: Batch, config: PreTrainedConfig) -> Tensor:
+    """Each row's tokens with those of an image among the real ones, and nowhere else."""
+    ids = text.input_ids.masked_fill(text.input_ids == config.image_token_id, FIRST_WORD)
+    for row, real in zip(ids, text.real, strict=True):
+        row[real.nonzero()[-config.image_seq_length - 1 : -1, 0]] = config.image_token_id
+    return ids
 
 
 def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
@@ -222,7 +237,7 @@ def _seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: in
 
 
 def _images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:
-    owner = getattr(config, "vision_config", None) or config
+    owner = getattr(config, "vision_config", None) or getattr(config, "image_config", None) or config
     height, width = _image_size(owner)
     draw = torch.Generator().manual_seed(seed)
     channels = getattr(owner, "num_channels", 3)

@@ -20,6 +20,10 @@ _SOFTMAXES = frozenset(
     {F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax}
 )
 
+# What autograd calls a product of two activations, and one with a weight.
+_PRODUCTS = ("BmmBackward", "BaddbmmBackward")
+_PROJECTIONS = ("AddmmBackward", "MmBackward", "LinearBackward", "ConvolutionBackward")
+
 
 @dataclass(frozen=True, slots=True)
 class SdpaCall:
@@ -37,7 +41,7 @@ class Trace:
     """What ran inside `with traced() as trace:`."""
 
     sdpa: list[SdpaCall] = field(default_factory=list)
-    softmaxes: list[tuple[int, ...]] = field(default_factory=list)  # the shape of each
+    softmaxes: list[tuple[int, ...]] = field(default_factory=list)  # the shape of each, gates left out
     functions: Counter[str] = field(default_factory=Counter)  # every call, by bare name
 
     def softmaxes_over(self, *keys: int) -> int:
@@ -68,8 +72,32 @@ class traced(TorchFunctionMode):
         if func is F.scaled_dot_product_attention:
             self.trace.sdpa.append(_sdpa_call(*args, **given))
         elif func in _SOFTMAXES:
-            self.trace.softmaxes.append(tuple((args[0] if args else given["input"]).shape))
+            scores = args[0] if args else given["input"]
+            if not is_projected(scores):
+                self.trace.softmaxes.append(tuple(scores.shape))
         return func(*args, **given)
+
+
+def is_projected(scores: Tensor) -> bool:
+    """Whether `scores` are one projection of some states: a gate's, and of no queries with keys.
+
+    So are the weights of deformable attention, which looks at few places for each query.
+    """
+    waiting, met = [scores.grad_fn], set()
+    projections = 0
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        kind = node.name()
+        if kind.startswith(_PRODUCTS):
+            return False
+        if kind.startswith(_PROJECTIONS):
+            projections += 1
+        else:
+            waiting += [before for before, _ in node.next_functions]
+    return projections == 1
 
 
 def _sdpa_call(

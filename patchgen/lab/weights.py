@@ -30,7 +30,8 @@ def draw_weights(model: nn.Module, seed: int = 0) -> None:
 def _scaled(normal: torch.Tensor, owner: nn.Module, *, is_bias: bool) -> torch.Tensor:
     if is_bias:
         return 0.3 * normal
-    if normal.dim() <= 1:  # the weight of a norm, or a scale: around one, and positive
+    is_scale = normal.shape[-1:] == (1,) and not isinstance(owner, nn.Linear | nn.modules.conv._ConvNd | nn.Embedding)
+    if normal.dim() <= 1 or is_scale:  # the weight of a norm, or a scale: around one, and positive
         return 1 + 0.3 * normal.clamp(-3, 3)
     if isinstance(owner, nn.Embedding):
         return normal
