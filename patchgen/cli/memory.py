@@ -1,0 +1,77 @@
+"""`patchgen memory`: predicts what a training step holds, measures it where that is asked for, prints and draws it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from patchgen.memory.account import Figures
+    from patchgen.memory.predict import Books
+    from patchgen.memory.setup import Setup
+    from patchgen.memory.target import Target
+
+
+def memory(
+    name: str,
+    *,
+    head: str | None,
+    config: str | None,
+    tiny: bool,
+    changes: tuple[str, ...],
+    measure: bool,
+    predict: bool,
+    form: str,
+    **setup: Any,
+) -> int:
+    """Tell the anatomy of one model's memory; the exit code."""
+    _insist_on_models()
+    from patchgen.memory.page import anatomy_of, as_json, as_markdown, as_text
+    from patchgen.memory.predict import predicted
+    from patchgen.memory.setup import Setup
+    from patchgen.memory.target import Choice, find_target
+
+    if not predict and not measure:
+        raise click.UsageError("--no-predict leaves nothing to do without --measure")
+    try:
+        target = find_target(name, Choice(head, config, tiny, tuple(_change(each) for each in changes)))
+        wanted = Setup(**setup)
+        books = predicted(target, wanted) if predict else None
+        found = _measured(target, wanted, books) if measure else None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    told = anatomy_of(books, found, name, target.model_class.__name__, wanted)
+    write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
+    sys.stdout.write(write(told))
+    return 0
+
+
+def _measured(target: Target, setup: Setup, books: Books | None) -> Figures:
+    from patchgen.memory.account import figures
+    from patchgen.memory.fits import insist_on_room
+    from patchgen.memory.measure import measured
+
+    if books is not None:
+        insist_on_room(target, figures(books).peak, setup.device)
+    return measured(target, setup)
+
+
+def _change(said: str) -> tuple[str, Any]:
+    """NAME=VALUE, the value as JSON where it is."""
+    name, equals, value = said.partition("=")
+    if not name or not equals:
+        raise click.UsageError(f"--set takes NAME=VALUE, not {said}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _insist_on_models() -> None:
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            raise click.UsageError(f"memory runs models and needs {package}: pip install 'patchgen[models]'")

@@ -1,0 +1,79 @@
+"""Where autograd would add gradients in place, and does not while a mode watches it.
+
+Gradients that reach one tensor on two ways are added up: in place where nobody else holds the first.  With a dispatch
+mode on, or with fake tensors, autograd always makes a third tensor, which a real step would not hold.  Who holds a
+tensor is told by counts of references, which a small backward pass with a known answer is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+_ENGINE = "_engine_run_backward"  # of torch/autograd/graph.py: what Python calls the engine with
+
+
+def added_in_place(func: Any, args: Sequence[Any], alone: tuple[int, int]) -> bool:
+    """Whether `func` is autograd's sum of two gradients, the first of which it would overwrite.
+
+    To be asked inside a `__torch_dispatch__`, of arguments that nobody has taken hold of since; `alone` are the counts
+    that `sole` gives.
+    """
+    if func is not torch.ops.aten.add.Tensor or not _called_by_engine():
+        return False
+    first, second = args[:2]
+    if not isinstance(first, Tensor) or not isinstance(second, Tensor):
+        return False
+    same = first.shape == second.shape and first.dtype == second.dtype
+    return same and _counts(first) == alone
+
+
+def _called_by_engine() -> bool:
+    frame = sys._getframe(3)
+    while frame is not None:
+        # How modes are called is torch's affair; in between there is nothing of its compiler's.
+        if not any(part in frame.f_code.co_filename for part in ("_dynamo", "_compile.py", "<")):
+            return frame.f_code.co_name == _ENGINE
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _counts(tensor: Tensor) -> tuple[int, int]:
+    """How often the tensor is held, and how often its storage."""
+    return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+
+
+@functools.cache
+def sole() -> tuple[int, int]:
+    """The counts of a fake gradient that only the engine holds, as a mode sees it."""
+    seen: list[tuple[int, int]] = []
+
+    class Look(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        ) -> Any:
+            if func is torch.ops.aten.add.Tensor:
+                seen.append(_look(args))
+            return func(*args, **(kwargs or {}))
+
+    with _disable_current_modes(), torch.enable_grad(), FakeTensorMode():
+        twice = torch.ones(3, requires_grad=True) * 2
+        ways = twice.sin(), twice.cos()
+        with Look():
+            torch.autograd.backward(ways, [torch.ones(3), torch.ones(3)])
+    return seen[0]
+
+
+def _look(args: Sequence[Any]) -> tuple[int, int]:
+    """As deep in calls as `added_in_place` looks."""
+    first, _ = args[:2]
+    return _counts(first)

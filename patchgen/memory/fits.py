@@ -1,0 +1,105 @@
+"""Does it fit, and how much would?
+
+In: a target, a setup and room in bytes.  Out: the largest batch whose predicted peak is within it, or an error that
+says what is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.memory.account import figures
+from patchgen.memory.page import size
+from patchgen.memory.predict import predicted
+from patchgen.memory.setup import Setup
+from patchgen.memory.target import Target
+
+MOST = 2**16  # rows: nobody trains with more in one pass
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]i?|)B?\s*", re.IGNORECASE)
+
+
+def bytes_of(said: str) -> int:
+    """What "24GB", "80GiB" or a number of bytes means; decimal unless it says i.  ValueError for anything else."""
+    found = _SIZE.fullmatch(said)
+    units = {name.lower(): count for name, count in _UNITS.items()}
+    count = int(float(found["number"]) * units[found["unit"].lower()]) if found else 0
+    if count <= 0:
+        raise ValueError(f"{said} is no size: write 24GB, or 80GiB")
+    return count
+
+
+def largest_batch(target: Target, setup: Setup, room: int) -> int:
+    """The most rows with which a step fits into `room` bytes.  Raises PatchgenError PG823 where not even one does."""
+
+    @functools.cache
+    def peak(batch: int) -> int:
+        return figures(predicted(target, replace(setup, batch=batch))).peak
+
+    if peak(1) > room:
+        what = f"a batch of 1 takes {size(peak(1))}, {size(peak(1) - room)} more than there is"
+        raise PatchgenError("PG823", Location(target.name), what, _savings(setup))
+    return _last_within(peak, room)
+
+
+def _last_within(peak: Callable[[int], int], room: int) -> int:
+    """The largest batch up to `MOST` within `room`, of which 1 is, by peaks that grow with it almost straight."""
+    low, high = 1, 2
+    while high < MOST and peak(high) <= room:
+        low, high = high, min(MOST, max(2 * high, _crossing(peak, low, high, room)))
+    if peak(high) <= room:
+        return high
+    while high - low > 1:
+        # Straight between the two; in the middle where that does not get on.
+        guess = min(high - 1, max(low + 1, _crossing(peak, low, high, room)))
+        if peak(guess) <= room:
+            low = guess
+            high = guess + 1 if peak(guess + 1) > room else high
+        else:
+            high = guess
+            low = guess - 1 if peak(guess - 1) <= room else low
+        middle = (low + high) // 2
+        if high - low > 1 and peak(middle) <= room:
+            low = middle
+        elif high - low > 1:
+            high = middle
+    return low
+
+
+def _crossing(peak: Callable[[int], int], low: int, high: int, room: int) -> int:
+    """The batch at which the line through two peaks leaves `room`."""
+    slope = (peak(high) - peak(low)) / (high - low)
+    return low + int((room - peak(low)) / slope) if slope > 0 else 2 * high
+
+
+def _savings(setup: Setup) -> str:
+    ways = [
+        ("--precision bf16", setup.precision != "bf16"),
+        ("--checkpoint full", setup.checkpoint == "none"),
+        ("--optimizer adafactor or sgd", setup.optimizer.startswith("adamw")),
+        ("a shorter --length", True),
+    ]
+    return f"less is held with {', '.join(way for way, open_ in ways if open_)}"
+
+
+def insist_on_room(target: Target, needed: int, device: str) -> None:
+    """Nothing, where a step that holds `needed` bytes can be run here; else PatchgenError PG823."""
+    free = torch.cuda.mem_get_info()[0] if device == "cuda" else _free()
+    if free is not None and needed > free:
+        what = f"the step takes {size(needed)}, and this machine has {size(free)} free"
+        raise PatchgenError("PG823", Location(target.name), what, "predict it without --measure, or make it smaller")
+
+
+def _free() -> int | None:
+    """Memory that this machine could give now; None where it does not tell."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None

@@ -1,0 +1,124 @@
+"""What a step really holds: the same step on real tensors, counted by torch's allocators.
+
+Sizes of weights, gradients and states are those of their storages; what autograd keeps is seen by its hooks; the most
+at a time is what the profiler saw being allocated on the CPU, and what the caching allocator says on CUDA.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile, record_function
+from transformers import PreTrainedModel
+
+from patchgen.memory.account import Figures
+from patchgen.memory.inputs import batch_for
+from patchgen.memory.ledger import Ledger
+from patchgen.memory.predict import GRAINS, quiet
+from patchgen.memory.setup import Setup
+from patchgen.memory.step import built, optimizer_of, prime, run, states
+from patchgen.memory.target import Target
+
+
+def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
+    """The figures of one step of training after the first."""
+    with quiet():
+        torch.manual_seed(seed)
+        given = batch_for(target.model_class, target.config, setup.batch, setup.length)
+        dtype = torch.bfloat16 if setup.precision == "bf16" else None
+        inputs = {n: t.to(setup.device, dtype if t.is_floating_point() else None) for n, t in given.items()}
+        model = built(target, setup)
+        optimizer = optimizer_of(model.parameters(), setup.optimizer)
+        prime(model, optimizer)
+        saved, gradients = _kept(model, inputs, setup, optimizer)
+        held = {
+            "weights": _bytes(model.parameters(), setup),
+            "buffers": _bytes(model.buffers(), setup),
+            "optimizer": _bytes(states(optimizer), setup),
+            "inputs": _bytes(inputs.values(), setup),
+        }
+        peaks = (_on_cuda if setup.device == "cuda" else _on_cpu)(model, inputs, setup, optimizer)
+        before = 0 if setup.device == "cuda" else sum(held.values())
+    return Figures(
+        **held,
+        gradients=gradients,
+        saved=saved,
+        peaks=tuple((phase, before + most) for phase, most in peaks.items()),
+    )
+
+
+def _kept(
+    model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, optimizer: torch.optim.Optimizer
+) -> tuple[int, int]:
+    """What autograd keeps after the first forward pass, and the gradients before the optimizer's step."""
+    ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
+    for tensors, role in ((model.parameters(), "weights"), (model.buffers(), "buffers"), (inputs.values(), "inputs")):
+        ledger.note(tensors, role)
+    seen: dict[str, int] = {}
+
+    def look(phase: str) -> None:
+        ledger.begin(phase)
+        alive = [entry for entry in ledger.entries if entry.died is None]
+        if phase == "backward" and phase not in seen:
+            seen[phase] = sum(entry.bytes for entry in alive if entry.saved and not entry.role)
+        if phase == "optimizer":
+            seen[phase] = _bytes((parameter.grad for parameter in model.parameters()), setup)
+
+    with ledger.following(model):
+        run(model, inputs, setup, optimizer, look)
+    return seen["backward"], seen["optimizer"]
+
+
+def _bytes(tensors: Iterable[Tensor | None], setup: Setup) -> int:
+    ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
+    ledger.note(tensors, "counted")
+    return sum(entry.bytes for entry in ledger.entries)
+
+
+def _on_cpu(
+    model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, optimizer: torch.optim.Optimizer
+) -> dict[str, int]:
+    """The most that was allocated beyond what there was before, by phase."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler tells stderr that it begins and ends
+    marks: list[Any] = []
+
+    def begin(phase: str) -> None:
+        for mark in marks[-1:]:
+            mark.__exit__(None, None, None)
+        marks.append(record_function(f"phase {phase}"))
+        marks[-1].__enter__()
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        run(model, inputs, setup, optimizer, begin)
+        marks[-1].__exit__(None, None, None)
+    events = sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns())
+    most, now, phase = {"forward": 0, "backward": 0, "optimizer": 0}, 0, "forward"
+    for event in events:
+        if event.name().startswith("phase "):
+            phase = event.name().removeprefix("phase ")
+        elif event.name() == "[memory]":
+            now += event.nbytes()
+        most[phase] = max(most[phase], now)
+    return most
+
+
+def _on_cuda(
+    model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, optimizer: torch.optim.Optimizer
+) -> dict[str, int]:
+    """The most that was allocated, by phase."""
+    most = {"forward": 0, "backward": 0, "optimizer": 0}
+    phases: list[str] = []
+
+    def begin(phase: str) -> None:
+        for before in phases[-1:]:
+            most[before] = max(most[before], torch.cuda.max_memory_allocated())
+        torch.cuda.reset_peak_memory_stats()
+        phases.append(phase)
+
+    run(model, inputs, setup, optimizer, begin)
+    most["optimizer"] = max(most["optimizer"], torch.cuda.max_memory_allocated())
+    return most

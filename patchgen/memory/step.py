@@ -1,0 +1,128 @@
+"""One step of training, as `Trainer` makes it, of real or of fake tensors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from patchgen.errors import PatchgenError
+from patchgen.lab.step import takes_cache
+from patchgen.memory.place import raised_at
+from patchgen.memory.setup import Setup
+from patchgen.memory.target import Target
+
+DTYPES = {"fp32": torch.float32, "autocast": torch.float32, "bf16": torch.bfloat16}
+
+
+def built(target: Target, setup: Setup) -> PreTrainedModel:
+    """The model on the device of `setup`, in training mode.
+
+    Raises ValueError for an attention or a checkpoint policy that it does not take.
+    """
+    config = type(target.config)(**target.config.to_dict())
+    more = {"attn_implementation": setup.attention} if setup.attention else {}
+    with torch.device(setup.device):
+        model: PreTrainedModel = target.model_class._from_config(config, dtype=DTYPES[setup.precision], **more)
+    model.train()
+    _checkpoint(model, setup)
+    return model
+
+
+def _checkpoint(model: PreTrainedModel, setup: Setup) -> None:
+    if setup.checkpoint == "none":
+        return
+    name = type(model).__name__
+    if not model.supports_gradient_checkpointing:
+        raise ValueError(f"{name} has no gradient checkpointing: the part checkpoint gives it")
+    options: dict[str, Any] = {"use_reentrant": False}
+    more = {"every_n_layers": setup.every} if setup.every > 1 else {}
+    # What the part carries into the module that it is put into.
+    if "policy" in getattr(sys.modules[type(model).__module__], "CHECKPOINT_OPTIONS", ()):
+        options |= {"policy": setup.checkpoint, "every": setup.every}
+        more = {}
+    elif setup.checkpoint != "full":
+        raise ValueError(f"{name} checkpoints whole layers only: the part checkpoint gives it policies")
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    enable(options, **more)
+
+
+def optimizer_of(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.Optimizer:
+    """The optimizer, set as `Trainer` sets it."""
+    wanted = [parameter for parameter in parameters if parameter.requires_grad]
+    match name:
+        case "sgd":
+            return torch.optim.SGD(wanted, lr=1e-3)
+        case "momentum":
+            return torch.optim.SGD(wanted, lr=1e-3, momentum=0.9)
+        case "adamw":
+            return torch.optim.AdamW(wanted, lr=1e-4, fused=True)
+        case "adamw-foreach":
+            return torch.optim.AdamW(wanted, lr=1e-4, foreach=True)
+        case "adafactor":
+            from transformers.optimization import Adafactor
+
+            return Adafactor(wanted, lr=1e-4, scale_parameter=False, relative_step=False)
+    raise ValueError(f"no optimizer is called {name}")
+
+
+def prime(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Make the optimizer's states, which are made by its first step: a run is measured in its second."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Every tensor that the optimizer keeps."""
+    return [value for of_one in optimizer.state.values() for value in of_one.values() if isinstance(value, Tensor)]
+
+
+def run(
+    model: PreTrainedModel,
+    given: Mapping[str, Tensor],
+    setup: Setup,
+    optimizer: torch.optim.Optimizer,
+    begin: Callable[[str], None] = lambda phase: None,
+) -> None:
+    """Forward, backward, as often as is accumulated, and the optimizer's step; `begin` is told of each phase."""
+    for _ in range(setup.accumulate):
+        begin("forward")
+        loss = _loss(model, given, setup)
+        begin("backward")
+        (loss / setup.accumulate if setup.accumulate > 1 else loss).backward()
+        del loss
+    begin("optimizer")
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def _loss(model: PreTrainedModel, given: Mapping[str, Tensor], setup: Setup) -> Tensor:
+    more: dict[str, Any] = {"use_cache": False} if takes_cache(type(model)) else {}
+    precision: AbstractContextManager[Any] = nullcontext()
+    if setup.precision == "autocast":
+        precision = torch.autocast(setup.device, torch.bfloat16)
+    with precision:
+        try:
+            out = model(**given, **more)
+        except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError) as error:
+            what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            hint = "a shorter --length, another --attention, or values of the configuration by --set may do"
+            raise PatchgenError("PG822", raised_at(error), f"the model's forward fails: {what}", hint) from error
+        loss = out.loss if getattr(out, "loss", None) is not None else _sum(out)
+    return loss
+
+
+def _sum(out: Any) -> Tensor:
+    """Of a class without a loss, one that needs every output."""
+    floats = [each for each in out.to_tuple() if isinstance(each, Tensor) and each.requires_grad]
+    if not floats:
+        raise ValueError("the forward gives nothing that can be derived")
+    return torch.stack([each.float().mean() for each in floats]).sum()

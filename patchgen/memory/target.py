@@ -1,0 +1,159 @@
+"""Which model: the class and the configuration that a name on the command line means.
+
+In: a variant, a model type of transformers or the name of a published size; what is to be changed of its
+configuration.  Out: a `Target`.  Nothing is built.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
+
+from patchgen.errors import did_you_mean
+from patchgen.lab.subject import heads_of
+from patchgen.lab.tiny import tiny_config
+from patchgen.use.classes import module_of
+from patchgen.use.variants import find_variant, known_variants
+
+DROPOUT = 0.1  # of tiny configurations: what training usually has
+
+
+@dataclass(frozen=True)
+class Target:
+    """A class with its configuration; each `built` of it needs a configuration of its own, which models change."""
+
+    name: str
+    model_class: type[PreTrainedModel]
+    config: PreTrainedConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of the model is chosen: the class, the configuration by name or file, values in it."""
+
+    head: str | None = None
+    config: str | None = None
+    tiny: bool = False
+    changes: tuple[tuple[str, Any], ...] = ()
+
+
+def find_target(name: str, choice: Choice, start: Path | None = None) -> Target:
+    """The model that `name` means.
+
+    Raises ValueError, with what is near or what there is, for a name, class, size or setting that is none.
+    """
+    kind = _kind(name)
+    if kind is not None:
+        config_class = CONFIG_MAPPING[kind]
+        classes = _stock_classes(config_class)
+    else:
+        classes = _variant_classes(name, start or Path.cwd())
+    model_class = _chosen(name, classes, choice.head)
+    size = choice.config or (name if name in sizes() else None)
+    return Target(name, model_class, _configured(model_class.config_class, size, choice))
+
+
+@functools.cache
+def sizes() -> dict[str, dict[str, Any]]:
+    """The published sizes by name."""
+    return tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
+
+
+def _kind(name: str) -> str | None:
+    """The model type that `name` is or is a size of."""
+    if name in sizes():
+        return str(sizes()[name]["model_type"])
+    return next(
+        (each for each in (name, name.replace("-", "_"), name.replace("_", "-")) if each in CONFIG_MAPPING), None
+    )
+
+
+def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
+    module_name = config_class.__module__.replace(".configuration_", ".modeling_")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name:
+            raise ValueError(f"{module_name} needs {error.name}, which is not installed") from error
+        raise ValueError(f"{config_class.model_type} is a configuration without a model of its own") from error
+    found = _heads(module)
+    return {name: each for name, each in found.items() if each.config_class is config_class}
+
+
+def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]:
+    known = {variant.name for variant in known_variants(start)}
+    try:
+        variant = find_variant(name, start)
+    except ValueError as error:
+        hint = did_you_mean(name, [*known, *sizes(), *CONFIG_MAPPING])
+        many = f"variants are {', '.join(sorted(known)) or 'none, here'}; sizes are {', '.join(sizes())}"
+        raise ValueError(f"{name} is no variant, no model type of transformers and no size. {hint or many}") from error
+    return _heads(module_of(variant))
+
+
+def _heads(module: Any) -> dict[str, type[PreTrainedModel]]:
+    names = heads_of(inspect.getsource(module))
+    found = {name: getattr(module, name) for name in names}
+    return {name: each for name, each in found.items() if getattr(each, "config_class", None) is not None}
+
+
+def _chosen(name: str, classes: Mapping[str, type[PreTrainedModel]], head: str | None) -> type[PreTrainedModel]:
+    if not classes:
+        raise ValueError(f"{name} has no public class of a model")
+    if head is None:
+        return next(iter(classes.values()))
+    ending = [each for each in classes if each == head or each.endswith(head)]
+    if not ending:
+        raise ValueError(f"{name} has no {head}. {did_you_mean(head, classes) or 'It has ' + ', '.join(classes)}")
+    return classes[ending[0]]
+
+
+def _configured(config_class: type[PreTrainedConfig], size: str | None, choice: Choice) -> PreTrainedConfig:
+    changes = dict(choice.changes)
+    try:
+        if choice.tiny:
+            config = tiny_config(config_class, DROPOUT)
+        else:
+            config = config_class(**(_told(size, config_class) if size is not None else {}))
+        _insist_on_known(config, changes)
+        return type(config)(**{**config.to_dict(), **changes}) if changes else config
+    except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
+        raise ValueError(f"{config_class.__name__} does not take this: {error}") from error
+
+
+def _told(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
+    """What a published size or a file says of a configuration."""
+    told = dict(sizes()[size]) if size in sizes() else _read(Path(size))
+    kind = told.pop("model_type", None)
+    own = {getattr(each, "model_type", None) for each in config_class.__mro__}
+    if kind is not None and kind not in own:
+        raise ValueError(f"{size} is a {kind}, and the model takes {config_class.model_type}")
+    return {name: value for name, value in told.items() if name not in ("architectures", "transformers_version")}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    path = path / "config.json" if path.is_dir() else path
+    if not path.is_file():
+        raise ValueError(f"{path} is no configuration: name a file, a folder, or one of {', '.join(sizes())}")
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON: {error}") from error
+    if not isinstance(told, dict):
+        raise ValueError(f"{path} holds no configuration")
+    return told
+
+
+def _insist_on_known(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:
+    for name in changes:
+        if not hasattr(config, name):
+            raise ValueError(f"{type(config).__name__} has no {name}. {did_you_mean(name, config.to_dict())}")
