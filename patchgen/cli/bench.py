@@ -6,8 +6,14 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from patchgen.bench.case import Case
+    from patchgen.bench.record import Record
+    from patchgen.bench.result import Result
 
 
 def bench(
@@ -25,14 +31,10 @@ def bench(
     _insist_on_models()
     from patchgen.bench.machine import device_name, versions
     from patchgen.bench.record import Unreadable, taken_up
-    from patchgen.bench.result import Result
-    from patchgen.bench.run import Wanted, run
+    from patchgen.bench.run import SECONDS, Wanted, run
     from patchgen.bench.sets import wanted_cases
-    from patchgen.lab.report import best_device
 
-    device = device or ("cpu" if tiny else best_device())
-    if device == "cpu" and not tiny:
-        raise click.UsageError("there is no CUDA device, and times of a CPU say nothing: --tiny checks without timing")
+    device = _device(device, tiny)
     try:
         cases = wanted_cases(table, ids, only, tiny=tiny)
     except LookupError as error:
@@ -45,15 +47,66 @@ def bench(
         record = taken_up(path, made)
     except Unreadable as error:
         raise click.UsageError(f"{error}; --again begins anew") from error
-
-    def progress(case: str, contestant: str, result: Result) -> None:
-        sys.stderr.write(f"{case:10} {contestant:44} {result.status} {result.note}\n")
-
-    run(cases, Wanted(table, device, tiny, seconds or 440.0, tuple(only)), record, progress)
-    return int(any(r.status in ("wrong", "failed") for case in cases for r in record.results(case.id).values()))
+    try:
+        run(cases, Wanted(table, device, tiny, seconds or SECONDS, tuple(only)), record, _progress)
+    finally:
+        _write_pages(record, path, table, tiny)
+    return _say(record, cases, path)
 
 
 def _insist_on_models() -> None:
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
             raise click.UsageError(f"bench runs models and needs {package}: pip install 'patchgen[models]'")
+
+
+def _device(wanted: str | None, tiny: bool) -> str:
+    """Where models run: `wanted`, or the CPU for tiny ones, or the GPU.  A usage error where that is not there."""
+    import torch
+
+    device = wanted or ("cpu" if tiny else "cuda")
+    kind = device.partition(":")[0]
+    if kind not in ("cpu", "cuda"):
+        raise click.UsageError(f"--device {device}: bench knows cpu and cuda")
+    if kind == "cpu" and not tiny:
+        raise click.UsageError("times of a CPU say nothing: --tiny checks there, without timing")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise click.UsageError("torch finds no CUDA device here: --tiny checks on the CPU, without timing")
+    return device
+
+
+def _progress(case: str, contestant: str, result: Result) -> None:
+    note = f"  {result.note}" if result.note else ""
+    sys.stderr.write(f"{case:9} {contestant:48} {result.status}{note}\n")
+
+
+def _write_pages(record: Record, path: Path, table: str, tiny: bool) -> None:
+    """All that the record has, whatever this run was for."""
+    from patchgen.bench.page import as_markdown, pictures
+    from patchgen.bench.sets import wanted_cases
+    from patchgen.disk.write import replace_file
+
+    if not record.cases:
+        return
+    cases = wanted_cases(table, tiny=tiny)
+    replace_file(path.with_suffix(".md"), as_markdown(record, cases).encode())
+    for name, picture in pictures(record, cases).items():
+        replace_file(path.with_name(f"{path.stem}-{name}.svg"), picture.encode())
+
+
+def _say(record: Record, cases: Sequence[Case], path: Path) -> int:
+    """What is wrong, a line each, and where the rest stands; the exit code."""
+    from patchgen.bench.claims import broken_claims
+
+    counted: dict[str, int] = {}
+    wrong = []
+    for case in cases:
+        results = record.results(case.id)
+        for name, result in results.items():
+            counted[result.status] = counted.get(result.status, 0) + 1
+            if result.status in ("wrong", "failed"):
+                wrong.append(f"{case.id}: {name}: {result.status}: {result.note}")
+        wrong += [f"{case.id}: {name}: {reason}" for name, reason in broken_claims(case, results).items()]
+    click.echo("\n".join([*wrong, ", ".join(f"{number} {status}" for status, number in counted.items())]))
+    click.echo(f"{path} and {path.with_suffix('.md').name}")
+    return int(bool(wrong))
