@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from typing import TypeVar
 
 from patchgen.anatomy.scores import Context, Factor, Gone, Probabilities, Scores, Term, Value
+
+_Part = TypeVar("_Part", Factor, Term)
 
 
 class Different(Exception):
@@ -17,36 +20,53 @@ def alike(one: object, other: object) -> bool:
     return _text(one) == _text(other)
 
 
-def joined(before: Value | None, one: Value | None, other: Value | None) -> Value | None:
-    """What a name holds behind two branches of which one leaves `one` and the other `other` of `before`.
+def joined(one: Value | None, other: Value | None) -> Value | None:
+    """What a name holds behind two branches of which one leaves `one` in it and the other `other`.
 
     Raises Different where that is no one value.
     """
     if alike(one, other):
         return one
-    if isinstance(one, Scores) and isinstance(other, Scores) and isinstance(before, Scores):
-        if one.statement == other.statement == before.statement:
-            return replace(
-                before,
-                factors=(*one.factors, *other.factors[len(before.factors) :]),
-                terms=(*one.terms, *other.terms[len(before.terms) :]),
-                heads=one.heads or other.heads,
-            )
+    if isinstance(one, Scores) and isinstance(other, Scores):
+        return _scores(one, other)
     if isinstance(one, Probabilities) and isinstance(other, Probabilities):
-        # Only one of the branches may have said how many heads there are.
-        heads = one.scores.heads or other.scores.heads
-        one = replace(one, scores=replace(one.scores, heads=heads))
-        other = replace(other, scores=replace(other.scores, heads=heads))
-        if alike(one, other):
-            return one
-        if alike(one.scores, other.scores):
-            raise Different("dropout of the weights depends on a condition")
+        if one.dropout is not None and other.dropout is not None and not alike(one.dropout, other.dropout):
+            raise Different("the branches of a condition drop weights at two rates")
+        return Probabilities(
+            _scores(one.scores, other.scores),
+            one.dropout or other.dropout,
+            (*one.zeroed, *_more(one.zeroed, other.zeroed)),
+        )
     present = [value for value in (one, other) if value is not None and not isinstance(value, Gone)]
     if len(present) == 1 and isinstance(present[0], Probabilities | Scores):
         return present[0]
     if present:
         raise Different("the branches of a condition make different scores")
     return None
+
+
+def _scores(one: Scores, other: Scores) -> Scores:
+    """One product with the factors and terms of both; what only one branch has says so by its condition."""
+    if one.statement != other.statement or not alike((one.query, one.key), (other.query, other.key)):
+        raise Different("the branches of a condition make different scores")
+    factors, terms = _more(one.factors, other.factors), _more(one.terms, other.terms)
+    if any(_changed(term, one.terms) for term in terms):
+        raise Different("what is added to the scores is scaled under a condition")
+    # Only one of the branches may have said how many heads there are.
+    heads = one.heads or other.heads
+    return replace(one, factors=(*one.factors, *factors), terms=(*one.terms, *terms), heads=heads)
+
+
+def _more(known: tuple[_Part, ...], others: tuple[_Part, ...]) -> tuple[_Part, ...]:
+    """What of `others` comes behind the beginning that both have."""
+    same = 0
+    while same < min(len(known), len(others)) and alike(known[same], others[same]):
+        same += 1
+    return others[same:]
+
+
+def _changed(term: Term, terms: tuple[Term, ...]) -> bool:
+    return any(alike((term.kind, term.value, term.condition), (t.kind, t.value, t.condition)) for t in terms)
 
 
 def changes_nothing(after: Scores, before: Scores) -> bool:

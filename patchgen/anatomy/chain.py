@@ -22,6 +22,8 @@ class Chain:
     """An attention that is written out in `method`: statements `first` to `last` of `suite` do nothing else but it.
 
     `kept` are statements between that SDPA needs too; `weights` are names that are None where there are no weights.
+    `inner` are contexts that statements before the last one make, `context` is that of the last; they are contexts of
+    such scores where none of `unless` holds.
     """
 
     owner: Class
@@ -34,6 +36,13 @@ class Chain:
     context: Context
     kept: tuple[ast.stmt, ...]
     weights: tuple[str, ...]
+    inner: tuple[Context, ...] = ()
+    unless: tuple[ast.expr, ...] = ()
+
+    @property
+    def contexts(self) -> tuple[Context, ...]:
+        """Every context, the last one last."""
+        return (*self.inner, self.context)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,26 +92,35 @@ def _in_method(owner: Class, method: ast.FunctionDef) -> tuple[list[Chain], list
     found: list[Chain] = []
     failures: list[tuple[list[ast.stmt], Unplaced]] = []
     for suite in statements_of(method):
-        evaluation = Evaluation(owner, method)
-        evaluation.run(suite)
-        here, why = _of_suite(evaluation, suite)
-        if (why or evaluation.failures) and evaluation.culprits:
-            # A product that something else is done with is a bias, made of the query: SDPA gets it as it is.
-            again = Evaluation(owner, method, frozenset(evaluation.culprits))
-            again.run(suite)
-            here_again, why_again = _of_suite(again, suite)
-            here, why = (here_again, why_again) if len(here_again) > len(here) else (here, why)
+        here, why = _of_statements(owner, method, suite)
         found += here
-        failures += [(suite, failure) for failure in (*evaluation.failures, *why)]
+        failures += [(suite, failure) for failure in why]
     return found, failures
+
+
+def _of_statements(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> tuple[list[Chain], list[Unplaced]]:
+    """What a walk over `suite` finds: the first that finds all there is, or the one that finds most."""
+    best: tuple[list[Chain], list[Unplaced]] = ([], [])
+    first = Evaluation(owner, method)
+    for number, (opaque, leaving) in enumerate(((False, False), (True, False), (False, True), (True, True))):
+        evaluation = Evaluation(owner, method, frozenset(first.culprits if opaque else ()), leaving=leaving)
+        evaluation = evaluation if number else first
+        evaluation.run(suite)
+        found, why = _of_suite(evaluation, suite)
+        why = [*evaluation.failures, *why]
+        if number == 0 or len(found) > len(best[0]):
+            best = (found, why)
+        if not why and (found or number == 0):
+            break
+    return best
 
 
 def _of_suite(evaluation: Evaluation, suite: list[ast.stmt]) -> tuple[list[Chain], list[Unplaced]]:
     found: list[Chain] = []
     why: list[Unplaced] = []
-    for context, at in evaluation.contexts:
+    for contexts in _together(evaluation.contexts):
         try:
-            found.append(_chain(evaluation, suite, context, at))
+            found.append(_chain(evaluation, suite, contexts))
         except Unplaced as failure:
             why.append(failure)
     if evaluation.softmaxes and not evaluation.contexts and evaluation.uses:
@@ -110,48 +128,66 @@ def _of_suite(evaluation: Evaluation, suite: list[ast.stmt]) -> tuple[list[Chain
     return found, why
 
 
-def _chain(evaluation: Evaluation, suite: list[ast.stmt], context: Context, at: int) -> Chain:
+def _together(contexts: Sequence[tuple[Context, int]]) -> list[list[tuple[Context, int]]]:
+    """The contexts whose statements overlap, from scores to context (LiLT has two of one sum of products)."""
+    groups: list[list[tuple[Context, int]]] = []
+    for context, at in sorted(contexts, key=lambda found: found[1]):
+        first = context.probabilities.scores.statement
+        group = [(context, at)]
+        while groups and groups[-1][-1][1] >= first:
+            group = [*groups.pop(), *group]
+        groups.append(group)
+    return groups
+
+
+def _chain(evaluation: Evaluation, suite: list[ast.stmt], contexts: list[tuple[Context, int]]) -> Chain:
     owner, method = evaluation.owner, evaluation.method
-    scores = context.probabilities.scores
-    first = scores.statement
-    kept = tuple(node for index, node in evaluation.kept if first <= index < at)
+    context, last_at = contexts[-1]
+    first = min(one.probabilities.scores.statement for one, _ in contexts)
+    kept = tuple(node for index, node in evaluation.kept if first <= index < last_at)
     for index, node, why in evaluation.uses:
-        if first <= index <= at:
+        if first <= index <= last_at:
             raise Unplaced(node, why)
-    _refuse_rebound(evaluation, scores, context, first, at)
-    weights = _weights(evaluation, first, at)
-    _refuse_other_readers(method, suite[at], weights)
+    for one, at in contexts:
+        _refuse_rebound(evaluation, one, at)
+    weights = _weights(evaluation, {one.probabilities.scores.statement for one, _ in contexts})
+    _refuse_other_readers(method, suite[last_at], weights)
     return Chain(
         owner,
         method,
         tuple(suite),
         first,
-        at,
-        scores,
+        last_at,
+        context.probabilities.scores,
         context.probabilities.dropout,
         context,
         kept,
         tuple(sorted(weights)),
+        tuple(one for one, _ in contexts[:-1]),
+        tuple(test for test, index in evaluation.unless if first <= index <= last_at),
     )
 
 
-def _refuse_rebound(evaluation: Evaluation, scores: Scores, context: Context, first: int, at: int) -> None:
+def _refuse_rebound(evaluation: Evaluation, context: Context, at: int) -> None:
     """What the call reads is read behind the statements that are kept: a name must not have changed meanwhile."""
+    scores = context.probabilities.scores
+    parts = [scores.query, scores.key, context.value, context.probabilities.dropout]
+    parts += [factor.condition for factor in scores.factors]
+    parts += [part for term in scores.terms for part in (term.value, term.condition)]
     for expression, index in evaluation.recorded:
-        parts = [scores.query, scores.key, context.value, *(term.value for term in scores.terms)]
         if not any(expression is part for part in parts):
             continue
-        later = {name for i, node in evaluation.kept if index < i <= at for name in stored(node)}
+        later = {name for i, node in evaluation.kept if index < i < at for name in stored(node)}
         if again := sorted(names(expression) & later):
             raise Unplaced(expression, f"`{again[0]}` is bound again before the scores are used")
 
 
-def _weights(evaluation: Evaluation, first: int, at: int) -> set[str]:
-    """The names that hold scores or probabilities behind the chain."""
+def _weights(evaluation: Evaluation, statements: set[int]) -> set[str]:
+    """The names that hold scores or probabilities behind the chain whose scores those statements make."""
     return {
         name
         for name, value in evaluation.env.items()
-        if isinstance(value, Scores | Probabilities) and _scores_of(value).statement == first
+        if isinstance(value, Scores | Probabilities) and _scores_of(value).statement in statements
     }
 
 

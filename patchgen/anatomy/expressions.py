@@ -22,9 +22,9 @@ from patchgen.anatomy.code import (
     receiver,
     shortened,
 )
-from patchgen.anatomy.operations import dropout_of, product, softmax_of, transposed
+from patchgen.anatomy.operations import Product, dropout_of, is_zero, product, softmax_of, transposed
 from patchgen.anatomy.scores import Context, Factor, Gone, Probabilities, Scores, Term, Unplaced, Value
-from patchgen.anatomy.terms import arithmetic, fill, hidden
+from patchgen.anatomy.terms import Fill, arithmetic, fill, hidden, triangle
 from patchgen.anatomy.tracking import Tracking
 
 # Reading these of the scores is no use of their values.
@@ -82,6 +82,8 @@ class Expressions(Tracking):
         return one if alike(one, other) else self.others(node)
 
     def _arithmetic(self, node: ast.BinOp) -> Value | None:
+        if (filled := triangle(self, node)) is not None:
+            return self._filled(node, filled)
         left, right = self.value(node.left), self.value(node.right)
         if isinstance(left, Scores) and not isinstance(right, Scores | Probabilities):
             return arithmetic(self, node, left, node.right)
@@ -94,8 +96,8 @@ class Expressions(Tracking):
         return None
 
     def _operation(self, node: ast.Call | ast.BinOp) -> Value | None:
-        if (factors := product(node, self.owner)) is not None:
-            return self._product(node, *factors)
+        if (found := product(node, self.owner)) is not None:
+            return self._product(node, found)
         assert isinstance(node, ast.Call)
         if (inner := softmax_of(node, self.owner)) is not None:
             return self._softmax(node, self.value(inner))
@@ -103,34 +105,42 @@ class Expressions(Tracking):
             return self._dropout(node, self.value(dropped[0]), dropped[1])
         if called(node) == "torch.baddbmm" or method_of(node) == "baddbmm":
             return self._baddbmm(node)
-        if (filled := fill(node)) is not None:
-            found = self.value(filled.target)
-            if isinstance(found, Scores):
-                return hidden(self, node, found, filled)
-            if isinstance(found, Probabilities):
-                self.use(node, "weights are changed after softmax")
+        if (filled := fill(node)) is not None and (value := self._filled(node, filled)) is not None:
+            return value
         if called(node) == "torch.max" and len(node.args) == 2 and "finfo" in ast.unparse(node.args[1]):
             return self.value(node.args[0])  # No score is below its dtype's minimum, but for minus infinity.
         return self._method(node)
+
+    def _filled(self, node: ast.expr, filled: Fill) -> Value | None:
+        found = self.value(filled.target)
+        if isinstance(found, Scores):
+            return hidden(self, node, found, filled)
+        if isinstance(found, Probabilities):
+            again = [term for term in found.scores.terms if term.kind == "hide" and alike(term.value, filled.hidden)]
+            if again and is_zero(filled.number):
+                return replace(found, zeroed=(*found.zeroed, again[-1]))
+            self.use(node, "weights are changed after softmax")
+        return None
 
     def _method(self, node: ast.Call) -> Value | None:
         """A view, a cast, a question about the shape; else a use."""
         name = method_of(node)
         if name in VIEWS | CASTS | {"size", "dim", "amax"} and (found := self.value(receiver(node))) is not None:
-            return None if name in ("size", "dim", "amax") else _with_heads(node, found)
+            return None if name in ("size", "dim", "amax") or isinstance(found, Context) else _with_heads(node, found)
         if name == "append" and len(node.args) == 1:
             self.value(node.args[0])
             return None
         return None if name in ("expand_as", "reshape_as") else self.others(node)
 
-    def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Value | None:
-        one, other = self.value(left), self.value(right)
+    def _product(self, node: ast.expr, found: Product) -> Value | None:
+        one, other = self.value(found.left), self.value(found.right)
         if isinstance(one, Probabilities) and other is None:
-            context = Context(one, self.plain(right), node)
-            self.contexts.append((context, self.index))
+            context = Context(one, self.given(self.plain(found.right)), node, found.axes)
+            if not any(known.node is node for known, _ in self.contexts):
+                self.contexts.append((context, self.index))
             return context
         if one is None and other is None:
-            return self._scores(left, right)
+            return None if found.axes else self._scores(found.left, found.right)
         if isinstance(one, Scores | Probabilities) or isinstance(other, Scores | Probabilities):
             self.use(node, f"`{shortened(node)}` is no product of weights and values")
         return None
@@ -153,8 +163,8 @@ class Expressions(Tracking):
         if isinstance(found, Probabilities):
             if found.dropout is not None:
                 self.use(node, "there are two dropouts of the weights")
-            if self.condition is not None and not _is_presence(self.condition, rate):
-                self.use(node, "dropout of the weights depends on a condition")
+            if self.condition is not None:
+                rate = self.given(ast.IfExp(self.condition, rate, ast.Constant(0.0)))
             return replace(found, dropout=rate)
         if isinstance(found, Scores):
             self.use(node, "there is a dropout of the scores")
@@ -204,12 +214,3 @@ def _with_heads(node: ast.Call, found: Value) -> Value:
     if isinstance(found, Probabilities) and found.scores.heads is None:
         return replace(found, scores=replace(found.scores, heads=axes[1]))
     return found
-
-
-def _is_presence(condition: ast.expr, rate: ast.expr) -> bool:
-    """`if self.dropout is not None:` before `self.dropout(p)`."""
-    match condition:
-        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            return ast.unparse(left) in ast.unparse(rate)
-        case _:
-            return False

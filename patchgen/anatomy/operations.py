@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 from patchgen.anatomy.code import argument, called, constant, dotted, last, method_of, parsed, receiver, walk
 from patchgen.anatomy.module import Class
@@ -13,17 +14,26 @@ DROPOUT = frozenset({"nn.functional.dropout", "torch.nn.functional.dropout", "F.
 _SCALARS = frozenset({"math.sqrt", "math.pow", "float", "int", "len", "np.sqrt", "max", "min", "torch_float"})
 
 
-def product(node: ast.expr, owner: Class) -> tuple[ast.expr, ast.expr] | None:
-    """The two factors of a matrix product."""
+@dataclass(frozen=True)
+class Product:
+    """`left @ right`, its axes then in the order of `axes` where there is one."""
+
+    left: ast.expr
+    right: ast.expr
+    axes: tuple[int, ...] = ()
+
+
+def product(node: ast.expr, owner: Class) -> Product | None:
+    """The matrix product that `node` is."""
     match node:
         case ast.BinOp(left=left, op=ast.MatMult(), right=right):
-            return left, right
+            return Product(left, right)
         case ast.Call(args=[left, right], keywords=[]) if called(node) in PRODUCTS:
-            return left, right
+            return Product(left, right)
         case ast.Call(args=[right], keywords=[]) if method_of(node) in ("matmul", "bmm"):
-            return receiver(node), right
+            return Product(receiver(node), right)
         case ast.Call(args=[left, right], keywords=[]) if _makes(owner, node, "MatMulWrapper"):
-            return left, right
+            return Product(left, right)
         case ast.Call(args=[ast.Constant(value=str(equation)), left, right]) if called(node) == "torch.einsum":
             return _einsum(equation, left, right)
         case ast.Call(args=[ast.Constant(value=str(equation)), ast.List(elts=[left, right])]):
@@ -32,22 +42,51 @@ def product(node: ast.expr, owner: Class) -> tuple[ast.expr, ast.expr] | None:
             return None
 
 
-def _einsum(equation: str, left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    """The factors of the equations that are a product of the last two axes."""
+def _einsum(equation: str, left: ast.expr, right: ast.expr) -> Product | None:
+    """The product of the equations that have one axis of the left, one of the right, and share all others but one.
+
+    (xlnet's scores are "ibnd,jbnd->bnij", its contexts "bnij,jbnd->ibnd".)
+    """
     inputs, _, output = equation.replace(" ", "").partition("->")
     first, _, second = inputs.partition(",")
-    batch = output[:-2]
-    if not (first.startswith(batch) and second.startswith(batch) and len(first) == len(second) == len(output)):
+    rows, columns = set(first) - set(second), set(second) - set(first)
+    summed = (set(first) & set(second)) - set(output)
+    if not (len(rows) == len(columns) == len(summed) == 1 and rows | columns <= set(output)):
         return None
-    rows, inner, columns = first[-2:], second[-2:], output[-2:]
-    if rows[0] != columns[0]:
+    if any(len(set(axes)) < len(axes) for axes in (first, second, output)) or "." in equation:
         return None
-    if inner == rows[1] + columns[1]:
-        return left, right
-    if inner == columns[1] + rows[1]:
-        turned = ast.Call(ast.Attribute(right, "transpose", ast.Load()), [_number(-1), _number(-2)], [])
-        return left, turned
+    (row,), (column,), (inner,) = rows, columns, summed
+    batch = "".join(axis for axis in output if axis not in (row, column))
+    if set(batch) | {row, column} != set(output) or len(first) != len(second):
+        return None
+    if output[-2:] == row + column or output[-2:] == column + row:
+        # Scores come out as they are: the axes of both operands are brought into that order.
+        if output[-2:] == column + row:
+            first, second, left, right, row, column = second, first, right, left, column, row
+        right = _right(right, second, batch, inner, column)
+        return Product(_ordered(left, first, batch + row + inner), right)
+    if first[-2:] == row + inner:
+        batch = first[:-2]
+        made = batch + row + column
+        return Product(
+            left, _ordered(right, second, batch + inner + column), tuple(made.index(axis) for axis in output)
+        )
     return None
+
+
+def _ordered(node: ast.expr, axes: str, wanted: str) -> ast.expr:
+    if axes == wanted:
+        return node
+    order: list[ast.expr] = [_number(axes.index(axis)) for axis in wanted]
+    return ast.Call(ast.Attribute(node, "permute", ast.Load()), order, [])
+
+
+def _right(node: ast.expr, axes: str, batch: str, inner: str, column: str) -> ast.expr:
+    """The right operand with the axis that is summed last but one."""
+    if axes == batch + inner + column:
+        return node
+    turned = _ordered(node, axes, batch + column + inner)
+    return ast.Call(ast.Attribute(turned, "transpose", ast.Load()), [_number(-1), _number(-2)], [])
 
 
 def _number(value: int) -> ast.expr:
@@ -133,6 +172,13 @@ def is_minimum(node: ast.expr) -> bool:
         or text in ("-torch.inf", "-math.inf", "-float('inf')")
         or (inner is not None and "inf" in text)
     )
+
+
+def is_zero(node: ast.expr) -> bool:
+    """Whether `node` is zero, or a tensor of nothing else."""
+    if isinstance(node, ast.Call):
+        return called(node) in ("torch.scalar_tensor", "torch.tensor") and bool(node.args) and is_zero(node.args[0])
+    return constant(node) in (0, 0.0) and constant(node) is not False
 
 
 def is_scalar(node: ast.expr, owner: Class) -> bool:

@@ -56,19 +56,28 @@ class Scores:
 
 @dataclass(frozen=True)
 class Probabilities:
-    """Softmax of `scores` over the keys; `dropout` is the rate as an expression that knows about training."""
+    """Softmax of `scores` over the keys; `dropout` is the rate as an expression that knows about training.
+
+    `zeroed` are terms of the scores that hide; behind softmax their weights are set to zero once more, which says
+    something of queries that see no key: they get zeros.
+    """
 
     scores: Scores
     dropout: ast.expr | None = None
+    zeroed: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)
 class Context:
-    """Probabilities times `value`; `node` is the product in the code."""
+    """Probabilities times `value` (.., keys, size); `node` is the product in the code.
+
+    Its axes are those of (.., queries, size) in the order of `axes` where there is one.
+    """
 
     probabilities: Probabilities
     value: ast.expr
     node: ast.expr
+    axes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import ast
 from dataclasses import dataclass, replace
 
 from patchgen.anatomy.alike import Different, changes_nothing, joined
-from patchgen.anatomy.code import called, constant, dotted, method_of, names, receiver, stored
+from patchgen.anatomy.code import called, constant, dotted, method_of, names, receiver, stored, walk
 from patchgen.anatomy.expressions import Expressions
-from patchgen.anatomy.scores import Probabilities, Scores, Value
+from patchgen.anatomy.scores import Context, Probabilities, Scores, Value
 
 
 @dataclass
@@ -51,16 +51,21 @@ class Evaluation(Expressions):
             case _:
                 pass
         self._look_at(node)
+        kept = self.rest(node)
         for name in stored(node):
             self.env.pop(name, None)
-        return [self.plain(node)]
+        return kept
 
     def _bind(self, name: str, value: Value | None, node: ast.stmt) -> list[ast.stmt]:
+        if isinstance(value, Context):
+            # What is done with a context is none of attention's.
+            value = None
         if value is not None and name not in self.opaque:
             self.env[name] = value
             return []
+        kept = self.rest(node)
         self.env.pop(name, None)
-        return [self.plain(node)]
+        return kept
 
     def _touches(self, node: ast.AST) -> bool:
         return bool((names(node) | stored(node)) & self.env.keys())
@@ -75,30 +80,47 @@ class Evaluation(Expressions):
 
     def _branch(self, node: ast.If) -> list[ast.stmt]:
         """Both branches, each from here; what they make of the scores is put together again."""
-        before, outer = dict(self.env), self.condition
-        self._look_at(ast.Expr(node.test))
-        self.condition = _both(outer, node.test)
-        body = [kept for one in node.body for kept in self.statement(one)]
-        after, self.env = self.env, dict(before)
-        self.condition = _both(outer, ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test))
-        orelse = [kept for one in node.orelse for kept in self.statement(one)]
+        before, outer, test = dict(self.env), self.condition, node.test
+        self._look_at(ast.Expr(test))
+        negated = ast.copy_location(ast.UnaryOp(ast.Not(), test), test)
+        body, after, uses = self._suite(node.body, _both(outer, test), before)
+        orelse, self.env, others = self._suite(node.orelse, _both(outer, negated), before)
         self.condition = outer
+        if self.leaving and bool(uses) != bool(others) and self._is_settled(test):
+            self.unless.append((test if uses else negated, self.index))
+            body, after = (orelse, self.env) if uses else (body, after)
+            self.env = dict(after)
+            return body
+        self.uses += uses + others
         # A branch that ends the method leaves nothing behind.
         if node.body and isinstance(node.body[-1], ast.Return | ast.Raise):
             after = self.env
         self.env = {
             name: value
             for name in (after | self.env)
-            if (value := self._joined(before.get(name), after.get(name), self.env.get(name), node)) is not None
+            if (value := self._joined(after.get(name), self.env.get(name), node)) is not None
         }
         if not body and not orelse:
             return []
-        rest = ast.If(node.test, body or [ast.Pass()], orelse)
-        return [ast.copy_location(rest, node)]
+        return [ast.copy_location(ast.If(test, body or [ast.Pass()], orelse), node)]
 
-    def _joined(self, before: Value | None, one: Value | None, other: Value | None, node: ast.If) -> Value | None:
+    def _suite(
+        self, suite: list[ast.stmt], condition: ast.expr, before: dict[str, Value]
+    ) -> tuple[list[ast.stmt], dict[str, Value], list[tuple[int, ast.AST, str]]]:
+        """What stays of one branch, what its names hold behind it, and the uses in it."""
+        self.condition, self.env, uses = condition, dict(before), self.uses
+        self.uses = []
+        kept = [one for statement in suite for one in self.statement(statement)]
+        self.uses, found = uses, self.uses
+        return kept, self.env, found
+
+    def _is_settled(self, test: ast.expr) -> bool:
+        """Whether `test` says the same in the whole method: it reads `self` and parameters that stay what they are."""
+        return not names(test) - {"self"} & stored(self.method.body) and not list(walk(test, ast.Call))
+
+    def _joined(self, one: Value | None, other: Value | None, node: ast.If) -> Value | None:
         try:
-            return joined(before, one, other)
+            return joined(one, other)
         except Different as why:
             self.use(node, str(why))
             return None

@@ -19,7 +19,8 @@ class Tracking:
     """The tracked names of `method`, and lists of what was found, each with the index of its statement.
 
     `opaque` are names that are not to be tracked; `culprits` those that should not have been.  `condition` is under
-    what the statement of `index` runs.
+    what the statement of `index` runs.  What holds of the scores holds where none of `unless` does;
+    there are such conditions only in a walk that is `leaving`.
     """
 
     owner: Class
@@ -36,6 +37,8 @@ class Tracking:
     index: int = 0
     softmaxes: int = 0
     condition: ast.expr | None = None
+    leaving: bool = False
+    unless: list[tuple[ast.expr, int]] = field(default_factory=list)
 
     def use(self, node: ast.AST, why: str) -> None:
         """A tracked value is used here as no attention uses it."""
@@ -50,6 +53,11 @@ class Tracking:
         """`node`, its reads of shapes and dtypes of scores in other words."""
         return without_scores(node, self.env)
 
+    def rest(self, node: ast.stmt) -> list[ast.stmt]:
+        """`node` where it stays; as it stands where a context is made in it, so that the place can be found."""
+        places = {id(context.node) for context, _ in self.contexts}
+        return [node if any(id(inner) in places for inner in ast.walk(node)) else self.plain(node)]
+
     def made(self, node: ast.expr) -> list[ast.expr]:
         """Every value that the method gives the name `node`."""
         if not isinstance(node, ast.Name):
@@ -58,8 +66,11 @@ class Tracking:
 
     def factor(self, operator: str, value: ast.expr) -> Factor:
         """A factor under the condition of this statement."""
-        return Factor(operator, value, self.condition)
+        return Factor(operator, value, self._condition())
 
     def term(self, kind: str, value: ast.expr) -> Term:
         """A term under the condition of this statement."""
-        return Term(kind, self.given(value), self.condition)
+        return Term(kind, self.given(value), self._condition())
+
+    def _condition(self) -> ast.expr | None:
+        return None if self.condition is None else self.given(self.condition)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from patchgen.anatomy.attention import FOLLOWING, Attentions, Reason
 from patchgen.anatomy.chain import Chain
 from patchgen.anatomy.code import method_of, names, parsed, receiver, walk
-from patchgen.anatomy.scores import Factor, Term
+from patchgen.anatomy.scores import Context, Factor, Term
 from patchgen.declare.edits import code, edit
 
-KNOWN = ("attend", "wants_weights", "additive_mask")
+KNOWN = ("attend", "wants_weights", "additive_mask", "zero_unless_seen")
 # What says that an attention looks at other states than its own.
 CROSS = ("is_cross_attention", "encoder_hidden_states", "key_value_states", "kv_states", "kv")
 
@@ -44,9 +44,10 @@ class ChainEdit:
         middle = ["..."] if self.chain.last > self.chain.first + 1 else []
         old = [first, *middle, last] if self.chain.last > self.chain.first else [last]
         eager = "\n".join(f"    {line}" for text in [*self._mask_for_eager(), *old] for line in text.splitlines())
-        kept = [self._code(node) for node in self.chain.kept]
+        statements = [*self.chain.kept, self.chain.suite[self.chain.last]]
+        kept = [self._code(self._with_calls(node)) for node in statements]
         none = [f"{name} = None" for name in self._weights_read_later()]
-        call = "\n".join(f"    {line}" for text in [*kept, *none, self._last()] for line in text.splitlines())
+        call = "\n".join(f"    {line}" for text in [*kept[:-1], *none, kept[-1]] for line in text.splitlines())
         new = f"if {self._condition()}:\n{eager}\nelse:\n{call}"
         return edit("call_sdpa", self.chain.method, old, [new])
 
@@ -57,6 +58,11 @@ class ChainEdit:
         return self._code(self.chain.suite[self.chain.first]), self._code(self.chain.suite[self.chain.last])
 
     def _condition(self) -> str:
+        """When the parent's statements run."""
+        others = [f"({ast.unparse(test)})" for test in self.chain.unless]
+        return " or ".join([self._wants_weights(), *others])
+
+    def _wants_weights(self) -> str:
         arguments = self.chain.method.args
         every = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         if "output_attentions" in every:
@@ -128,20 +134,24 @@ class ChainEdit:
         }
         return [name for name in self.chain.weights if name in read]
 
-    def _last(self) -> str:
-        """The last statement, the product with the values replaced by the call."""
-        statement = self.chain.suite[self.chain.last]
-        target = self.chain.context.node
-        index = next((n for n, node in enumerate(ast.walk(statement)) if node is target), None)
-        if index is None:
+    def _with_calls(self, statement: ast.stmt) -> ast.stmt:
+        """`statement`, each product with the values in it replaced by the call."""
+        places = {id(context.node): context for context in self.chain.contexts}
+        found = [(n, places[id(node)]) for n, node in enumerate(ast.walk(statement)) if id(node) in places]
+        if not found and statement is self.chain.suite[self.chain.last]:
             raise Refused(Reason(statement, "the product with the values stands under a condition"))
         changed = copy.deepcopy(statement)
-        place = list(ast.walk(changed))[index]
-        call = parsed(self._call())
-        return self._code(_Replaced(place, call).visit(changed))
+        nodes = list(ast.walk(changed))
+        calls = [(nodes[n], parsed(self._call(context))) for n, context in found]
+        for place, call in calls:
+            _Replaced(place, call).visit(changed)
+        return changed
 
-    def _call(self) -> str:
-        scores, mask = self.chain.scores, self._followed_mask()
+    def _call(self, context: Context) -> str:
+        """The call of SDPA that makes `context`."""
+        scores, mask = context.probabilities.scores, self._followed_mask()
+        if context is not self.chain.context and mask is not None:
+            raise Refused(Reason(context.node, "transformers' mask is added to two products"))
         terms = [_term(term, followed=term is mask) for term in scores.terms if term is not mask]
         if mask is not None:
             terms = [_term(mask, followed=True), *terms]
@@ -150,12 +160,16 @@ class ChainEdit:
             # Its operands are the method's names: the text is code as well.
             keywords.append(f"causal={causal}")
         keywords.append(f"scaling={_product(scores.factors)}")
-        if self.chain.dropout is not None:
-            keywords.append(f"dropout={ast.unparse(self.chain.dropout)}")
+        if (dropout := context.probabilities.dropout) is not None:
+            keywords.append(f"dropout={ast.unparse(dropout)}")
         if scores.heads is not None:
             keywords.append(f"heads={ast.unparse(scores.heads)}")
-        states = [ast.unparse(node) for node in (scores.query, scores.key, self.chain.context.value)]
-        return f"attend({', '.join([*states, *terms, *keywords])})"
+        states = [ast.unparse(node) for node in (scores.query, scores.key, context.value)]
+        call = f"attend({', '.join([*states, *terms, *keywords])})"
+        for term in context.probabilities.zeroed:
+            call = f"zero_unless_seen({call}, {_term(term, followed=False)})"
+        axes = ", ".join(map(str, context.axes))
+        return f"{call}.permute({axes})" if axes else call
 
 
 class _Replaced(ast.NodeTransformer):
@@ -176,7 +190,7 @@ def _term(term: Term, *, followed: bool) -> str:
     # What hides a score hides it at any scale, and is a boolean under SDPA (CodeGen divides it with the scores).
     factors = () if followed else term.factors
     for factor in factors:
-        text = f"({text}) {factor.operator} ({ast.unparse(factor.value)})"
+        text = f"({text}) {factor.operator} {_number(factor)}"
     if term.condition is None:
         return text
     plain = isinstance(value, ast.Name) and not factors and term.kind == "add"
@@ -207,10 +221,17 @@ def _is_presence_of(condition: ast.expr, value: ast.expr) -> bool:
 def _product(factors: tuple[Factor, ...]) -> str:
     text = ""
     for factor in factors:
-        value = ast.unparse(factor.value)
-        value = value if isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant) else f"({value})"
-        one = value if factor.operator == "*" else f"1 / {value}"
-        if factor.condition is not None:
-            one = f"({one} if {ast.unparse(factor.condition)} else 1.0)"
-        text = one if not text else f"({text}) * {one}" if factor.operator == "*" else f"({text}) / {value}"
+        value = _number(factor)
+        if text:
+            text = f"({text}) {factor.operator} {value}"
+        else:
+            text = value if factor.operator == "*" else f"1 / {value}"
     return text or "1.0"
+
+
+def _number(factor: Factor) -> str:
+    """The operand of `factor`: one, which changes nothing, where its condition does not hold."""
+    value = ast.unparse(factor.value)
+    if factor.condition is not None:
+        return f"({value} if {ast.unparse(factor.condition)} else 1.0)"
+    return value if isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant) else f"({value})"

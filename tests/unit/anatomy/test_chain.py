@@ -15,6 +15,8 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(config.rate)
         self.scale = config.size**-0.5
         self.softmax = nn.Softmax(dim=-1)
+        self.mix = nn.Linear(4, 4) if config.mix else None
+        self.triangle = nn.Buffer(torch.tril(torch.ones(9, 9)).view(1, 1, 9, 9))
         self.logit_scale = nn.Parameter(torch.log(10 * torch.ones((config.heads, 1, 1))))
 
     def forward(self, q, k, v, mask=None, bias=None, output_attentions=False):
@@ -48,6 +50,8 @@ def summary(chain):
         "v": text(chain.context.value),
         "scaled": [factor.operator + text(factor.value) for factor in scores.factors],
         "terms": [(term.kind, text(term.value), text(term.condition)) for term in scores.terms],
+        "zeroed": [text(term.value) for term in chain.context.probabilities.zeroed],
+        "unless": [text(test) for test in chain.unless],
         "dropout": text(chain.dropout),
     }
 
@@ -59,6 +63,8 @@ EXPECTED = {
     "v": "v",
     "scaled": ["/math.sqrt(8)"],
     "terms": [("add", "mask", "mask is not None")],
+    "zeroed": [],
+    "unless": [],
     "dropout": DROPOUT,
 }
 SAME = {
@@ -111,6 +117,27 @@ OTHERS = {
     "bools hide": ("s = (q @ k.mT).masked_fill(mask == 0, -1e9)", {"terms": [("hide", "mask == 0", None)]}),
     "a scale for each head": ("s = q @ k.mT * self.logit_scale.exp()", {"q": "q * self.logit_scale.exp()"}),
     "the largest is subtracted": ("s = q @ k.mT\ns = s - s.amax(dim=-1, keepdim=True)", {"terms": []}),
+    "a mask is subtracted": ("s = q @ k.mT - 1e30 * mask", {"terms": [("add", "-(1e+30 * mask)", None)]}),
+    "a triangle of ones": (
+        "s = q @ k.mT\nb = self.triangle[:, :, :3, :3]\ns = s * b + -1e4 * (1 - b)",
+        {"terms": [("hide", "b == 0", None)]},
+    ),
+    "a minimum that is made in steps": (
+        "s = q @ k.mT\nleast = torch.finfo(q.dtype).min\nleast = torch.tensor(least)\ns = torch.where(mask, s, least)",
+        {"terms": [("hide", "~mask", None)]},
+    ),
+    "axes in another order": (
+        "s = torch.einsum('ibnd,jbnd->bnij', q, k)",
+        {"q": "q.permute(1, 2, 0, 3)", "k": "k.permute(1, 2, 0, 3)"},
+    ),
+    "other scores under a condition": (
+        "s = q @ k.mT\nif self.mix is not None:\n    s = self.mix(s)",
+        {"unless": ["self.mix is not None"]},
+    ),
+    "a factor under a condition": (
+        "s = q @ k.mT\nif self.scaled:\n    s = s / 3",
+        {"scaled": ["/3"]},
+    ),
     "shapes of scores": (
         "s = q @ k.mT\ns = s + bias[:, : s.size(-1)]",
         {"terms": [("add", "bias[:, :k.shape[-2]]", None)]},
@@ -123,6 +150,31 @@ def test_what_is_added_and_multiplied(scores, expected):
     (chain,), missed = found_in(f"{scores}\np = s.softmax(-1)\nreturn p @ v")
     assert not missed
     assert {name: summary(chain)[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("number", ["0", "torch.scalar_tensor(0, dtype=s.dtype)"])
+def test_weights_of_what_is_hidden_may_be_zeroed(number):
+    body = f"""
+        s = (q @ k.mT).masked_fill(mask == 0, float("-inf"))
+        p = s.softmax(-1).masked_fill(mask == 0, {number})
+        return p @ v
+    """
+    (chain,), missed = found_in(body)
+    assert not missed
+    assert summary(chain)["zeroed"] == ["mask == 0"]
+
+
+def test_a_context_whose_axes_have_another_order():
+    (chain,), _ = found_in("s = q @ k.mT\np = s.softmax(-1)\nreturn torch.einsum('bnij,jbnd->ibnd', p, v)")
+    assert ast.unparse(chain.context.value) == "v.permute(1, 2, 0, 3)"
+    assert chain.context.axes == (2, 0, 1, 3)
+
+
+def test_two_products_with_the_same_weights():
+    (chain,), missed = found_in("p = (q @ k.mT).softmax(-1)\na = p @ v\nb = p @ bias\nreturn a, b")
+    assert not missed
+    assert [ast.unparse(context.value) for context in chain.contexts] == ["v", "bias"]
+    assert [ast.unparse(node) for node in chain.kept] == ["a = p @ v"]
 
 
 def test_factors_behind_a_term_are_the_terms_too():
@@ -142,6 +194,19 @@ REFUSED = {
     "weights are masked": (
         "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask, 0)\nreturn p @ v",
         "the weights go into",
+    ),
+    "weights are zeroed that were not hidden": (
+        "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask == 0, 0)\nreturn p @ v",
+        "the weights go into",
+    ),
+    "no triangle": ("s = (q @ k.mT) * mask + -1e4 * (1 - mask)\nreturn s.softmax(-1) @ v", "more than one number"),
+    "a condition that changes": (
+        "s = q @ k.mT\nmix = self.pick(q)\nif mix:\n    s = self.mix(s)\nreturn s.softmax(-1) @ v",
+        "the scores go into",
+    ),
+    "scaled under a condition behind the mask": (
+        "s = q @ k.mT\ns = s + mask\nif self.scaled:\n    s = s / 3\nreturn s.softmax(-1) @ v",
+        "under a condition",
     ),
     "scores go elsewhere": ("s = q @ k.mT\nself.log(s)\nreturn s.softmax(-1) @ v", "the scores go into"),
     "a scale that may be a tensor": ("s = q @ k.mT * bias\nreturn s.softmax(-1) @ v", "more than one number"),
