@@ -34,11 +34,6 @@ class Record:
         told: dict[str, Any] = self.cases.setdefault(case, {"contestants": {}})
         return told
 
-    def begin(self, case: str) -> None:
-        """The case runs anew: what it had is replaced as new results come."""
-        if self.about(case).get("done"):
-            raise ValueError(f"{case} is done")
-
     def add(self, case: str, contestant: str, result: Result) -> None:
         self.about(case)["contestants"][contestant] = result.as_json()
 

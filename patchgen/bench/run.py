@@ -33,13 +33,14 @@ Progress = Callable[[str, str, Result], None]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run is for.  `together`: one child for everything, which imports once."""
+    """What a run is for.  `command` starts a child; `together`: one for everything, which imports once."""
 
     table: str
     device: str
     tiny: bool
     seconds: float
     only: tuple[str, ...] = ()
+    command: tuple[str, ...] = (sys.executable, "-m", "patchgen.bench.child")
 
     @property
     def together(self) -> bool:
@@ -64,7 +65,7 @@ def _run_group(cases: list[Case], wanted: Wanted, record: Record, progress: Prog
             return
         ids = tuple(case.id for case in todo)
         work = Work(wanted.table, ids, wanted.only, wanted.device, wanted.tiny, left, tuple(skip))
-        ended = _listen(_Child(work, left + GRACE), record, progress)
+        ended = _listen(_Child(wanted.command, work, left + GRACE), record, progress)
         if ended is None:
             continue
         case, contestant, fault = ended
@@ -86,7 +87,8 @@ def _listen(child: _Child, record: Record, progress: Progress) -> tuple[str, str
             case {"machine": machine, "versions": versions}:
                 record.machine = {**machine, "versions": versions}
             case {"begun": case, "contestant": contestant}:
-                pass
+                if not contestant:
+                    record.about(case).pop("references", None)  # of a child that ran it before
             case {"case": place, "contestant": name, "result": result}:
                 contestant = ""
                 _note(record, progress, place, name, from_json(result))
@@ -132,10 +134,10 @@ def _give_up(cases: Sequence[Case], at: str, fault: str, record: Record, progres
 class _Child:
     """One process, watched."""
 
-    def __init__(self, work: Work, seconds: float) -> None:
+    def __init__(self, command: Sequence[str], work: Work, seconds: float) -> None:
         self.until = time.monotonic() + seconds
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "patchgen.bench.child"],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -64,12 +64,17 @@ class Stage:
         self.case, self.scale = case, scale
         torch.manual_seed(0)
         with torch.device(scale.device):
-            stock = _stock(case)._from_config(config_of(case, scale.tiny), attn_implementation="eager")
+            stock = self.stock(case)._from_config(config_of(case, scale.tiny), attn_implementation="eager")
         self.parameters = dict(stock.named_parameters(remove_duplicate=False))
         distinct = dict(stock.named_parameters())
         self.initial = {name: _kept(parameter, scale) for name, parameter in distinct.items()}
         self.distinct = distinct
         self.words: int = stock.config.get_text_config().vocab_size
+
+    @staticmethod
+    def stock(case: Case) -> type[PreTrainedModel]:
+        """The case's class in transformers."""
+        return getattr(transformers, case.head)
 
     def dtype(self, contestant: Contestant) -> torch.dtype:
         """Of the contestant's weights; float32 in a tiny model whose contestant names nothing else."""
@@ -114,7 +119,7 @@ class Stage:
         how: dict[str, Any] = {"attn_implementation": contestant.attention}
         if contestant.experts:
             how["experts_implementation"] = contestant.experts
-        kind = _stock(self.case) if not contestant.variant else _variant(contestant.variant, self.case)
+        kind = self.stock(self.case) if not contestant.variant else _variant(contestant.variant, self.case)
         with torch.device(self.scale.device):
             try:
                 model = kind._from_config(config, dtype=self.dtype(contestant), **how)
@@ -143,10 +148,6 @@ def _tiny_names(model: str) -> dict[str, Any]:
     """`TINY` by the names of this model."""
     names = CONFIG_MAPPING[model].attribute_map
     return {names.get(name, name): value for name, value in TINY.items()}
-
-
-def _stock(case: Case) -> type[PreTrainedModel]:
-    return getattr(transformers, case.head)
 
 
 def _variant(name: str, case: Case) -> type[PreTrainedModel]:

@@ -1,0 +1,157 @@
+"""Runs: children that die, are late or find nothing to do; records that are taken up, and those that are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from patchgen.bench.case import Case, Shape
+from patchgen.bench.contestant import Contestant
+from patchgen.bench.record import Unreadable, read_record, taken_up
+from patchgen.bench.result import Result
+from patchgen.bench.run import Wanted, run
+
+MADE = {"device": "cpu", "tiny": True, "versions": {"torch": "2"}}
+
+# Speaks as a child does: every contestant that is not to be skipped is "ok", but for what the plan says of it.
+CHILD = """
+import json, os, sys, time
+work = json.loads(sys.stdin.read())
+plan, names = json.loads(os.environ["PLAN"]), json.loads(os.environ["NAMES"])
+def say(**told):
+    print(json.dumps(told), flush=True)
+with open(os.environ["STARTED"], "a") as log:
+    log.write(" ".join(work["cases"]) + "\\n")
+say(machine={"device": "cpu"}, versions={})
+for case in work["cases"]:
+    say(begun=case, contestant="", limit=60)
+    say(case=case, about={"tokens": 1})
+    for name in names:
+        if [case, name] in work["skip"]:
+            continue
+        say(begun=case, contestant=name, limit=0.5)
+        match plan.get(case + " " + name):
+            case "die":
+                print("Fatal: bus error", file=sys.stderr, flush=True)
+                os._exit(134)
+            case "hang":
+                time.sleep(60)
+        say(case=case, contestant=name, result={"status": "ok"})
+    say(case=case, done=True)
+say(done=True)
+"""
+
+
+def case(name: str, group: str = "g") -> Case:
+    some = tuple(Contestant(each) for each in ("sdpa", "fast", "small"))
+    return Case(name, group, "", "llama", "LlamaForCausalLM", (), Shape(1, 1), "causal", some)
+
+
+@pytest.fixture
+def play(tmp_path, monkeypatch):
+    """Run cases by children that do as `plan` says; the record, and the cases that each child was started for."""
+    script, started = tmp_path / "child.py", tmp_path / "started"
+    script.write_text(CHILD, encoding="utf-8")
+    monkeypatch.setenv("NAMES", json.dumps(["sdpa", "fast", "small"]))
+    monkeypatch.setenv("STARTED", str(started))
+
+    def play(cases, plan=None, *, tiny=False, seconds=60.0):
+        monkeypatch.setenv("PLAN", json.dumps(plan or {}))
+        started.write_text("", encoding="utf-8")
+        record = taken_up(tmp_path / "matrix.json", MADE)
+        told: list[str] = []
+        wanted = Wanted("matrix", "cpu", tiny, seconds, command=(sys.executable, str(script)))
+        run(cases, wanted, record, lambda case, name, result: told.append(f"{case} {name} {result.status}"))
+        assert read_record(record.path).cases == json.loads(json.dumps(record.cases)), "all that is known is written"
+        return record, started.read_text(encoding="utf-8").split("\n")[:-1], told
+
+    return play
+
+
+def statuses(record, name: str) -> dict[str, str]:
+    return {contestant: result.status for contestant, result in record.results(name).items()}
+
+
+def test_each_group_has_a_process_and_tiny_ones_share_one(play):
+    cases = [case("A1", "a"), case("A2", "a"), case("B1", "b")]
+    record, started, told = play(cases)
+    assert started == ["A1 A2", "B1"] and len(told) == 9
+    assert all(record.done(name) for name in ("A1", "A2", "B1"))
+
+
+def test_tiny_cases_share_a_process(play):
+    _, started, _ = play([case("A1", "a"), case("B1", "b")], tiny=True)
+    assert started == ["A1 B1"]
+
+
+def test_what_is_done_is_not_run_again(play):
+    play([case("A1"), case("A2")])
+    _, started, told = play([case("A1"), case("A2"), case("A3")])
+    assert started == ["A3"] and len(told) == 3
+
+
+def test_a_contestant_that_kills_its_process_takes_no_other_with_it(play):
+    record, started, _ = play([case("A1"), case("A2")], {"A1 fast": "die"})
+    assert statuses(record, "A1") == {"sdpa": "ok", "fast": "failed", "small": "ok"}
+    assert record.results("A1")["fast"].note == "the process ended with code 134: Fatal: bus error"
+    assert statuses(record, "A2") == dict.fromkeys(("sdpa", "fast", "small"), "ok")
+    assert started == ["A1 A2", "A1 A2"]
+
+
+def test_a_contestant_that_takes_too_long_is_ended(play):
+    record, _, _ = play([case("A1")], {"A1 sdpa": "hang"})
+    assert statuses(record, "A1") == {"sdpa": "failed", "fast": "ok", "small": "ok"}
+    assert record.results("A1")["sdpa"].note == "it took too long"
+
+
+def test_when_time_is_up_the_rest_has_no_time(play):
+    record, started, _ = play([case("A1")], seconds=0.0)
+    assert statuses(record, "A1") == dict.fromkeys(("sdpa", "fast", "small"), "no time")
+    assert started == [] and not record.done("A1")
+
+
+def test_a_child_that_cannot_even_start_is_told_once(play, monkeypatch):
+    monkeypatch.setenv("NAMES", "not JSON")
+    record, started, _ = play([case("A1", "a"), case("B1", "b")])
+    assert {result.status for name in ("A1", "B1") for result in record.results(name).values()} == {"failed"}
+    assert len(started) == 0 and "JSONDecodeError" in record.results("A1")["sdpa"].note
+
+
+def test_other_circumstances_are_refused(tmp_path):
+    record = taken_up(tmp_path / "matrix.json", MADE)
+    record.write()
+    with pytest.raises(Unreadable, match="was made with device 'cpu'; this is 'H200'"):
+        taken_up(record.path, {**MADE, "device": "H200"})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 99, "made": {}}'])
+def test_what_is_no_record_is_refused_and_kept(tmp_path, text):
+    path = tmp_path / "matrix.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(Unreadable, match=r"matrix\.json"):
+        taken_up(path, MADE)
+    assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "shut").mkdir(mode=0o500)
+    record = taken_up(tmp_path / "shut" / "matrix.json", MADE)
+    with pytest.raises(PermissionError):
+        record.write()
+
+
+def test_a_full_disk_leaves_the_last_record(tmp_path, monkeypatch):
+    record = taken_up(tmp_path / "matrix.json", MADE)
+    record.add("A1", "sdpa", Result("ok"))
+    record.write()
+    monkeypatch.setattr(os, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    record.add("A1", "fast", Result("ok"))
+    with pytest.raises(OSError, match="No space left"):
+        record.write()
+    monkeypatch.undo()
+    assert list(read_record(record.path).results("A1")) == ["sdpa"]
+    assert [path.name for path in tmp_path.iterdir()] == ["matrix.json"]

@@ -1,0 +1,292 @@
+"""Models over shared weights, and what is looked at while they run: a fast contestant that is wrong is found."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from patchgen.bench.case import Shape
+from patchgen.bench.claims import broken_claims
+from patchgen.bench.compiling import allow_many_models, compile_model, layers_of
+from patchgen.bench.contestant import COMPILED, EAGER, FIVE_LINES, FIVE_LINES_COMPILED, SDPA, Contestant
+from patchgen.bench.fits import ladder, largest, rows_that_fit
+from patchgen.bench.kernels import attention_kernels
+from patchgen.bench.machine import datasheet
+from patchgen.bench.matrix import B1, B2, L1, M1, M2, variant
+from patchgen.bench.reference import reference_of
+from patchgen.bench.result import Result
+from patchgen.bench.rivals import Unavailable, patched
+from patchgen.bench.saved import saved_bytes
+from patchgen.bench.stage import Scale, Stage, adopt, config_of
+from patchgen.bench.texts import batch_of
+from patchgen.bench.tiny import tiny_case
+from patchgen.bench.turn import TINY_TURNS, first_turn
+from patchgen.bench.work import work_of
+
+TINY = Scale("cpu", tiny=True)
+
+
+def turn(case, contestant) -> Result:
+    stage = Stage(tiny_case(case), TINY)
+    return first_turn(stage, stage.enter(contestant), reference_of(stage, contestant.rows), TINY_TURNS[0])
+
+
+@pytest.fixture(scope="module")
+def llama() -> Stage:
+    return Stage(tiny_case(L1), TINY)
+
+
+# Weights
+
+
+def test_all_models_hold_the_same_parameters(llama):
+    one, other = (llama.enter(contestant).model for contestant in (SDPA, variant("llama_sdpa")))
+    assert type(one) is not type(other)
+    ours = dict(other.named_parameters())
+    assert all(parameter is ours[name] for name, parameter in one.named_parameters())
+    assert one.lm_head.weight.data_ptr() == other.lm_head.weight.data_ptr()
+
+
+def test_a_reset_brings_the_weights_back_in_any_dtype(llama):
+    before = {name: parameter.clone() for name, parameter in llama.distinct.items()}
+    with torch.no_grad():
+        for parameter in llama.distinct.values():
+            parameter.add_(1)
+    llama.reset(torch.bfloat16)
+    assert all(parameter.dtype == torch.bfloat16 for parameter in llama.distinct.values())
+    llama.reset(torch.float32)
+    expected = {name: value.bfloat16().float() for name, value in before.items()}
+    assert all(torch.equal(parameter, expected[name]) for name, parameter in llama.distinct.items())
+
+
+def test_a_model_with_other_weights_is_refused(llama):
+    with pytest.raises(ValueError, match="Linear has other weights"):
+        adopt(nn.Linear(2, 2), llama.parameters)
+
+
+def test_nothing_is_dropped():
+    config = config_of(B1, tiny=False)
+    assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == 0.0
+
+
+# Numbers
+
+
+def test_the_reference_is_the_mean_over_all_parts(monkeypatch):
+    stage = Stage(replace(tiny_case(B2), shape=Shape(4, 32, shortest=8)), TINY)
+    whole = reference_of(stage)
+    monkeypatch.setattr("patchgen.bench.reference.TOKENS", 32)  # a part for each row, of other numbers of labels
+    parts = reference_of(stage)
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-6) and parts.norm == pytest.approx(whole.norm, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("case", "contestant"),
+    [
+        pytest.param(L1, SDPA, id="stock"),
+        pytest.param(L1, Contestant("parts", accumulate=2), id="in two backward passes"),
+        pytest.param(B2, variant("bert_mlm_padding_free"), id="without padding"),
+        pytest.param(L1, Contestant("autocast", precision="autocast bfloat16"), id="under autocast"),
+    ],
+)
+def test_what_is_right_is_ok(case, contestant):
+    result = turn(case, contestant)
+    assert result.status == "ok", result.note
+    assert result.turns == (), "a CPU's times are no result"
+
+
+def test_what_is_fast_and_wrong_is_found():
+    """Five lines without a mask, where a bidirectional model has padding."""
+    result = turn(B2, FIVE_LINES)
+    assert result.status == "wrong" and "from the reference" in result.note
+    assert turn(B1, FIVE_LINES).status == "ok"
+
+
+def test_a_gradient_that_is_missing_is_found(llama):
+    reference = reference_of(llama)
+    entrant = llama.enter(SDPA)
+    entrant.model.model.layers[0].register_forward_hook(lambda module, args, out: out.detach())
+    assert first_turn(llama, entrant, reference, TINY_TURNS[0]).status == "wrong"
+
+
+# What ran
+
+
+@pytest.mark.parametrize(
+    ("contestant", "masks"),
+    [
+        pytest.param(SDPA, ("none",), id="eager mode sees that the mask is all ones"),
+        pytest.param(COMPILED, ("bool",), id="a compiled model makes one all the same"),
+        pytest.param(FIVE_LINES_COMPILED, ("none",), id="five lines have none"),
+    ],
+)
+def test_masks(contestant, masks):
+    assert turn(B1, contestant).masks == masks
+
+
+def test_claims_are_checked():
+    case = replace(
+        B1,
+        contestants=(
+            SDPA,
+            Contestant("no", no_mask=True),
+            Contestant("c", compiled="whole"),
+            Contestant("s", saves=0.5),
+        ),
+    )
+    results = {
+        "sdpa": Result("ok", saved=100, masks=("bool",)),
+        "no": Result("ok", masks=("bool", "none")),
+        "c": Result("ok"),
+        "s": Result("ok", saved=60),
+    }
+    broken = broken_claims(case, results)
+    assert broken["no"].startswith("SDPA got bool, none") and "not compiled" in broken["c"]
+    assert broken["s"] == "keeps 0.60 of what the anchor keeps for backward, and was to keep 0.5"
+    right = {"sdpa": results["sdpa"], "no": Result("ok", masks=("none",)), "s": Result("ok", saved=50)}
+    assert broken_claims(case, right) == {}
+
+
+class Attend(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return F.scaled_dot_product_attention(x, x, x, torch.ones(3, 3, dtype=torch.bool))
+
+
+def test_many_models_of_a_class_are_compiled():
+    """By default the ninth would run as it is, and be timed as compiled."""
+    allow_many_models()
+    for _ in range(10):
+        model, masks = Attend(), []
+        compile_model(model, "whole", masks, traced_only=True)
+        model(torch.randn(1, 1, 3, 4))
+        assert masks == ["bool"]
+    torch._dynamo.reset()
+
+
+def test_layers_are_the_longest_list():
+    model = Attend()
+    assert layers_of(model) == list(model.layers)
+    with pytest.raises(LookupError, match="Linear"):
+        layers_of(nn.Linear(1, 1))
+
+
+def test_kernels_are_named():
+    q = torch.randn(1, 2, 16, 8)
+    (name,) = attention_kernels(lambda: F.scaled_dot_product_attention(q, q, q), "cpu")[:1]
+    assert "scaled_dot_product" in name
+    assert attention_kernels(lambda: torch.softmax(q @ q.mT, -1), "cpu") == ("aten::_softmax", "aten::softmax")
+
+
+def test_each_storage_is_saved_once_and_weights_are_not():
+    model, x = nn.Linear(4, 4, bias=False), torch.randn(8, 4)
+    assert saved_bytes(lambda: model(x) + model(x), model) == 8 * 4 * 4
+
+
+# Work
+
+
+@pytest.mark.parametrize(
+    ("case", "flops"),
+    [
+        pytest.param(B1, 588e6, id="BERT-base, head on 15 of 100"),
+        pytest.param(L1, 8.22e9, id="Llama-1B at 4096"),
+        pytest.param(M1, None, id="Qwen3-MoE"),
+        pytest.param(M2, None, id="Llama 4"),
+    ],
+)
+def test_work_of_a_token(case, flops):
+    """docs/benchmarks.md derives the figures of the dense models by hand; experts count as their layers do."""
+    with torch.device("meta"):
+        model = Stage.stock(case)(config_of(case, tiny=False))
+    batch = batch_of(replace(case, shape=replace(case.shape, rows=1)), 100, "padded")
+    if flops is None:
+        config = model.config.get_text_config()
+        inner = getattr(config, "moe_intermediate_size", None) or config.intermediate_size
+        routed = 6 * 3 * config.hidden_size * inner * config.num_experts_per_tok * config.num_hidden_layers
+        whole = work_of(case, model, batch)
+        others = work_of(case, _without_experts(model), batch)
+        assert (whole - others) / batch.tokens == pytest.approx(routed)
+    else:
+        assert work_of(case, model, batch) / batch.tokens == pytest.approx(flops, rel=0.01)
+
+
+def _without_experts(model: nn.Module) -> nn.Module:
+    for module in model.modules():
+        for name, parameter in list(module._parameters.items()):
+            if parameter is not None and parameter.dim() == 3:
+                module._parameters[name] = None
+    return model
+
+
+# What fits
+
+
+@pytest.mark.parametrize("limit", range(0, 40))
+def test_largest(limit):
+    sizes, asked = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 80, 96, 128), []
+    found = largest(sizes, lambda size: not asked.append(size) and size <= limit)
+    assert found == max((size for size in sizes if size <= limit), default=None)
+    assert len(asked) <= 5
+
+
+def test_ladders_rise():
+    assert ladder(8, tiny=False)[0] == 1 and list(ladder(8, tiny=False)) == sorted(set(ladder(8, tiny=False)))
+
+
+def test_checkpointing_fits_more(llama):
+    plain, checkpointed = (rows_that_fit(llama, replace(SDPA, checkpoint=policy)) for policy in ("", "full"))
+    assert plain.rows == 5 and checkpointed.rows > plain.rows
+    assert rows_that_fit(llama, SDPA, limit=1).status == "does not fit"
+
+
+# What cannot be had
+
+
+@pytest.mark.parametrize(
+    ("contestant", "reason"),
+    [
+        pytest.param(Contestant("x", backend="cudnn"), "needs a CUDA device", id="backend"),
+        pytest.param(Contestant("x", attention="flash_attention_2"), "needs a CUDA device", id="flash attention"),
+        pytest.param(
+            Contestant("x", variant="llama_sdpa", attention="flex_attention"), "llama", id="refused by a variant"
+        ),
+    ],
+)
+def test_unavailable(llama, contestant, reason):
+    with pytest.raises(Unavailable, match=f"(?i){reason}"):
+        llama.enter(contestant)
+
+
+def test_a_patch_is_held_while_it_is_on():
+    home = types.SimpleNamespace(rotate="theirs")
+    with pytest.raises(KeyError), patched(((home, "rotate", "ours"),)):
+        assert home.rotate == "ours"
+        raise KeyError
+    assert home.rotate == "theirs"
+
+
+def test_datasheet():
+    assert datasheet("NVIDIA H200") == datasheet("NVIDIA H100 80GB HBM3") == 989e12
+    assert datasheet("NVIDIA H100 PCIe") == 756e12 and datasheet("Radeon") is None
+
+
+def test_eager_keeps_scores(llama):
+    entrant = llama.enter(EAGER)
+    other = llama.enter(SDPA)
+    kept = [saved_bytes(lambda one=one: one.model(**one.batch.inputs), one.model) for one in (entrant, other)]
+    assert kept[0] > kept[1]
