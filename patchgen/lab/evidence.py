@@ -38,6 +38,8 @@ class Evidence:
     saved: list[Saved] = field(default_factory=list)
     # By class name: the shape of the first tensor that each forward was given, in the order of the calls.
     forwards: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    # Of each forward: its module, behind those that this one lies in, outermost first.
+    paths: list[tuple[nn.Module, ...]] = field(default_factory=list)
 
     @property
     def saved_bytes(self) -> int:
@@ -57,6 +59,14 @@ class Evidence:
         """How many times a module of this class ran its forward, recomputation included."""
         return len(self.forwards.get(class_name, ()))
 
+    def ran_inside(self, class_name: str, owners: frozenset[str]) -> int:
+        """How many times such a module ran inside one whose class is among `owners`, and that got a gradient."""
+        return sum(
+            type(path[-1]).__name__ == class_name
+            and any(type(owner).__name__ in owners and _has_gradient(owner) for owner in path[:-1])
+            for path in self.paths
+        )
+
     def attentions(self, *keys: int) -> int:
         """Attentions computed, by SDPA or by hand, over as many keys as one of `keys`."""
         by_sdpa = sum(call.key[-2] in keys for call in self.trace.sdpa)
@@ -67,8 +77,10 @@ class Evidence:
 def gathered(model: nn.Module) -> Iterator[Evidence]:
     """A context for one forward and backward pass of `model`; gives the `Evidence`."""
     evidence = Evidence()
+    modules = dict(model.named_modules())
     hooks = [
-        module.register_forward_pre_hook(_note(evidence.forwards), with_kwargs=True) for module in model.modules()
+        module.register_forward_pre_hook(_note(evidence, _path(name, modules)), with_kwargs=True)
+        for name, module in modules.items()
     ]
     own = {_place(parameter) for parameter in model.parameters()}
     keep: dict[int, Tensor] = {}  # alive, so that no address is used twice
@@ -89,10 +101,21 @@ def gathered(model: nn.Module) -> Iterator[Evidence]:
             hook.remove()
 
 
-def _note(forwards: dict[str, list[tuple[int, ...]]]) -> Callable[..., None]:
+def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:
+    """The module of that name, behind those that it lies in."""
+    steps = name.split(".")
+    return tuple(modules[".".join(steps[:n])] for n in range(len(steps) + 1 if name else 1))
+
+
+def _has_gradient(module: nn.Module) -> bool:
+    return any(parameter.grad is not None for parameter in module.parameters())
+
+
+def _note(evidence: Evidence, path: tuple[nn.Module, ...]) -> Callable[..., None]:
     def hook(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         first = next((each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)), None)
-        forwards.setdefault(type(module).__name__, []).append(() if first is None else tuple(first.shape))
+        evidence.forwards.setdefault(type(module).__name__, []).append(() if first is None else tuple(first.shape))
+        evidence.paths.append(path)
 
     return hook
 

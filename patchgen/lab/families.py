@@ -246,6 +246,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "num_conv_pos_embedding_groups": 4,
     },
     "speech_to_text": {"conv_channels": 24, "input_feat_per_channel": 16},
+    "sam3_vision_model": {"fpn_hidden_size": 32, "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]},
     "slanext_vision": {"image_size": 24, "patch_size": 4, "window_size": 3, "global_attn_indexes": [2]},
     "swin2sr": {"image_size": 16, "patch_size": 1, "depths": [2, 2], "num_heads": [2, 4]},
     "timesformer": {"num_frames": 3, "image_size": 12, "patch_size": 4},

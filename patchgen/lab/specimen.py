@@ -105,7 +105,7 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
     names = takes(model_class)
     padding: Any = "none" if scene.rows in ("full", "packed") else scene.rows
     text = batch(padding, rows=ROWS, length=LENGTH, seed=seed)
-    given, real = {"input_ids": text.input_ids}, [text.real]
+    given, real = {"input_ids": _ended(text, config) if _is_pooled(model_class) else text.input_ids}, [text.real]
     if _has_places(config) and "pixel_values" in names:
         given = {"input_ids": _with_places(text, config), **_images(config, seed).given}
     if text.attention_mask is not None:
@@ -138,6 +138,20 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
         given.update(_memory(config, seed))
     return Inputs(given, tuple(real))
+
+
+def _is_pooled(model_class: type[PreTrainedModel]) -> bool:
+    """Whether a whole text becomes one vector beside an image's, which some models read where it ends."""
+    return hasattr(model_class, "get_text_features")
+
+
+def _ended(text: Batch, config: PreTrainedConfig) -> Tensor:
+    """Each row's tokens, the last real one of which ends it."""
+    end = getattr(getattr(config, "text_config", config), "eos_token_id", None)
+    ids = text.input_ids.clone()
+    for row, real in zip(ids, text.real, strict=True):
+        row[real.nonzero()[-1]] = end if isinstance(end, int) else SIZES["eos_token_id"]
+    return ids
 
 
 def _has_places(config: PreTrainedConfig) -> bool:
@@ -196,6 +210,8 @@ def _targets(
             yield target, torch.randint(0, LENGTH - 6, (ROWS,), generator=draw)
     if "next_sentence_label" in names:
         yield "next_sentence_label", torch.randint(0, 2, (ROWS,), generator=draw)
+    if "duration_labels" in names:
+        yield from _speech(config, draw)
     if "labels" not in names:
         return
     if any(kind in name for kind in ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")):
@@ -207,6 +223,16 @@ def _targets(
         yield "labels", torch.rand(ROWS, 3, generator=draw, dtype=torch.float64)
     elif "ForPreTraining" in name and "Electra" in name:
         yield "labels", torch.randint(0, 2, (ROWS, LENGTH), generator=draw)
+
+
+def _speech(config: PreTrainedConfig, draw: torch.Generator) -> Iterator[tuple[str, Tensor]]:
+    """What each token is to sound like, and for how many frames."""
+    durations = 1 + torch.arange(LENGTH) % 2
+    yield "duration_labels", durations.repeat(ROWS, 1)
+    frames = int(durations.sum())
+    yield "spectrogram_labels", torch.randn(ROWS, frames, config.num_mel_bins, generator=draw, dtype=torch.float64)
+    for name in ("pitch_labels", "energy_labels"):
+        yield name, torch.randn(ROWS, LENGTH, 1, generator=draw, dtype=torch.float64)
 
 
 def _choices(made: Inputs) -> Inputs:
