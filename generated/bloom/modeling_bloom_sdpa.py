@@ -254,7 +254,7 @@ def attend(
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None = None,
-    *biases: torch.Tensor | None,
+    *biases: torch.Tensor | float | None,
     causal: bool = False,
     scaling: float | torch.Tensor = 1.0,
     dropout: float = 0.0,
@@ -263,13 +263,14 @@ def attend(
     """softmax(query @ key^T * scaling + mask + biases) @ value by one call of SDPA, where an attention wrote it out.
 
     The axes are those of the matrix products: (B, H, L, D), or (B * H, L, D) with `heads` being H.
-    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None.  In a
-    `causal` attention each of several queries sees the keys up to its own where there is no mask.
+    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None; a number
+    is the same for every key, which softmax does not see.  In a `causal` attention each of several queries sees the
+    keys up to its own where there is no mask.
     """
     shape = (*value.shape[:-2], query.shape[-2], value.shape[-1])
     if isinstance(scaling, torch.Tensor):
         query, scaling = query * scaling, 1.0
-    terms = [term for term in (mask, *biases) if term is not None]
+    terms = [term for term in (mask, *biases) if isinstance(term, torch.Tensor)]
     if query.dim() == 3:
         terms = [t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t for t in terms]
         states = (query, key, value)
@@ -295,7 +296,10 @@ def attend(
 
 
 def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query."""
+    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
+
+    Each term is added to those before it, or hides what it is False for.
+    """
     if not terms:
         return None
     terms = [windows(term, len(query_BHLD)) for term in terms]
@@ -304,13 +308,14 @@ def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: 
         for term in terms[1:]:
             whole = whole & term
     else:
-        zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
         least = torch.finfo(query_BHLD.dtype).min
-        numbers = [torch.where(term, zero, least) if term.dtype == torch.bool else term for term in terms]
-        whole = numbers[0].to(query_BHLD.dtype)
-        for number in numbers[1:]:
-            # Two minima are minus infinity: a row of nothing else would be NaN.
-            whole = (whole + number).to(query_BHLD.dtype).clamp(min=least)
+        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+        for term in terms:
+            hides = term.dtype == torch.bool
+            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
+        if len(terms) > 1:
+            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
+            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
     return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
 
 

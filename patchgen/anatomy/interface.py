@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from patchgen.anatomy.code import dotted, last, method_of, stored, walk
+from patchgen.anatomy.code import dotted, last, method_of, names, stored, walk
 from patchgen.anatomy.module import Class
 
 
@@ -45,3 +45,22 @@ def interfaces(owner: Class) -> tuple[Interface, ...]:
             eager = last(dotted(call.args[1])) if len(call.args) > 1 else ""
             found.append(Interface(owner, method, lookup, eager, calls))
     return tuple(found)
+
+
+def mentions(function: ast.FunctionDef, name: str) -> bool:
+    """Whether `function` has a parameter of that name, or asks its keywords for it."""
+    parameters = {arg.arg for arg in walk(function.args, ast.arg)}
+    return name in parameters or any(node.value == name for node in walk(function.body, ast.Constant))
+
+
+def drops_a_sink(function: ast.FunctionDef) -> bool:
+    """Whether an eager function gives the scores a column `sinks`, and leaves its weights out behind the softmax."""
+    columns = (
+        names(call.args[0].elts[1])
+        for call in walk(function.body, ast.Call)
+        if dotted(call.func) in ("torch.cat", "torch.concat")
+        and isinstance(call.args[0], ast.List | ast.Tuple)
+        and len(call.args[0].elts) == 2
+    )
+    left = any(ast.unparse(node.slice) == "(..., :-1)" for node in walk(function.body, ast.Subscript))
+    return any("sinks" in found for found in columns) and left

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from patchgen.anatomy.attention import Attentions
 from patchgen.anatomy.chain import Chain
-from patchgen.anatomy.code import called, last, walk
-from patchgen.anatomy.interface import Interface
+from patchgen.anatomy.code import called, dotted, last, method_of, receiver, walk
+from patchgen.anatomy.interface import Interface, drops_a_sink, mentions
 from patchgen.anatomy.masks import MADE_BY_CONFIG
-from patchgen.anatomy.module import Class, Module
+from patchgen.anatomy.module import Class, Module, constructors
 from patchgen.declare.chains import ChainEdit, Refused
 from patchgen.declare.edits import code, edit, imports_for
 from patchgen.declare.variant import Contribution, Declared, Missing
@@ -31,8 +31,10 @@ REDUNDANT = (
     "    AttentionInterface.register('mine', mine)\n"
     "    AutoModel.from_pretrained(..., attn_implementation='mine')"
 )
-FROM_PART = frozenset({"additive_mask", "attend", "for_eager", "knowing", "sdpa_attention", "wants_weights"})
-NOT_IN_SDPA = frozenset({"block_indices", "indices", "s_aux", "sinks", "softcap"})
+FROM_PART = frozenset(
+    {"additive_mask", "attend", "for_eager", "knowing", "sdpa_attention", "wants_weights", "zero_unless_seen"}
+)
+NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 
 
 def sdpa(module: Module) -> Contribution:
@@ -84,9 +86,10 @@ def _written(module: Module, found: Attentions) -> Contribution:
         for name, more in _whole_masks(found).items():
             members.setdefault(name, []).extend(more)
     declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
-    declared += [Declared(owner.name, mixins=("SdpaOrEager",)) for owner in module.pretrained]
+    mixin = "SdpaAroundModels" if _builds_models(module) else "SdpaOrEager"
+    declared += [Declared(owner.name, mixins=(mixin,)) for owner in module.pretrained]
     says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
-    return Contribution("sdpa", says, tuple(declared), _imports(members), tuple(missing))
+    return Contribution("sdpa", says, tuple(declared), _imports(members, mixin), tuple(missing))
 
 
 def _by_interface(module: Module, found: Attentions) -> Contribution:
@@ -106,7 +109,11 @@ def _by_interface(module: Module, found: Attentions) -> Contribution:
 def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str], str]:
     """The edit of a class that calls the interface, and the attribute that it misses; or why there is none."""
     lookup = interface.lookup
-    refused = sorted(NOT_IN_SDPA & set(interface.keywords))
+    eager = found.module.functions.get(interface.eager)
+    # What the eager function does not read is for other implementations; `sdpa_attention` takes only None for it.
+    refused = sorted(name for name in NOT_IN_SDPA & set(interface.keywords) if eager is None or mentions(eager, name))
+    if "s_aux" in interface.keywords and (eager is None or not drops_a_sink(eager)):
+        refused.append("s_aux")
     if refused:
         return [], f"the interface is given {', '.join(f'`{name}`' for name in refused)}, which SDPA does not compute"
     if found.is_causal_wrong(interface):
@@ -239,11 +246,24 @@ def _fatal(missing: tuple[Missing, ...]) -> tuple[Missing, ...]:
     return tuple(Missing(one.at, one.what, True) for one in missing)
 
 
-def _imports(members: dict[str, list[str]]) -> tuple[str, ...]:
+def _builds_models(module: Module) -> bool:
+    """Whether a class builds a model that another file defines, from a configuration inside its own."""
+    elsewhere = {name for name, place in module.imports.items() if ".modeling_" in place and name[0].isupper()}
+    for owner in module.classes.values():
+        for call in (call for values in owner.attributes.values() for value in values for call in constructors(value)):
+            configured = method_of(call) in ("from_config", "_from_config")
+            if configured and last(dotted(receiver(call))) not in module.classes:
+                return True
+            if last(called(call)) in elsewhere and any("config" in ast.unparse(one) for one in call.args):
+                return True
+    return False
+
+
+def _imports(members: dict[str, list[str]], mixin: str = "SdpaOrEager") -> tuple[str, ...]:
     texts = [text for several in members.values() for text in several]
     read = {node.id for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     words = sorted(({"Hole", "edit", "new", "old"} & read) | {"edit", "new", "old"})
-    parts = sorted(FROM_PART & read | {"SdpaOrEager"})
+    parts = sorted(FROM_PART & read | {mixin})
     lines = [f"from patchgen.edits import {', '.join(words)}", f"from patchgen.parts.sdpa import {', '.join(parts)}"]
     if makers := sorted(MADE_BY_CONFIG & read):
         lines.append(f"from transformers.masking_utils import {', '.join(makers)}")

@@ -11,7 +11,7 @@ fast kernels and native grouped heads.  `CausalWithoutMask` leaves it out where 
 Axes: B batch, H query heads, G key and value heads, L queries, S keys, D head size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -24,11 +24,12 @@ from transformers.masking_utils import (
     create_causal_mask,
     create_sliding_window_causal_mask,
 )
+from transformers.modeling_utils import PreTrainedModel
 
 from patchgen.edits import edit, new, old
 
 # What other attention functions take and one call of SDPA does not compute.
-NOT_IN_SDPA = ("block_indices", "cache", "indices", "s_aux", "sinks", "softcap")
+NOT_IN_SDPA = ("block_indices", "cache", "indices", "sinks", "softcap")
 
 
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
@@ -68,6 +69,40 @@ class SdpaOrEager:
         return True
 
 
+class SdpaAroundModels(SdpaOrEager):
+    """The same around models of other files: one that does not know SDPA takes "eager".
+
+    It does so by itself where nothing is asked for, and would be an error where "sdpa" is.
+    """
+
+    def _check_and_adjust_attn_implementation(
+        self: Any, attn_implementation: str | None, *args: Any, **kwargs: Any
+    ) -> str:
+        if kwargs.get("is_init_check"):
+            for inner in configs_inside(self.config):
+                if inner._attn_implementation == "sdpa":
+                    inner._attn_implementation_internal = None
+        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
+
+    def post_init(self: Any) -> None:
+        # What no model inside has decided; some are built with a copy of their configuration.
+        models = (model for model in self.modules() if isinstance(model, PreTrainedModel))
+        taken = {type(model.config): model.config._attn_implementation for model in models}
+        for inner in configs_inside(self.config):
+            if inner._attn_implementation is None:
+                inner._attn_implementation_internal = taken.get(type(inner), "sdpa")
+        super().post_init()
+
+
+def configs_inside(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
+    """The configurations of the models inside, at any depth."""
+    for name in config.sub_configs:
+        inner = getattr(config, name, None)
+        if inner is not None:
+            yield inner
+            yield from configs_inside(inner)
+
+
 def sdpa_attention(
     module: nn.Module,
     query: torch.Tensor,
@@ -91,7 +126,8 @@ def sdpa_attention(
 
     With `whole_mask`, the mask comes `for_eager`: None is all keys under "sdpa" too.
     A sliding window is in the mask: transformers makes none only where the window holds every key.  A `position_bias`
-    (one or batch, heads, queries, keys) is added to the scores that are seen.
+    (one or batch, heads, queries, keys) is added to the scores that are seen.  `s_aux`, a number for each head, is the
+    score of one key more, whose value is zero: a sink.
 
     `module` has `is_causal` and `config`.  `eager` is the parent's attention function, which computes what has weights
     to return: everything under "eager", and what is asked for with `output_attentions` under "sdpa".
@@ -121,8 +157,42 @@ def sdpa_attention(
             attention_mask = seen_before(query, key)
         terms = [bias] if attention_mask is None else [attention_mask, bias]
         attention_mask = sum_of_terms(terms, query, key)
+    sinks = kwargs.get("s_aux")
+    if sinks is not None:
+        scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+        query, key, value, attention_mask = with_sinks(
+            query, key, value, attention_mask, sinks / scaling, causal=causal
+        )
+        causal = False
     output = sdpa(query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout)
     return output.transpose(1, 2), None
+
+
+def with_sinks(
+    query_BHLD: torch.Tensor,
+    key_BGSD: torch.Tensor,
+    value_BGSD: torch.Tensor,
+    mask: torch.Tensor | None,
+    sinks_H: torch.Tensor,
+    *,
+    causal: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Query, key, value and mask with one key before the others, seen by all, of score `sinks` and value zero.
+
+    The score is a feature more of each query, which that key alone has: heads go on sharing keys, and the mask has no
+    gradient.  The mask says what order says.
+    """
+    queries = query_BHLD.shape[2]
+    if mask is None and causal and queries > 1:
+        # A static cache being filled from empty has more keys than queries.
+        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
+        mask = seen_before(query_BHLD, key_BGSD)[None, None]
+    scores = sinks_H.to(query_BHLD.dtype)[None, :, None, None].expand(*query_BHLD.shape[:-1], 1)
+    feature = nn.functional.pad(torch.zeros_like(key_BGSD[..., :1]), (0, 0, 1, 0), value=1.0)
+    key_BGSD = torch.cat([nn.functional.pad(key_BGSD, (0, 0, 1, 0)), feature], dim=-1)
+    value_BGSD = nn.functional.pad(value_BGSD, (0, 0, 1, 0))
+    mask = mask if mask is None else nn.functional.pad(mask, (1, 0), value=float(mask.dtype == torch.bool))
+    return torch.cat([query_BHLD, scores], dim=-1), key_BGSD, value_BGSD, mask
 
 
 def sdpa(
@@ -230,7 +300,7 @@ def attend(
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None = None,
-    *biases: torch.Tensor | None,
+    *biases: torch.Tensor | float | None,
     causal: bool = False,
     scaling: float | torch.Tensor = 1.0,
     dropout: float = 0.0,
@@ -239,13 +309,14 @@ def attend(
     """softmax(query @ key^T * scaling + mask + biases) @ value by one call of SDPA, where an attention wrote it out.
 
     The axes are those of the matrix products: (B, H, L, D), or (B * H, L, D) with `heads` being H.
-    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None.  In a
-    `causal` attention each of several queries sees the keys up to its own where there is no mask.
+    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None; a number
+    is the same for every key, which softmax does not see.  In a `causal` attention each of several queries sees the
+    keys up to its own where there is no mask.
     """
     shape = (*value.shape[:-2], query.shape[-2], value.shape[-1])
     if isinstance(scaling, torch.Tensor):
         query, scaling = query * scaling, 1.0
-    terms = [term for term in (mask, *biases) if term is not None]
+    terms = [term for term in (mask, *biases) if isinstance(term, torch.Tensor)]
     if query.dim() == 3:
         terms = [t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t for t in terms]
         states = (query, key, value)
@@ -270,8 +341,16 @@ def attend(
     return output.to(value.dtype).reshape(shape)
 
 
+def zero_unless_seen(context: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+    """`context` (.., L, D), zeros for the queries that see no key: their `seen` (.., one or L, S) is all False."""
+    return context if seen is None else context.masked_fill(~seen.any(dim=-1, keepdim=True), 0.0)
+
+
 def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query."""
+    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
+
+    Each term is added to those before it, or hides what it is False for.
+    """
     if not terms:
         return None
     terms = [windows(term, len(query_BHLD)) for term in terms]
@@ -280,13 +359,14 @@ def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: 
         for term in terms[1:]:
             whole = whole & term
     else:
-        zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
         least = torch.finfo(query_BHLD.dtype).min
-        numbers = [torch.where(term, zero, least) if term.dtype == torch.bool else term for term in terms]
-        whole = numbers[0].to(query_BHLD.dtype)
-        for number in numbers[1:]:
-            # Two minima are minus infinity: a row of nothing else would be NaN.
-            whole = (whole + number).to(query_BHLD.dtype).clamp(min=least)
+        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+        for term in terms:
+            hides = term.dtype == torch.bool
+            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
+        if len(terms) > 1:
+            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
+            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
     return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
 
 

@@ -98,6 +98,16 @@ def test_masks_that_more_than_attention_reads_stay_those_of_eager(env, model):
     assert ", whole_mask=True)" in text or "sdpa_attention" not in text
 
 
+@pytest.mark.parametrize("model", ["gpt_oss", "hy_v4"])
+def test_sinks_that_the_eager_function_drops_go_with_the_call(env, model):
+    assert "sdpa_attention(..., eager" in answer(env, model, ["sdpa"]).text
+
+
+def test_models_of_other_files_are_let_be(env):
+    assert declared(answer(env, "superglue", ["sdpa"]).text)["SuperGluePreTrainedModel"][0] == "SdpaAroundModels"
+    assert declared(answer(env, "mpt", ["sdpa"]).text)["MptPreTrainedModel"][0] == "SdpaOrEager"
+
+
 @pytest.mark.parametrize("model", ["superglue", "git"])
 def test_a_table_without_a_class_for_sdpa_gives_its_eager_one(env, model):
     tree = ast.parse(answer(env, model, ["sdpa"]).text)

@@ -7,10 +7,25 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import DynamicCache, LlamaConfig, StaticCache, masking_utils  # noqa: E402
+from transformers import (  # noqa: E402
+    DynamicCache,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    StaticCache,
+    masking_utils,
+)
 
 from patchgen.lab.trace import traced  # noqa: E402
-from patchgen.parts.sdpa import additive_mask, for_eager, order_says_all, sdpa, sdpa_attention  # noqa: E402
+from patchgen.parts.sdpa import (  # noqa: E402
+    SdpaAroundModels,
+    additive_mask,
+    for_eager,
+    order_says_all,
+    sdpa,
+    sdpa_attention,
+)
 
 B, H, D = 2, 4, 8
 SCALING = 0.7
@@ -225,7 +240,7 @@ def test_a_position_bias_is_added_to_what_is_seen(queries, keys, mask, is_causal
     torch.testing.assert_close(out.transpose(1, 2), written_out(query, key, value, meant), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["softcap", "s_aux", "cache"])
+@pytest.mark.parametrize("name", ["softcap", "sinks", "cache"])
 def test_what_sdpa_does_not_compute_is_refused(name):
     with pytest.raises(NotImplementedError, match=name):
         call(module(), **{name: 1.0})
@@ -260,3 +275,64 @@ ORDER = {  # configuration, mask, cache, positions: does the order of tokens say
 def test_when_the_order_of_tokens_says_all(changes, mask, cache, positions, says):
     config = SimpleNamespace(**{"_attn_implementation": "sdpa"} | changes)
     assert order_says_all(config, torch.zeros(2, 6, 8), mask, cache, positions) == says
+
+
+SINKS = drawn(H)
+
+
+@pytest.mark.parametrize("heads", [4, 2, 1], ids=lambda n: f"{n} key heads")
+@pytest.mark.parametrize(("queries", "keys", "mask", "is_causal", "meant"), CASES.values(), ids=CASES)
+def test_a_sink_is_a_key_that_is_no_tokens(heads, queries, keys, mask, is_causal, meant):
+    query, key, value = drawn(B, H, queries, D), drawn(B, heads, keys, D), drawn(B, heads, keys, D + 2)
+    sinks = SINKS.clone().requires_grad_()
+    with traced() as trace:
+        out, _ = sdpa_attention(
+            module(is_causal=is_causal), query, key, value, mask, None, scaling=SCALING, s_aux=sinks
+        )
+    assert len(trace.sdpa) == 1
+    meant = torch.ones(queries, keys, dtype=torch.bool) if meant is None else meant
+    given = drawn(B, 1, queries, keys) if meant.dtype != torch.bool else 0.0
+    seen = meant.expand(B, H, queries, keys) if meant.dtype == torch.bool else torch.tensor(True)
+    scores = query @ key.repeat_interleave(H // heads, 1).transpose(2, 3) * SCALING + given
+    column = SINKS.clone().requires_grad_()
+    scores = torch.cat([scores.masked_fill(~seen, -torch.inf), column.view(1, H, 1, 1).expand(B, H, queries, 1)], -1)
+    wanted = (scores.softmax(-1)[..., :-1] @ value.repeat_interleave(H // heads, 1)).transpose(1, 2)
+    torch.testing.assert_close(out, wanted, rtol=0, atol=1e-14)
+    (grad,) = torch.autograd.grad(out.square().sum(), sinks)
+    (meant_grad,) = torch.autograd.grad(wanted.square().sum(), column)
+    torch.testing.assert_close(grad, meant_grad, rtol=0, atol=1e-12)
+
+
+class Eager(PreTrainedModel):
+    config_class = LlamaConfig
+    _supports_sdpa = False
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.post_init()
+
+
+class Pair(PreTrainedConfig):
+    sub_configs = {"inner": LlamaConfig, "bare": MistralConfig}
+
+    def __init__(self, **kwargs):
+        self.inner, self.bare = LlamaConfig(), MistralConfig()
+        super().__init__(**kwargs)
+
+
+class Outer(SdpaAroundModels, PreTrainedModel):
+    config_class = Pair
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.inner = Eager._from_config(config.inner)
+        self.post_init()
+
+
+@pytest.mark.parametrize("asked", ["sdpa", "eager", None])
+def test_a_model_inside_without_sdpa_takes_eager(asked):
+    model = Outer._from_config(Pair(), **({"attn_implementation": asked} if asked else {}))
+    wanted = asked or "sdpa"
+    assert model.config._attn_implementation == wanted
+    assert model.inner.config._attn_implementation == model.config.inner._attn_implementation == "eager"
+    assert model.config.bare._attn_implementation == wanted  # no model inside decides it
