@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.anatomy.attention import Attentions
-from patchgen.anatomy.code import called, constant, dotted, last
+from patchgen.anatomy.code import called, constant, dotted, last, walk
 from patchgen.anatomy.holding import LISTS, held
 from patchgen.anatomy.module import Class, Module
 
 CHECKPOINTED = "GradientCheckpointingLayer"
-# Caches under names that transformers does not take from a checkpointed layer.
-OTHER_CACHES = frozenset({"layer_state", "cache", "mems"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +107,31 @@ class Layers:
         """The classes of layers, each once."""
         return tuple(dict.fromkeys(layer for one in self.lists for layer in one.layers))
 
+    @cached_property
+    def checkpointed(self) -> tuple[Class, ...]:
+        """The classes that can be checkpointed already and attend, or are given what does (Zamba), and its mask."""
+        found = [one for one in self.module.classes.values() if has_checkpointed(one)]
+        return tuple(one for one in found if one.name in self.attending or self.attending and _takes_mask(one))
+
+    @cached_property
+    def pieces(self) -> tuple[Class, ...]:
+        """The classes of attentions, and of what stands in lists beside theirs: layers that have no class (XLM)."""
+        found: list[Class] = []
+        for owner in self.module.classes.values():
+            lists = [a for a, values in owner.attributes.items() if any(last(called(v)) == LISTS[0] for v in values)]
+            names = [name for attribute in lists for name in held(owner, attribute)]
+            if any(name in self.attending for name in names):
+                found += [self.module.classes[name] for name in names if name in self.module.classes]
+        return tuple(dict.fromkeys(one for one in found if one.method("forward") is not None))
+
     @property
     def has_flag(self) -> bool:
         return self.attentions.flag("supports_gradient_checkpointing")
+
+
+def _takes_mask(layer: Class) -> bool:
+    forward = layer.method("forward")
+    return forward is not None and any("mask" in arg.arg for arg in walk(forward.args, ast.arg))
 
 
 def has_checkpointed(layer: Class) -> bool:

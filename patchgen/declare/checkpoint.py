@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Iterator
 
 from patchgen.anatomy.attention import Attentions
-from patchgen.anatomy.code import walk
-from patchgen.anatomy.layers import CHECKPOINTED, OTHER_CACHES, Layers, has_checkpointed
+from patchgen.anatomy.layers import CHECKPOINTED, Layers, has_checkpointed
 from patchgen.anatomy.module import Class, Module
 from patchgen.declare.variant import Contribution, Declared, Missing
 
@@ -22,7 +21,7 @@ def checkpoint(module: Module) -> Contribution:
     missing = tuple(_missing(module, found))
     if missing:
         return Contribution("checkpoint", missing=missing)
-    plain = [layer for layer in found.classes if not has_checkpointed(layer)]
+    plain = [layer for layer in _layers(found) if not has_checkpointed(layer)]
     declared = [Declared(layer.name, behind=(CHECKPOINTED,)) for layer in _topmost(plain)]
     declared += [Declared(owner.name, mixins=("Checkpointing",)) for owner in module.pretrained]
     imports = ["from patchgen.parts.checkpoint import Checkpointing"]
@@ -40,20 +39,13 @@ def _inherits(layer: Class, other: Class) -> bool:
     return any(parent is other or _inherits(parent, other) for parent in layer.parents)
 
 
-def _missing(module: Module, found: Layers) -> list[Missing]:
-    missing: list[Missing] = []
+def _layers(found: Layers) -> tuple[Class, ...]:
+    """What is run again as one: layers, or their attentions and FFNs where a model holds those one by one."""
+    return found.classes or found.checkpointed or found.pieces
+
+
+def _missing(module: Module, found: Layers) -> Iterator[Missing]:
     if not module.pretrained:
-        missing.append(Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True))
-    if not found.lists:
-        missing.append(
-            Missing(module.at(module.tree), "no list of layers that attend is gone through in this file", True)
-        )
-    for layer in found.classes:
-        forward = layer.method("forward")
-        if forward is None or has_checkpointed(layer):
-            continue
-        caches = sorted({arg.arg for arg in walk(forward.args, ast.arg)} & OTHER_CACHES)
-        if "layer_state" in caches:
-            what = f"{layer.name} writes a cache that it is given as `layer_state`: the recompute would write it again"
-            missing.append(Missing(module.at(forward), what, True))
-    return missing
+        yield Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True)
+    if not _layers(found):
+        yield Missing(module.at(module.tree), "no list of layers that attend is gone through in this file", True)

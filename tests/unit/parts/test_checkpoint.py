@@ -14,6 +14,7 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from transformers import (  # noqa: E402
     DynamicCache,
+    EncoderDecoderCache,
     Gemma3nForCausalLM,
     LlamaForCausalLM,
     MixtralForCausalLM,
@@ -27,8 +28,11 @@ from transformers.models.patchtst import modeling_patchtst as patchtst  # noqa: 
 from patchgen.lab.parity import differences, worst  # noqa: E402
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.parts import checkpoint as part  # noqa: E402
-from patchgen.parts.checkpoint import Checkpointing, Keeping, checkpoint_layer, is_kept, read_options  # noqa: E402
+from patchgen.parts.checkpoint import Checkpointing, keeping  # noqa: E402
+from patchgen.parts.checkpoint import model as switching  # noqa: E402
+from patchgen.parts.checkpoint.keeping import Keeping, is_kept, tensors_in  # noqa: E402
+from patchgen.parts.checkpoint.layer import checkpoint_contexts, checkpoint_layer, copied, owner_of  # noqa: E402
+from patchgen.parts.checkpoint.model import read_options  # noqa: E402
 
 # Stray seeds, threads and warnings of transformers are not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -86,7 +90,7 @@ def kept_bytes(model):
     # By name: a generated file has a class of its own.
     for held in [each for each in gc.get_objects() if type(each).__name__ == "Keeping"]:
         for outputs in held.outputs.values():
-            for tensor in part.tensors_in(outputs):
+            for tensor in tensors_in(outputs):
                 note(tensor)
     total = sum(storage.nbytes() for place, storage in storages.items() if place not in own)
     out.loss.backward()
@@ -234,11 +238,11 @@ def plant(monkeypatch, **changes):
     """Every checkpoint of the part runs with these arguments."""
 
     def wrong(run, policy, function, *args, **passed_on):
-        layer = part.owner_of(function)
-        kept = lambda: part.checkpoint_contexts(layer, Keeping(policy))  # noqa: E731
+        layer = owner_of(function)
+        kept = lambda: checkpoint_contexts(layer, Keeping(policy))  # noqa: E731
         return checkpoint(function, *args, **{"use_reentrant": False, "context_fn": kept, **changes})
 
-    monkeypatch.setattr(part, "checkpoint_layer", wrong)
+    monkeypatch.setattr(switching, "checkpoint_layer", wrong)
 
 
 @policies
@@ -419,20 +423,50 @@ def test_torch_sees_a_tensor_whose_device_has_the_random_state():
     assert seen == [[torch.Tensor], [torch.Tensor]]
 
 
-def test_a_cache_given_by_position():
-    cache, given = DynamicCache(), []
+@pytest.mark.parametrize("name", [None, "layer_state"], ids=["by position", "by a name of its own"])
+@pytest.mark.parametrize("both", [False, True], ids=["", "of encoder and decoder"])
+@policies
+def test_each_run_of_a_layer_fills_a_cache_of_its_own(options, both, name):
+    """A recompute would see its keys twice."""
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache()) if both else DynamicCache()
+    given, left = [], []
 
-    class Noting(Layer):
-        def forward(self, x, cache=None):
-            given.append(cache)
-            return super().forward(x)
+    class Filling(Layer):
+        def forward(self, x, layer_state):
+            given.append(layer_state)
+            own = layer_state.self_attention_cache if both else layer_state
+            keys, _ = own.update(x[:, None], x[:, None], 0)
+            return super().forward(keys.sum(1) + x), layer_state
 
-    model = enabled(model_of(Noting, call=lambda layer, x: layer(x, cache)), FULL)
-    step(model, INPUTS)
-    assert given == [None] * 6
-    cache.update(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 4), 0)
-    with pytest.raises(ValueError, match="Noting is checkpointed and was given a cache with something in it"):
+    def call(layer, x):
+        out, after = layer(x, cache) if name is None else layer(x, **{name: cache})
+        left.append(after)
+        return out
+
+    def alone(layer, x):
+        made = EncoderDecoderCache(DynamicCache(), DynamicCache()) if both else DynamicCache()
+        return layer(x, made)[0]
+
+    reference = step(model_of(Filling, call=alone), INPUTS)
+    given.clear()
+    model = enabled(model_of(Filling, call=call), options)
+    assert apart(reference, step(model, INPUTS)) == 0.0
+    assert len(set(map(id, given))) == len(given) > len(left)
+    assert all(each is cache for each in left) and not cache.get_seq_length()
+    ones = torch.ones(1, 1, 2, 4)
+    (cache.self_attention_cache if both else cache).update(ones, ones, 0)
+    with pytest.raises(ValueError, match="Filling is checkpointed and was given a cache with something in it"):
         step(model, INPUTS)
+
+
+def test_what_another_layer_wrote_is_not_copied():
+    cache, written = DynamicCache(), torch.ones(1, 1, 2, 4, requires_grad=True) * 2
+    cache.update(written, written, 1)
+    own = copied(cache)
+    assert own is not cache and own.layers[1] is not cache.layers[1]
+    assert own.layers[1].keys is cache.layers[1].keys
+    own.update(written, written, 0)
+    assert own.get_seq_length() == 2 and not cache.get_seq_length()
 
 
 def test_keys_shared_through_a_cache_are_refused():
@@ -478,12 +512,12 @@ def test_attention_that_draws_is_not_left_out_of_the_recompute(monkeypatch):
             return super().forward(attention_that_draws(x, 0.3))
 
     name = "checkpoint_test::attention"
-    with_it = {**part.CHECKPOINT_POLICIES, "selective": part.CHECKPOINT_POLICIES["selective"] | {name}}
-    monkeypatch.setattr(part, "CHECKPOINT_POLICIES", with_it)
+    with_it = {**keeping.CHECKPOINT_POLICIES, "selective": keeping.CHECKPOINT_POLICIES["selective"] | {name}}
+    monkeypatch.setattr(keeping, "CHECKPOINT_POLICIES", with_it)
     reference = step(model_of(Drawing), INPUTS)
     planted = step(enabled(model_of(Drawing), SELECTIVE), INPUTS)
     assert apart(reference, planted) > 0.1
-    monkeypatch.setattr(part, "ATTENTIONS", part.ATTENTIONS | {name})
+    monkeypatch.setattr(keeping, "ATTENTIONS", keeping.ATTENTIONS | {name})
     assert apart(reference, step(enabled(model_of(Drawing), SELECTIVE), INPUTS)) == 0.0
 
 
