@@ -235,27 +235,53 @@ def test_lora(checkpoints, tmp_path):
     assert torch.equal(outputs(wrapped).logits, outputs(parent).logits)
 
 
+def test_lora_on_a_fused_layer(checkpoints, tmp_path):
+    """Merged, it is in the weights that the parent loads."""
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(0)
+    model = patchgen.load("llama_fused", checkpoints / "llama_sdpa")
+    lora = peft.LoraConfig(r=4, task_type="CAUSAL_LM", target_modules=["qkv_proj"], init_lora_weights=False)
+    wrapped = peft.get_peft_model(model, lora)
+    expected, before = outputs(wrapped), outputs(from_transformers("llama_sdpa", checkpoints / "llama_sdpa"))
+    wrapped.merge_and_unload().save_pretrained(tmp_path)
+    parent, report = llama.LlamaForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report.values()), report
+    assert torch.allclose(outputs(parent).logits, expected.logits, atol=1e-4)
+    assert not torch.allclose(before.logits, expected.logits, atol=1e-1)
+
+
 @pytest.mark.slow
-def test_supervised_fine_tuning(checkpoints, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("llama_sdpa", {}),
+        ("llama_sdpa_checkpoint_loss", {"gradient_checkpointing": True}),
+        ("llama_packed", {"packing": True, "packing_strategy": "bfd"}),
+        ("llama_packed", {"padding_free": True, "max_length": None}),
+    ],
+    ids=["as it is", "composed", "packed", "padding-free"],
+)
+def test_supervised_fine_tuning(name, changes, checkpoints, tmp_path):
     """TRL's trainer, on tokens, so that no tokenizer has to be fetched."""
     trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
     from tests.use.words import word_tokenizer
 
     losses = []
     for model in (
-        patchgen.load("llama_sdpa", checkpoints / "llama_sdpa"),
+        patchgen.load(name, checkpoints / "llama_sdpa"),
         from_transformers("llama_sdpa", checkpoints / "llama_sdpa"),
     ):
+        settings = {"max_length": 16, "gradient_checkpointing": False, **changes}
         arguments = trl.SFTConfig(
             output_dir=str(tmp_path),
             max_steps=2,
             per_device_train_batch_size=2,
-            max_length=16,
             report_to=[],
             save_strategy="no",
             use_cpu=True,
             bf16=False,
             disable_tqdm=True,
+            **settings,
         )
         rows = datasets.Dataset.from_list([{"input_ids": e["input_ids"].tolist()} for e in examples()])
         trainer = trl.SFTTrainer(model=model, args=arguments, train_dataset=rows, processing_class=word_tokenizer())
@@ -272,3 +298,22 @@ def test_compiles_whole(name, checkpoints):
         found, expected = compiled(**given).logits, model(**given).logits
     torch._dynamo.reset()
     assert torch.equal(found, expected)
+
+
+@pytest.mark.slow
+def test_a_mixtures_router_losses_are_not_trls(checkpoints, tmp_path):
+    """TRL counts on the logits of transformers' routers: an error, and not another loss without a word."""
+    trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
+    from tests.use.words import word_tokenizer
+
+    def losses(**changes):
+        model = patchgen.load("llama_moe", checkpoints / "llama_sdpa", num_experts=4)
+        how = {"report_to": [], "save_strategy": "no", "use_cpu": True, "bf16": False, "disable_tqdm": True}
+        arguments = trl.SFTConfig(output_dir=str(tmp_path), max_steps=1, logging_steps=1, **how, **changes)
+        rows = datasets.Dataset.from_list([{"input_ids": e["input_ids"].tolist()} for e in examples()])
+        trainer = trl.SFTTrainer(model=model, args=arguments, train_dataset=rows, processing_class=word_tokenizer())
+        return trainer.train().training_loss
+
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        losses()
+    assert losses(router_aux_loss_coef=0.0) > 0
