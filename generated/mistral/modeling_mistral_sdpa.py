@@ -116,7 +116,7 @@ def eager_attention_forward(
 
 
 # What other attention functions take and one call of SDPA does not compute.
-NOT_IN_SDPA = ("block_indices", "cache", "indices", "sinks", "softcap")
+NOT_IN_SDPA = ("block_indices", "cache", "indices", "s_aux", "sinks", "softcap")
 
 
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
@@ -153,8 +153,7 @@ def sdpa_attention(
 
     With `whole_mask`, the mask comes `for_eager`: None is all keys under "sdpa" too.
     A sliding window is in the mask: transformers makes none only where the window holds every key.  A `position_bias`
-    (one or batch, heads, queries, keys) is added to the scores that are seen.  `s_aux`, a number for each head, is the
-    score of one key more, whose value is zero: a sink.
+    (one or batch, heads, queries, keys) is added to the scores that are seen.
 
     `module` has `is_causal` and `config`.  `eager` is the parent's attention function, which computes what has weights
     to return: everything under "eager", and what is asked for with `output_attentions` under "sdpa".
@@ -184,48 +183,8 @@ def sdpa_attention(
             attention_mask = seen_before(query, key)
         terms = [bias] if attention_mask is None else [attention_mask, bias]
         attention_mask = sum_of_terms(terms, query, key)
-    sinks = kwargs.get("s_aux")
-    if sinks is not None:
-        scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-        query, key, value, attention_mask = with_sinks(
-            query, key, value, attention_mask, sinks / scaling, causal=causal
-        )
-        causal = False
     output = sdpa(query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout)
     return output.transpose(1, 2), None
-
-
-def with_sinks(
-    query_BHLD: torch.Tensor,
-    key_BGSD: torch.Tensor,
-    value_BGSD: torch.Tensor,
-    mask: torch.Tensor | None,
-    sinks_H: torch.Tensor,
-    *,
-    causal: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Query, key, value and mask with one key before the others, seen by all, of score `sinks` and value zero.
-
-    The score is a feature more of each query, which that key alone has: heads go on sharing keys, and the mask has no
-    gradient.  The mask says what order says.
-    """
-    queries = query_BHLD.shape[2]
-    if mask is None and causal and queries > 1:
-        # A static cache being filled from empty has more keys than queries.
-        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
-        mask = seen_before(query_BHLD, key_BGSD)[None, None]
-    scores = sinks_H.to(query_BHLD.dtype)[None, :, None, None].expand(*query_BHLD.shape[:-1], 1)
-    feature = nn.functional.pad(torch.zeros_like(key_BGSD[..., :1]), (0, 0, 1, 0), value=1.0)
-    key_BGSD = torch.cat([nn.functional.pad(key_BGSD, (0, 0, 1, 0)), feature], dim=-1)
-    value_BGSD = nn.functional.pad(value_BGSD, (0, 0, 1, 0))
-    mask = mask if mask is None else nn.functional.pad(mask, (1, 0), value=float(mask.dtype == torch.bool))
-    return torch.cat([query_BHLD, scores], dim=-1), key_BGSD, value_BGSD, mask
-
-
-def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
-    """(queries, keys): True where a key is not after the query."""
-    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
-    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
 
 
 def sdpa(
@@ -285,6 +244,12 @@ def additive_mask(
         return mask
     zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
     return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
+
+
+def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
+    """(queries, keys): True where a key is not after the query."""
+    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
+    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
 
 
 def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:

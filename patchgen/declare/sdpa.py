@@ -32,7 +32,7 @@ REDUNDANT = (
     "    AutoModel.from_pretrained(..., attn_implementation='mine')"
 )
 FROM_PART = frozenset(
-    {"additive_mask", "attend", "for_eager", "knowing", "sdpa_attention", "wants_weights", "zero_unless_seen"}
+    {"additive_mask", "attend", "for_eager", "knowing", "sdpa_attention", "sink_attention", "wants_weights"}
 )
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 
@@ -129,7 +129,8 @@ def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str],
     window = "sliding_window" in interface.keywords
     old[1] = f"{target} = {name}(..., sliding_window=window)" if window else old[1]
     whole = ", whole_mask=True" if found.whole_masks else ""
-    new = [f"{target} = sdpa_attention(..., eager{whole})"]
+    function = "sink_attention" if "s_aux" in interface.keywords else "sdpa_attention"
+    new = [f"{target} = {function}(..., eager{whole})"]
     holes = ["lookup", "name", "eager", *(["window"] if window else [])]
     method = interface.method
     members = [edit("call_sdpa", method, old, new, holes)]

@@ -29,7 +29,7 @@ from transformers.modeling_utils import PreTrainedModel
 from patchgen.edits import edit, new, old
 
 # What other attention functions take and one call of SDPA does not compute.
-NOT_IN_SDPA = ("block_indices", "cache", "indices", "sinks", "softcap")
+NOT_IN_SDPA = ("block_indices", "cache", "indices", "s_aux", "sinks", "softcap")
 
 
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
@@ -126,8 +126,7 @@ def sdpa_attention(
 
     With `whole_mask`, the mask comes `for_eager`: None is all keys under "sdpa" too.
     A sliding window is in the mask: transformers makes none only where the window holds every key.  A `position_bias`
-    (one or batch, heads, queries, keys) is added to the scores that are seen.  `s_aux`, a number for each head, is the
-    score of one key more, whose value is zero: a sink.
+    (one or batch, heads, queries, keys) is added to the scores that are seen.
 
     `module` has `is_causal` and `config`.  `eager` is the parent's attention function, which computes what has weights
     to return: everything under "eager", and what is asked for with `output_attentions` under "sdpa".
@@ -157,15 +156,31 @@ def sdpa_attention(
             attention_mask = seen_before(query, key)
         terms = [bias] if attention_mask is None else [attention_mask, bias]
         attention_mask = sum_of_terms(terms, query, key)
-    sinks = kwargs.get("s_aux")
-    if sinks is not None:
-        scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-        query, key, value, attention_mask = with_sinks(
-            query, key, value, attention_mask, sinks / scaling, causal=causal
-        )
-        causal = False
     output = sdpa(query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout)
     return output.transpose(1, 2), None
+
+
+def sink_attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    eager: Callable[..., tuple[torch.Tensor, torch.Tensor]],
+    *,
+    s_aux: torch.Tensor | None = None,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """`sdpa_attention` where `s_aux`, a number for each head, is the score of one key more, whose value is zero."""
+    if s_aux is None or wants_weights(module, kwargs.get("output_attentions")):
+        kwargs |= {"scaling": scaling, "s_aux": s_aux}
+        return sdpa_attention(module, query, key, value, attention_mask, eager, **kwargs)
+    causal = kwargs.get("is_causal")
+    causal = not kwargs.get("whole_mask") and (module.is_causal if causal is None else causal)
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    states = with_sinks(query, key, value, attention_mask, s_aux / scaling, causal=causal)
+    return sdpa_attention(module, *states, eager, **kwargs | {"scaling": scaling, "is_causal": False})
 
 
 def with_sinks(

@@ -100,7 +100,7 @@ def test_masks_that_more_than_attention_reads_stay_those_of_eager(env, model):
 
 @pytest.mark.parametrize("model", ["gpt_oss", "hy_v4"])
 def test_sinks_that_the_eager_function_drops_go_with_the_call(env, model):
-    assert "sdpa_attention(..., eager" in answer(env, model, ["sdpa"]).text
+    assert "sink_attention(..., eager" in answer(env, model, ["sdpa"]).text
 
 
 def test_models_of_other_files_are_let_be(env):

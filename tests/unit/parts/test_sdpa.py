@@ -25,6 +25,7 @@ from patchgen.parts.sdpa import (  # noqa: E402
     order_says_all,
     sdpa,
     sdpa_attention,
+    sink_attention,
 )
 
 B, H, D = 2, 4, 8
@@ -240,7 +241,7 @@ def test_a_position_bias_is_added_to_what_is_seen(queries, keys, mask, is_causal
     torch.testing.assert_close(out.transpose(1, 2), written_out(query, key, value, meant), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["softcap", "sinks", "cache"])
+@pytest.mark.parametrize("name", ["softcap", "s_aux", "cache"])
 def test_what_sdpa_does_not_compute_is_refused(name):
     with pytest.raises(NotImplementedError, match=name):
         call(module(), **{name: 1.0})
@@ -286,7 +287,7 @@ def test_a_sink_is_a_key_that_is_no_tokens(heads, queries, keys, mask, is_causal
     query, key, value = drawn(B, H, queries, D), drawn(B, heads, keys, D), drawn(B, heads, keys, D + 2)
     sinks = SINKS.clone().requires_grad_()
     with traced() as trace:
-        out, _ = sdpa_attention(
+        out, _ = sink_attention(
             module(is_causal=is_causal), query, key, value, mask, None, scaling=SCALING, s_aux=sinks
         )
     assert len(trace.sdpa) == 1
@@ -301,6 +302,19 @@ def test_a_sink_is_a_key_that_is_no_tokens(heads, queries, keys, mask, is_causal
     (grad,) = torch.autograd.grad(out.square().sum(), sinks)
     (meant_grad,) = torch.autograd.grad(wanted.square().sum(), column)
     torch.testing.assert_close(grad, meant_grad, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("asked", [module("eager"), module(output_attentions=True)], ids=["eager", "weights"])
+def test_weights_beside_sinks_come_from_the_parents_function(asked):
+    given = []
+
+    def parents(*args, s_aux, **kwargs):
+        given.append(s_aux)
+        return "the parent's", None
+
+    states = drawn(B, H, 5, D)
+    assert sink_attention(asked, states, states, states, None, parents, s_aux=SINKS)[0] == "the parent's"
+    assert given == [SINKS]
 
 
 class Eager(PreTrainedModel):
