@@ -54,7 +54,8 @@ def rows_that_fit(stage: Stage, contestant: Contestant, limit: int | None = None
         return Result("does not fit")
     entrant = _with_rows(stage, entrant, found)
     seconds = () if stage.scale.tiny else (tuple(_seconds(stage, entrant)),)
-    return Result("ok", turns=seconds, tokens=entrant.batch.tokens, rows=found)
+    batch = entrant.batch
+    return Result("ok", turns=seconds, tokens=batch.tokens, samples=len(batch.texts), rows=found)
 
 
 def tiny_limit(stage: Stage) -> int:

@@ -32,9 +32,10 @@ where its peak is more than a twentieth lower, and **redundant** where five line
 """
 _TINY_LEGEND = """\
 Tiny models on a CPU, to be checked and not to be timed: nothing here says how fast anything is. **Apart** is the loss,
-and the furthest gradient, from the stock model's in float32 under eager attention; **kept** is what the backward pass
-keeps beside the weights, as a part of what the anchor (the row with 1.00) keeps. Compiled models are traced by
-torch.compile, and their graphs run as they are.
+and the norm of its gradients, from the stock model's in float32 under eager attention; in float32 every entry of every
+gradient is compared too. **Kept** is what the backward pass keeps beside the weights, as a part of what the anchor
+keeps, the row that comes to 1.00. Compiled models are traced by torch.compile, and their graphs run as they are.
+Weights that a GPU would have in bfloat16 are in float32.
 """
 
 
@@ -143,8 +144,8 @@ def _tiny_table(case: Case, results: Mapping[str, Result], broken: Mapping[str, 
 
 def _table(record: Record, case: Case, results: Mapping[str, Result], broken: Mapping[str, str]) -> Iterator[str]:
     fitted = " rows |" if case.fits else ""
-    yield f"| | verdict | real tokens/s | step, ms | MFU | peak, GiB |{fitted} apart | attention |"
-    yield "|---|---|---:|---:|---:|---:|" + ("---:|" if case.fits else "") + "---:|---|"
+    yield f"| | verdict | tokens/s | to anchor | texts/s | step, ms | MFU | peak, GiB |{fitted} apart | attention |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|" + ("---:|" if case.fits else "") + "---:|---|"
     found = verdicts(case, results)
     for one in _known(case, results):
         result = results[one.name]
@@ -153,7 +154,14 @@ def _table(record: Record, case: Case, results: Mapping[str, Result], broken: Ma
         rows = f" {result.rows or ''} |" if case.fits else ""
         peak = f"{result.peak / GIB:.1f}" if result.peak else ""
         apart = " ".join(f"{value:.0e}" for value in result.apart[:2]) if result.apart else ""
-        figures = _speed(result), _step(result), _mfu(record, case, result), peak
+        figures = (
+            _speed(result),
+            _to_anchor(result, results.get(case.anchor)),
+            _texts(result),
+            _step(result),
+            _mfu(record, case, result),
+            peak,
+        )
         yield f"| {one.name} | {word} | {' | '.join(figures)} |{rows} {apart} | {_kernel(result)} |"
 
 
@@ -167,6 +175,15 @@ def _word(result: Result) -> str:
 
 def _speed(result: Result) -> str:
     return f"{result.speed.median:,.0f}" if any(result.turns) else ""
+
+
+def _to_anchor(result: Result, anchor: Result | None) -> str:
+    known = anchor is not None and any(anchor.turns) and any(result.turns)
+    return f"{result.speed.median / anchor.speed.median:.2f}" if anchor is not None and known else ""
+
+
+def _texts(result: Result) -> str:
+    return f"{result.samples / result.step.median:,.1f}" if any(result.turns) and result.samples else ""
 
 
 def _step(result: Result) -> str:

@@ -24,13 +24,17 @@ NO_GRADIENT = 1e-7  # a norm below has no direction: the bias of a key has a gra
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far a loss, a norm and (where they are kept) gradients may be, relative to the reference's."""
+    """How far the loss, the norm of all gradients, and any entry of them may be, relative to the reference's.
+
+    Entries are looked at where the reference has them and their rounding is not that of a narrow dtype.
+    """
 
     loss: float
     norm: float
+    entry: float = math.inf
 
 
-WIDE, NARROW = Bounds(1e-5, 1e-4), Bounds(1e-2, 3e-2)
+WIDE, NARROW = Bounds(1e-5, 1e-4, 1e-4), Bounds(1e-2, 3e-2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +49,18 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Relative distances from a reference; `worst` is the furthest parameter's, by its norm or by its entries."""
+    """Relative distances from a reference; `worst` is the furthest parameter's: by its entries, else by its norm."""
 
     loss: float
     norm: float
     worst: float
     where: str
+    by_entries: bool
 
     def within(self, bounds: Bounds) -> bool:
         """Whether nothing is wrong.  What is no number is."""
-        return self.loss <= bounds.loss and self.norm <= bounds.norm
+        entries = not self.by_entries or self.worst <= bounds.entry
+        return self.loss <= bounds.loss and self.norm <= bounds.norm and entries
 
 
 def reference_of(stage: Stage, rows: int | None = None) -> Reference:
@@ -107,9 +113,7 @@ def deviation(reference: Reference, loss: float, norms: Mapping[str, float], sta
             apart[name] = _entries_apart(stage.distinct[name].grad, gradient)
     where = max(apart, key=lambda name: math.inf if math.isnan(apart[name]) else apart[name])
     norm = _apart(total_norm(norms), reference.norm)
-    if reference.gradients:  # a tiny model: every entry counts
-        norm = max(norm, apart[where]) if not math.isnan(apart[where]) else math.nan
-    return Deviation(_apart(loss, reference.loss), norm, apart[where], where)
+    return Deviation(_apart(loss, reference.loss), norm, apart[where], where, bool(reference.gradients))
 
 
 def _apart(value: float, reference: float) -> float:

@@ -17,6 +17,7 @@ class Result:
 
     turns       seconds of the timed steps, by turn
     tokens      real ones in a step
+    samples     texts in a step
     peak        bytes allocated at most in a timed step; None without a GPU
     saved       bytes kept for the backward pass, weights left out; of tiny models
     losses      of the first step and of the last of the first turn
@@ -32,6 +33,7 @@ class Result:
     note: str = ""
     turns: tuple[tuple[float, ...], ...] = ()
     tokens: int = 0
+    samples: int = 0
     peak: int | None = None
     saved: int | None = None
     losses: tuple[float, float] | None = None

@@ -8,10 +8,16 @@ from dataclasses import replace
 from patchgen.bench.case import Case
 from patchgen.bench.contestant import Contestant
 from patchgen.bench.matrix import CASES
+from patchgen.bench.tables import FINETUNE, MEMORY, PRETRAIN
 from patchgen.bench.tiny import tiny_case
 from patchgen.errors import did_you_mean
 
-SETS: dict[str, tuple[Case, ...]] = {"matrix": CASES}
+SETS: dict[str, tuple[Case, ...]] = {
+    "matrix": CASES,
+    "finetune": (FINETUNE,),
+    "pretrain": (PRETRAIN,),
+    "memory": (MEMORY,),
+}
 
 
 def wanted_cases(

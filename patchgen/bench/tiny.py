@@ -7,6 +7,8 @@ from dataclasses import replace
 from patchgen.bench.case import Case, Shape
 from patchgen.bench.contestant import Contestant
 
+ROWS = 2
+
 
 def tiny_case(case: Case) -> Case:
     """The case with rows of 32 tokens.  Its model is made tiny by `stage`; who wants other rows gets other few."""
@@ -16,10 +18,11 @@ def tiny_case(case: Case) -> Case:
 
 def _shape(shape: Shape) -> Shape:
     shortest = None if shape.shortest is None else 8
-    return Shape(2, 32, shortest, None if shape.packed is None else (6, 20))
+    return Shape(ROWS, 32, shortest, None if shape.packed is None else (6, 20))
 
 
 def _tiny(contestant: Contestant, rows: int) -> Contestant:
+    fewer = replace(contestant, accumulate=min(ROWS, contestant.accumulate))
     if contestant.rows is None:
-        return contestant
-    return replace(contestant, rows=1 if contestant.rows < rows else 4)
+        return fewer
+    return replace(fewer, rows=1 if contestant.rows < rows else 2 * ROWS)

@@ -61,6 +61,7 @@ def first_turn(stage: Stage, entrant: Entrant, reference: Reference, steps: Step
         note="" if right else _told(apart, bounds),
         turns=() if stage.scale.tiny else (tuple(seconds),),
         tokens=entrant.batch.tokens,
+        samples=len(entrant.batch.texts),
         peak=peak,
         saved=saved,
         losses=(loss, float(last[-1])),
@@ -100,17 +101,18 @@ def bounds_of(stage: Stage, entrant: Entrant) -> Bounds:
 def _told(apart: Any, bounds: Bounds) -> str:
     return (
         f"loss {apart.loss:.1e} and gradients {apart.norm:.1e} from the reference, bounds {bounds.loss:g} and "
-        f"{bounds.norm:g}; furthest: {apart.where}"
+        f"{bounds.norm:g}; furthest by {apart.worst:.1e}: {apart.where}"
     )
 
 
 def _saved(trainer: Trainer, stage: Stage) -> int | None:
-    """Of tiny models: one forward of the whole batch."""
+    """Of tiny models: one forward."""
     if not stage.scale.tiny:
         return None
     entrant = trainer.entrant
+    several = entrant.contestant.accumulate
     with autocast(entrant.contestant.precision, stage.scale.device):
-        return saved_bytes(lambda: entrant.model(**next(entrant.batch.parts(1))), entrant.model)
+        return saved_bytes(lambda: entrant.model(**next(entrant.batch.parts(several))), entrant.model)
 
 
 def _block_seconds(stage: Stage, entrant: Entrant) -> tuple[float, ...]:

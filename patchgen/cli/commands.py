@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from patchgen.cli.printing import Style
     from patchgen.cli.session import Session
 
+BENCH_TABLES = ("matrix", "finetune", "pretrain", "memory")
+
 # Modules that do the work are imported inside the commands: `--help` and completion need none of them.
 
 
@@ -241,7 +243,7 @@ def memory(name: str, **rest: Any) -> int:
 
 @patchgen.command()
 @click.argument("ids", nargs=-1, metavar="[CASE]...")
-@click.option("--table", type=click.Choice(["matrix"]), default="matrix", show_default=True, help="Which cases.")
+@click.option("--table", type=click.Choice(BENCH_TABLES), default="matrix", show_default=True, help="Which cases.")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this contestant or variant, beside its anchor.")
 @click.option("--tiny", is_flag=True, help="Tiny models on the CPU, within a minute: checked, not timed.")
 @click.option("--device", metavar="NAME", help="Where models run; cuda where there is one.")

@@ -29,7 +29,7 @@ def case() -> Case:
 
 def ran(seconds: float, gib: float, **more) -> Result:
     turns = ((seconds * 0.99, seconds, seconds * 1.01), (seconds, seconds))
-    return Result("ok", turns=turns, tokens=1000, peak=int(gib * 2**30), apart=(1e-4, 2e-3, 1e-2), **more)
+    return Result("ok", turns=turns, tokens=1000, samples=4, peak=int(gib * 2**30), apart=(1e-4, 2e-3, 1e-2), **more)
 
 
 def record(tmp_path, results: dict[str, Result], **about) -> Record:
@@ -60,7 +60,7 @@ def test_the_table_has_speed_time_mfu_and_memory(tmp_path):
     page = as_markdown(record(tmp_path, RESULTS), [case()])
     cells = line(page, "sdpa")
     # 8 TFLOP in 20 ms are 400 TFLOP/s.
-    assert cells[2:6] == ["50,000", "20.00 (20.00 to 20.00)", "50 % / 40 %", "8.0"]
+    assert cells[2:8] == ["50,000", "1.00", "200.0", "20.00 (20.00 to 20.00)", "50 % / 40 %", "8.0"]
     assert line(page, "v + compile")[1] == "faster"
     assert "1,000 real tokens in 2,000 places" in page and "800 TFLOP/s here; the datasheet says 1000" in page
 
@@ -96,7 +96,7 @@ def test_turns_that_drift_are_told(tmp_path):
 
 def test_what_did_not_run_has_its_reason_and_no_figure(tmp_path):
     page = as_markdown(record(tmp_path, {"sdpa": Result("failed", "RuntimeError: x")}, done=False), [case()])
-    assert line(page, "sdpa") == ["sdpa", "failed", "", "", "", "", "", ""]
+    assert line(page, "sdpa") == ["sdpa", "failed", "", "", "", "", "", "", "", ""]
     assert "- sdpa: failed, RuntimeError: x" in page and "did not run to its end" in page
 
 

@@ -13,6 +13,7 @@ import torch
 
 from patchgen.bench.case import Shape
 from patchgen.bench.matrix import B1, B2, CASES, L1, L2
+from patchgen.bench.sets import SETS, wanted_cases
 from patchgen.bench.texts import NO_LABEL, batch_of
 from patchgen.bench.tiny import tiny_case
 
@@ -79,7 +80,7 @@ def test_parts_are_all_of_the_batch():
     assert torch.equal(torch.cat([part["input_ids"] for part in parts]), batch.inputs["input_ids"])
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [case for cases in SETS.values() for case in cases], ids=lambda case: case.id)
 def test_cases_are_well_formed(case):
     names = [one.name for one in case.contestants]
     assert len(set(names)) == len(names)
@@ -89,7 +90,24 @@ def test_cases_are_well_formed(case):
         assert {*target.who, *target.against} <= known
 
 
-def test_the_matrix_ends_in_time():
+def test_sets_are_those_that_the_command_takes():
+    from patchgen.cli.commands import BENCH_TABLES
+
+    assert tuple(SETS) == BENCH_TABLES
+
+
+def test_wanted_cases():
+    assert [case.id for case in wanted_cases("matrix", ["X1", "B2"])] == ["B2", "X1-mpnet", "X1-rows", "X1-bloom"]
+    (one, *others) = wanted_cases("matrix", [], ["llama_packed"])
+    assert one.id == "L2" and not others
+    assert [each.name for each in one.contestants][:2] == ["sdpa", "llama_packed, packed"]
+    with pytest.raises(LookupError, match="no case 'L9'"):
+        wanted_cases("matrix", ["L9"])
+    with pytest.raises(LookupError, match="no case has lama_packed"):
+        wanted_cases("matrix", [], ["lama_packed"])
+
+
+def test_groups_stand_together():
     assert len({case.id for case in CASES}) == len(CASES)
     groups = [case.group for case in CASES]
     assert groups == sorted(groups, key=groups.index), "one process for each group"
