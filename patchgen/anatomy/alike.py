@@ -76,6 +76,14 @@ def changes_nothing(after: Scores, before: Scores) -> bool:
     return by["*"] == by["/"] and len(after.terms) == len(before.terms)
 
 
+def only_adds(after: Scores, before: Scores) -> bool:
+    """Whether `after` is `before` with something added to it, unscaled and whatever the case."""
+    more = after.terms[len(before.terms) :]
+    unscaled = alike((after.query, after.key, after.factors), (before.query, before.key, before.factors))
+    known = alike(after.terms[: len(before.terms)], before.terms)
+    return unscaled and known and bool(more) and all(term.kind == "add" and not term.factors for term in more)
+
+
 def _text(value: object) -> str:
     """A value as text that is the same for the same code."""
     match value:

@@ -103,7 +103,7 @@ def _of_statements(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt])
     best: tuple[list[Chain], list[Unplaced]] = ([], [])
     first = Evaluation(owner, method)
     for number, (opaque, leaving) in enumerate(((False, False), (True, False), (False, True), (True, True))):
-        evaluation = Evaluation(owner, method, frozenset(first.culprits if opaque else ()), leaving=leaving)
+        evaluation = Evaluation(owner, method, _culprits(first) if opaque else frozenset(), leaving=leaving)
         evaluation = evaluation if number else first
         evaluation.run(suite)
         found, why = _of_suite(evaluation, suite)
@@ -113,6 +113,12 @@ def _of_statements(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt])
         if not why and (found or number == 0):
             break
     return best
+
+
+def _culprits(evaluation: Evaluation) -> frozenset[str]:
+    """What a walk should not have tracked; weights may go wherever they like behind the last context."""
+    last = max((at for _, at in evaluation.contexts), default=None)
+    return frozenset(name for name, index in evaluation.culprits.items() if last is None or index <= last)
 
 
 def _of_suite(evaluation: Evaluation, suite: list[ast.stmt]) -> tuple[list[Chain], list[Unplaced]]:

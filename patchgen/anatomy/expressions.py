@@ -17,7 +17,6 @@ from patchgen.anatomy.code import (
     called,
     constant,
     method_of,
-    names,
     parsed,
     receiver,
     shortened,
@@ -68,7 +67,7 @@ class Expressions(Tracking):
                 continue
             found = self.value(child)
             if isinstance(found, Scores | Probabilities):
-                self.culprits |= names(child) & self.env.keys()
+                self.blame(child)
                 what = "scores" if isinstance(found, Scores) else "weights"
                 self.use(node, f"the {what} go into `{shortened(node)}`")
         return None
@@ -91,7 +90,7 @@ class Expressions(Tracking):
             return arithmetic(self, node, right, node.left)
         tracked = [one for one in (left, right) if isinstance(one, Scores | Probabilities)]
         if tracked:
-            self.culprits |= names(node.right) & self.env.keys()
+            self.blame(node.right)
             self.use(node, "two products are added" if len(tracked) == 2 else "weights are changed after softmax")
         return None
 

@@ -22,12 +22,13 @@ MODELS = "transformers.models"
 
 @dataclass(frozen=True, eq=False)
 class Class:
-    """A class statement; members are looked up along the bases of the same file."""
+    """A class statement; members are looked up along the bases of the same file, whose functions are `functions`."""
 
     name: str
     node: ast.ClassDef
     bases: tuple[str, ...]
     parents: tuple[Class, ...] = field(repr=False, default=())
+    functions: Mapping[str, ast.FunctionDef] = field(repr=False, default_factory=dict)
 
     @cached_property
     def own(self) -> Mapping[str, ast.FunctionDef]:
@@ -228,9 +229,10 @@ def make_module(name: str, source: Source) -> Module:
     """`source` taken apart."""
     tree = parse(source)
     classes: dict[str, Class] = {}
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     for node in walk(tree.body, ast.ClassDef):
         bases = tuple(ast.unparse(base) for base in node.bases)
         parents = tuple(classes[last(base)] for base in bases if last(base) in classes)
-        classes[node.name] = Class(node.name, node, bases, parents)
+        classes[node.name] = Class(node.name, node, bases, parents, functions)
     parts = name.split(".")
     return Module(parts[2] if len(parts) > 2 else name, name, source, tree, classes)

@@ -41,10 +41,15 @@ class _Shapes(ast.NodeTransformer):
             shape = [ast.Starred(parsed(f"({query}).shape[:-1]")), parsed(f"({key}).shape[-2]")]
             return ast.Call(ast.Attribute(receiver(node), "reshape", ast.Load()), shape, [])
         if method_of(node) == "size" and (scores := self._scores(receiver(node))) is not None:
-            axis = constant(node.args[0]) if node.args else None
-            source = scores.key if axis in (-1, 3) else scores.query if axis in (-2, 2) else None
-            if source is not None:
-                return parsed(f"({ast.unparse(source)}).shape[-2]")
+            size = _size(scores, node.args[0] if node.args else None)
+            return self.generic_visit(node) if size is None else size
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            scores = self._scores(node.value.value)
+            size = _size(scores, node.slice) if scores is not None else None
+            return self.generic_visit(node) if size is None else size
         return self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -52,6 +57,28 @@ class _Shapes(ast.NodeTransformer):
         if scores is not None and node.attr in ("dtype", "device"):
             return parsed(f"{_first_name(scores.query)}.{node.attr}")
         return self.generic_visit(node)
+
+
+def _size(scores: Scores, axis: ast.expr | None) -> ast.expr | None:
+    """How many keys or queries there are, where `axis` is theirs in scores of four axes."""
+    number = constant(axis)
+    source = scores.key if number in (-1, 3) else scores.query if number in (-2, 2) else None
+    return None if source is None else parsed(f"({ast.unparse(source)}).shape[-2]")
+
+
+def empty_scores(scores: Scores) -> ast.expr:
+    """Zeros of the shape, dtype and device of `scores`."""
+    query, key = _before_scaling(scores.query), ast.unparse(scores.key)
+    return parsed(f"({query}).new_zeros((*({query}).shape[:-1], ({key}).shape[-2]))")
+
+
+def _before_scaling(query: ast.expr) -> str:
+    """What `query` is a multiple of, which has its shape."""
+    while (
+        isinstance(query, ast.BinOp) and isinstance(query.op, ast.Mult | ast.Div) and isinstance(query.left, ast.Name)
+    ):
+        query = query.left
+    return ast.unparse(query)
 
 
 def _first_name(node: ast.expr) -> str:

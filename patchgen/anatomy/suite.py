@@ -8,10 +8,12 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from patchgen.anatomy.alike import Different, changes_nothing, joined
+from patchgen.anatomy.alike import Different, changes_nothing, joined, only_adds
 from patchgen.anatomy.code import called, constant, dotted, method_of, names, receiver, stored, walk
 from patchgen.anatomy.expressions import Expressions
 from patchgen.anatomy.scores import Context, Probabilities, Scores, Value
+from patchgen.anatomy.shapes import empty_scores
+from patchgen.anatomy.terms import plus
 
 
 @dataclass
@@ -126,15 +128,23 @@ class Evaluation(Expressions):
             return None
 
     def others(self, node: ast.AST) -> Value | None:
-        method = self.owner.method(called(node)[5:]) if called(node).startswith("self.") else None
-        return self._inside(node, method) if isinstance(node, ast.Call) and method else super().others(node)
+        called_here = self._called(node)
+        if isinstance(node, ast.Call) and called_here is not None and node.args:
+            found = self.value(node.args[0])
+            result = self._inside(node, called_here, found) if isinstance(found, Scores) else None
+            if result is not None:
+                return result
+        return super().others(node)
 
-    def _inside(self, node: ast.Call, method: ast.FunctionDef) -> Value | None:
-        """The result of a method of `self` that is given scores, as if its statements stood here."""
-        found = self.value(node.args[0]) if node.args else None
-        parameters = [arg.arg for arg in method.args.args[1:]]
-        if not isinstance(found, Scores) or not method.body or not isinstance(method.body[-1], ast.Return):
-            super().others(node)
+    def _called(self, node: ast.AST) -> ast.FunctionDef | None:
+        """The method of `self`, or the function of the module, that `node` calls."""
+        name = called(node)
+        return self.owner.method(name[5:]) if name.startswith("self.") else self.owner.functions.get(name)
+
+    def _inside(self, node: ast.Call, method: ast.FunctionDef, found: Scores) -> Value | None:
+        """The result of a method that is given scores, as if its statements stood here; None where it is none."""
+        parameters = [arg.arg for arg in method.args.args if arg.arg != "self"]
+        if not parameters or not isinstance(method.body[-1], ast.Return) or method.body[-1].value is None:
             return None
         numbers = {arg.arg for arg, value in _defaults(method) if isinstance(constant(value), int | float)}
         inner = Evaluation(
@@ -142,13 +152,17 @@ class Evaluation(Expressions):
         )
         for statement in method.body[:-1]:
             inner.statement(statement)
-        result = method.body[-1].value
-        value = inner.value(result) if result is not None else None
-        if inner.uses or not isinstance(value, Probabilities) or not changes_nothing(value.scores, found):
-            super().others(node)
+        value = inner.value(method.body[-1].value)
+        if inner.uses:
             return None
-        self.softmaxes += 1
-        return replace(value, scores=found)
+        if isinstance(value, Probabilities) and changes_nothing(value.scores, found):
+            self.softmaxes += 1
+            return replace(value, scores=found)
+        if isinstance(value, Scores) and only_adds(value, found):
+            # What it adds to the scores is what it makes of zeros.
+            bias = ast.Call(node.func, [empty_scores(found), *node.args[1:]], node.keywords)
+            return plus(self, found, "add", ast.copy_location(bias, node))
+        return None
 
 
 def _defaults(method: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr]]:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from patchgen.anatomy.code import stored, walk
+from patchgen.anatomy.code import names, stored, walk
 from patchgen.anatomy.module import Class
 from patchgen.anatomy.scores import Context, Factor, Term, Unplaced, Value
 from patchgen.anatomy.shapes import without_scores
@@ -18,16 +18,16 @@ _Node = TypeVar("_Node", bound=ast.AST)
 class Tracking:
     """The tracked names of `method`, and lists of what was found, each with the index of its statement.
 
-    `opaque` are names that are not to be tracked; `culprits` those that should not have been.  `condition` is under
-    what the statement of `index` runs.  What holds of the scores holds where none of `unless` does;
-    there are such conditions only in a walk that is `leaving`.
+    `opaque` are names that are not to be tracked; `culprits` those that should not have been, and since when.
+    `condition` is under what the statement of `index` runs.  What holds of the scores holds where none of `unless`
+    does; there are such conditions only in a walk that is `leaving`.
     """
 
     owner: Class
     method: ast.FunctionDef
     opaque: frozenset[str] = frozenset()
     env: dict[str, Value] = field(default_factory=dict)
-    culprits: set[str] = field(default_factory=set)
+    culprits: dict[str, int] = field(default_factory=dict)
     kept: list[tuple[int, ast.stmt]] = field(default_factory=list)
     contexts: list[tuple[Context, int]] = field(default_factory=list)
     uses: list[tuple[int, ast.AST, str]] = field(default_factory=list)
@@ -43,6 +43,11 @@ class Tracking:
     def use(self, node: ast.AST, why: str) -> None:
         """A tracked value is used here as no attention uses it."""
         self.uses.append((self.index, node, why))
+
+    def blame(self, node: ast.AST) -> None:
+        """The tracked names in `node` should not have been."""
+        for name in names(node) & self.env.keys():
+            self.culprits.setdefault(name, self.index)
 
     def given(self, node: ast.expr) -> ast.expr:
         """`node`, which the call of SDPA will be given, evaluated where this statement stands."""

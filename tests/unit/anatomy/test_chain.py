@@ -19,6 +19,13 @@ class Attention(nn.Module):
         self.triangle = nn.Buffer(torch.tril(torch.ones(9, 9)).view(1, 1, 9, 9))
         self.logit_scale = nn.Parameter(torch.log(10 * torch.ones((config.heads, 1, 1))))
 
+    def add_bias(self, scores, q):
+        scores = scores.view(3, 3, 4, 4) + self.table(q)
+        return scores.view(9, 4, 4)
+
+    def add_and_scale(self, scores, q):
+        return (scores + self.table(q)) * 3
+
     def forward(self, q, k, v, mask=None, bias=None, output_attentions=False):
 {body}
 """
@@ -134,6 +141,14 @@ OTHERS = {
         "s = q @ k.mT\nif self.mix is not None:\n    s = self.mix(s)",
         {"unless": ["self.mix is not None"]},
     ),
+    "a method that adds a bias": (
+        "s = (q * 3) @ k.mT\ns = self.add_bias(s, q)",
+        {"terms": [("add", "self.add_bias(q.new_zeros((*q.shape[:-1], k.shape[-2])), q)", None)]},
+    ),
+    "a product that goes elsewhere is a bias": (
+        "s = q @ k.mT\nb = q @ bias.mT\nb = self.shift(b, keys=s.shape[3])\ns = s + b",
+        {"terms": [("add", "b", None)]},
+    ),
     "a factor under a condition": (
         "s = q @ k.mT\nif self.scaled:\n    s = s / 3",
         {"scaled": ["/3"]},
@@ -207,6 +222,10 @@ REFUSED = {
     "scaled under a condition behind the mask": (
         "s = q @ k.mT\ns = s + mask\nif self.scaled:\n    s = s / 3\nreturn s.softmax(-1) @ v",
         "under a condition",
+    ),
+    "a method that does more than add": (
+        "s = self.add_and_scale(q @ k.mT, q)\nreturn s.softmax(-1) @ v",
+        "the scores go into",
     ),
     "scores go elsewhere": ("s = q @ k.mT\nself.log(s)\nreturn s.softmax(-1) @ v", "the scores go into"),
     "a scale that may be a tensor": ("s = q @ k.mT * bias\nreturn s.softmax(-1) @ v", "more than one number"),
