@@ -149,6 +149,35 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "max_grid_col_position_embeddings": 16,
         "max_grid_row_position_embeddings": 16,
     },
+    "zoedepth": {
+        "backbone_config": {
+            "model_type": "beit",
+            "image_size": 64,
+            "patch_size": 16,
+            "num_hidden_layers": 4,
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_attention_heads": 4,
+            "use_relative_position_bias": True,
+            "reshape_hidden_states": False,
+            "out_features": ["stage1", "stage2", "stage3", "stage4"],
+        },
+        "neck_hidden_sizes": _WIDTHS,
+        "fusion_hidden_size": 16,
+        "bottleneck_features": 16,
+        "bin_embedding_dim": 16,
+        "num_relative_features": 8,
+        "num_attractors": [4, 3, 2, 1],
+        # Between two ranges of depth a transformer over patches decides.
+        "bin_configurations": [
+            {"name": "near", "n_bins": 8, "min_depth": 0.001, "max_depth": 10.0},
+            {"name": "far", "n_bins": 8, "min_depth": 0.001, "max_depth": 80.0},
+        ],
+        "num_patch_transformer_layers": 4,  # the forward counts on them
+        "patch_transformer_hidden_size": 128,  # which the classifier behind it is made for
+        "patch_transformer_intermediate_size": 48,
+        "patch_transformer_num_attention_heads": 4,
+    },
     "bridgetower": _TOWER,
     "bridgetower_text_model": _TOWER,
     "bridgetower_vision_model": _TOWER,

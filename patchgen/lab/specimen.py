@@ -124,7 +124,7 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
             given["labels"] = answer.input_ids
         else:
             given["decoder_input_ids"] = answer.input_ids
-    elif "labels" in names and scene.labels:
+    elif "labels" in names and scene.labels and config.model_type not in ONE_ROW:
         given["labels"] = text.labels
     if "codebook_idx" in names:  # Bark's tokens have a code in each of its books
         given["codebook_idx"] = torch.tensor(config.n_codes_total - 1)
@@ -219,8 +219,6 @@ def _targets(
     elif "TokenClassification" in name:
         classes = torch.randint(0, max(config.num_labels, 2), (ROWS, LENGTH), generator=draw)
         yield "labels", classes.masked_fill(~made.real[0], -100)
-    elif "VideoGrounding" in name:  # how long, from when, till when
-        yield "labels", torch.rand(ROWS, 3, generator=draw, dtype=torch.float64)
     elif "ForPreTraining" in name and "Electra" in name:
         yield "labels", torch.randint(0, 2, (ROWS, LENGTH), generator=draw)
 

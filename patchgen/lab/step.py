@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -25,14 +26,14 @@ def observe_step(
 
     Per-token outputs are kept at real tokens.  Without a loss the gradients are those of a fixed random sum of the
     outputs.  A parameter without a gradient has no entry.  In a float64 model all is computed in float64.  Buffers,
-    such as the running statistics of a norm, are as before afterwards.
+    such as the running statistics of a norm, are as before afterwards, and so is what a model remembers.
     """
     model.train(scene.train)
     _set_checkpointing(model, scene.checkpointing if checkpointing else None)
     model.zero_grad(set_to_none=True)
     set_seed(SEED)  # of Python and numpy too: some models draw from them
     wide: AbstractContextManager[Any] = widened() if model.dtype == torch.float64 else nullcontext()
-    with wide, _kept_buffers(model):
+    with wide, _kept_buffers(model), _kept_memories(model):
         seen = _accumulated(model, inputs, scene) if scene.accumulate > 1 else _step(model, inputs, scene, weights)
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
@@ -52,6 +53,22 @@ def _kept_buffers(model: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for module, name, buffer, value in kept:
                 setattr(module, name, buffer.copy_(value))
+
+
+@contextmanager
+def _kept_memories(model: nn.Module) -> Iterator[None]:
+    """Objects of classes from the model's own file, as a cache of what was computed with other weights or graphs."""
+    kept = [
+        (module, name, copy.deepcopy(value))
+        for module in model.modules()
+        for name, value in vars(module).items()
+        if type(value).__module__ == type(module).__module__ and not isinstance(value, nn.Module)
+    ]
+    try:
+        yield
+    finally:
+        for module, name, value in kept:
+            setattr(module, name, value)
 
 
 def _set_checkpointing(model: PreTrainedModel, how: Mapping[str, Any] | None) -> None:

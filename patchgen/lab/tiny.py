@@ -157,10 +157,10 @@ def _named(config: PreTrainedConfig, name: str) -> list[str]:
 
 def _tiny(default: PreTrainedConfig, dropout: float) -> dict[str, Any]:
     """What to change in `default`, and in the configurations inside it."""
-    inside = {name: getattr(default, name) for name in default.sub_configs}
+    known = {**FAMILIES.get(default.model_type, {}), **SET_BY_CHECKPOINTS.get(default.model_type, {})}
+    inside = {name: getattr(default, name) for name in default.sub_configs if name not in known}
     # Not all are there by default.
     parts = {name: _part(part, dropout) for name, part in inside.items() if isinstance(part, PreTrainedConfig)}
-    known = {**FAMILIES.get(default.model_type, {}), **SET_BY_CHECKPOINTS.get(default.model_type, {})}
     one_kind: dict[str, Any] = {"per_layer_config": {}} if "per_layer_config" in default.to_dict() else {}
     return {**_sizes(default), **dict.fromkeys(_rates(default), dropout), **one_kind, **parts, **known}
 
