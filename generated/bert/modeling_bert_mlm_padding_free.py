@@ -1196,16 +1196,16 @@ class BertModel(BertPreTrainedModel):
 
         return attention_mask, encoder_attention_mask
 
-    # What the head reads where padding may stand: nothing, the "first" position of each row, or "all" positions.
-    reads_padding: str | None = None
-    packs_rows = False
-
     def own_positions(self: Any, batch: torch.Tensor) -> torch.Tensor:
         """The positions that the parent gives the tokens of a batch in its rows."""
         return torch.arange(batch.shape[1], device=batch.device).unsqueeze(0)
 
     def first_position(self) -> int:
         return 0
+
+    # What the head reads where padding may stand: nothing, the "first" position of each row, or "all" positions.
+    reads_padding: str | None = None
+    packs_rows = False
 
 
 @auto_docstring(

@@ -867,15 +867,15 @@ class LlamaModel(LlamaPreTrainedModel):
             past_key_values=past_key_values,
         )
 
-    reads_padding: str | None = None
-    packs_rows = True
-
     def own_positions(self: Any, batch: torch.Tensor) -> torch.Tensor:
         """The positions that the parent gives the tokens of a batch in its rows."""
         return torch.arange(batch.shape[1], device=batch.device).unsqueeze(0)
 
     def first_position(self) -> int:
         return 0
+
+    reads_padding: str | None = None
+    packs_rows = True
 
 
 @auto_docstring

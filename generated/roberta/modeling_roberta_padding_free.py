@@ -1145,9 +1145,6 @@ class RobertaModel(RobertaPreTrainedModel):
 
         return attention_mask, encoder_attention_mask
 
-    # What the head reads where padding may stand: nothing, the "first" position of each row, or "all" positions.
-    reads_padding: str | None = None
-    packs_rows = False
     # Positions count words, from padding_idx + 1, as RoBERTa's do.
 
     def own_positions(self: Any, batch: torch.Tensor) -> torch.Tensor:
@@ -1158,6 +1155,10 @@ class RobertaModel(RobertaPreTrainedModel):
 
     def first_position(self: Any) -> int:
         return self.embeddings.padding_idx + 1
+
+    # What the head reads where padding may stand: nothing, the "first" position of each row, or "all" positions.
+    reads_padding: str | None = None
+    packs_rows = False
 
 
 @auto_docstring(

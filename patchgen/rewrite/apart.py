@@ -7,12 +7,12 @@ the difference: by a name that both use, by an early return, by a look at the fr
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgen.rewrite.arguments import Binding, bind
 from patchgen.rewrite.supercall import SuperUse, first_parameter
-from patchgen.source.scopes import FunctionNode, ScopeNode, bound_names, local_names
+from patchgen.source.scopes import FunctionNode, ScopeNode, bound_names, local_names, own_nodes
 
 _SEES_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir", "__class__"})
 _OTHER_PROTOCOLS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
@@ -153,16 +153,6 @@ def names_in(nodes: Sequence[ast.AST]) -> frozenset[str]:
         found.update(bound_names(node for node in ast.walk(top) if isinstance(node, ast.stmt | ast.excepthandler)))
         found.update(bound_names(node for node in ast.walk(top) if isinstance(node, ast.pattern)))
     return frozenset(found)
-
-
-def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes of `body` outside nested functions and classes."""
-    stack = list(body)
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, ScopeNode):
-            stack.extend(ast.iter_child_nodes(node))
 
 
 def _scopes(body: Sequence[ast.stmt]) -> list[ast.AST]:

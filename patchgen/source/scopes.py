@@ -105,10 +105,10 @@ def local_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -
 
 
 def _declared(body: Iterable[ast.AST]) -> set[str]:
-    return {name for node in _own_nodes(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    return {name for node in own_nodes(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
 
 
-def _own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """The nodes of `body` outside nested functions and classes."""
     stack = list(body)
     while stack:
@@ -235,7 +235,7 @@ class _Walker:
         names |= {p.name for p in getattr(node, "type_params", [])}
         # A `global x` inside makes reads of x global whatever encloses it.
         outer = self._scopes
-        declared = {n for child in _own_nodes(body) if isinstance(child, ast.Global) for n in child.names}
+        declared = {n for child in own_nodes(body) if isinstance(child, ast.Global) for n in child.names}
         if declared:
             self._scopes = [(is_class, bound - declared) for is_class, bound in outer]
         self._scopes = [*self._scopes, (False, names)]

@@ -16,7 +16,16 @@ from patchgen.parts.flash.sequences import (
 )
 
 
-class PaddingFreeEncoder:
+class PositionsFromZero:
+    def own_positions(self: Any, batch: torch.Tensor) -> torch.Tensor:
+        """The positions that the parent gives the tokens of a batch in its rows."""
+        return torch.arange(batch.shape[1], device=batch.device).unsqueeze(0)
+
+    def first_position(self) -> int:
+        return 0
+
+
+class PaddingFreeEncoder(PositionsFromZero):
     """As an encoder, its embeddings and layers run on real tokens alone; as a decoder, it is as it was."""
 
     # What the head reads where padding may stand: nothing, the "first" position of each row, or "all" positions.
@@ -63,13 +72,6 @@ class PaddingFreeEncoder:
         )
         return in_their_rows(outputs, sequences, batch, as_dict)
 
-    def own_positions(self: Any, batch: torch.Tensor) -> torch.Tensor:
-        """The positions that the parent gives the tokens of a batch in its rows."""
-        return torch.arange(batch.shape[1], device=batch.device).unsqueeze(0)
-
-    def first_position(self) -> int:
-        return 0
-
 
 class OffsetPositions:
     # Positions count words, from padding_idx + 1, as RoBERTa's do.
@@ -84,7 +86,7 @@ class OffsetPositions:
         return self.embeddings.padding_idx + 1
 
 
-class PaddingFreeDecoder:
+class PaddingFreeDecoder(PositionsFromZero):
     """Its embeddings and layers run on real tokens alone, unless there is a cache to read or to make.
 
     In training, `use_cache` is False where it is not passed.
@@ -127,13 +129,6 @@ class PaddingFreeDecoder:
             **kwargs,
         )
         return in_their_rows(outputs, sequences, batch, as_dict)
-
-    def own_positions(self: Any, batch: torch.Tensor) -> torch.Tensor:
-        """The positions that the parent gives the tokens of a batch in its rows."""
-        return torch.arange(batch.shape[1], device=batch.device).unsqueeze(0)
-
-    def first_position(self) -> int:
-        return 0
 
 
 def sequences_of(
