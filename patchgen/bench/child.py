@@ -22,7 +22,7 @@ Say = Callable[..., None]
 class Work:
     """What one child is to do: cases of a table by their ids, without contestants that ended a child before.
 
-    `seconds` are what is left of the whole run.
+    `seconds` are what is left of the whole run; each case may take `times` its own.
     """
 
     table: str
@@ -31,6 +31,7 @@ class Work:
     device: str
     tiny: bool
     seconds: float
+    times: float = 1.0
     skip: tuple[tuple[str, str], ...] = ()
 
     def as_text(self) -> str:
@@ -65,7 +66,7 @@ def main() -> None:
     from patchgen.bench.sets import wanted_cases
 
     logging.set_verbosity_error()
-    budget = Budget(began + work.seconds)
+    budget = Budget(began + work.seconds, work.times)
     say(machine=machine(work.device), versions=versions())
     for case in wanted_cases(work.table, work.cases, work.only, tiny=work.tiny):
         skip = {name for place, name in work.skip if place == case.id}

@@ -9,25 +9,41 @@ from patchgen.bench.contestant import Contestant
 from patchgen.bench.result import Result
 
 NO_MASK = {"none", "causal"}
+LATER = 0.03  # between losses after some steps: roundings have been learned from by then, an error more so
 
 
 def broken_claims(case: Case, results: Mapping[str, Result]) -> dict[str, str]:
     """What is not as it was claimed, by the contestants' names."""
-    anchor = results.get(case.anchor)
-    told = {one.name: _broken(one, results[one.name], anchor) for one in case.contestants if one.name in results}
+    known = [one for one in case.contestants if one.name in results]
+    told = {one.name: _broken(case, one, results[one.name], results.get(case.anchor)) for one in known}
     return {name: reason for name, reason in told.items() if reason}
 
 
-def _broken(contestant: Contestant, result: Result, anchor: Result | None) -> str:
+def _broken(case: Case, contestant: Contestant, result: Result, anchor: Result | None) -> str:
     if result.status not in ("ok", "partial"):
         return ""
-    asked_rows = result.rows is not None
-    if contestant.no_mask and not asked_rows and not (result.masks and set(result.masks) <= NO_MASK):
+    beside = _beside(contestant, case.contestant(case.anchor), result, anchor) if anchor is not None else ""
+    return ("" if result.rows is not None else _masked(contestant, result)) or beside
+
+
+def _masked(contestant: Contestant, result: Result) -> str:
+    if contestant.no_mask and not (result.masks and set(result.masks) <= NO_MASK):
         return f"SDPA got {', '.join(result.masks) or 'no call'}, and was to get no mask"
-    if contestant.compiled and contestant.attention != "eager" and not asked_rows and not result.masks:
+    if contestant.compiled and contestant.attention != "eager" and not result.masks:
         return "no call of SDPA was seen in its graphs: it was not compiled"
-    if contestant.saves is not None and result.saved is not None and anchor is not None and anchor.saved:
+    return ""
+
+
+def _beside(contestant: Contestant, first: Contestant, result: Result, anchor: Result) -> str:
+    """What it keeps, and what it has learned from the same texts by the same optimizer."""
+    if contestant.saves is not None and result.saved is not None and anchor.saved:
         part = result.saved / anchor.saved
         if part > contestant.saves:
             return f"keeps {part:.2f} of what the anchor keeps for backward, and was to keep {contestant.saves:g}"
+    if result.losses is None or anchor.losses is None:
+        return ""
+    alike = (contestant.rows, contestant.optimizer) == (first.rows, first.optimizer)
+    ours, theirs = result.losses[1], anchor.losses[1]
+    if alike and not abs(ours - theirs) <= LATER * abs(theirs):  # nor where it is no number
+        return f"its loss after the first turn is {ours:.4g}, and the anchor's {theirs:.4g}"
     return ""

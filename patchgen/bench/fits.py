@@ -70,7 +70,8 @@ def _with_rows(stage: Stage, entrant: Entrant, rows: int) -> Entrant:
 
 def _kept(stage: Stage, entrant: Entrant) -> int:
     stage.reset(stage.dtype(entrant.contestant))
-    return saved_bytes(lambda: entrant.model(**entrant.batch.inputs), entrant.model)
+    with entrant.on():
+        return saved_bytes(lambda: entrant.model(**entrant.batch.inputs), entrant.model)
 
 
 def _kept_below(stage: Stage, entrant: Entrant, limit: int) -> bool:

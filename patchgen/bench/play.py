@@ -31,9 +31,10 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Until when the whole run may last, on the monotonic clock."""
+    """Until when the whole run may last, on the monotonic clock, and times what its own time a case may take."""
 
     until: float
+    times: float = 1.0
 
     def left(self) -> float:
         return self.until - time.monotonic()
@@ -59,7 +60,7 @@ class _Running:
 def run_case(case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say) -> None:
     """Run all contestants but those of `skip`."""
     allow_many_models()
-    budget = budget if tiny else Budget(min(budget.until, time.monotonic() + case.seconds))
+    budget = budget if tiny else Budget(min(budget.until, time.monotonic() + budget.times * case.seconds))
     say(begun=case.id, contestant="", limit=BUILD_SECONDS)
     running = _Running(case, Stage(case, Scale(device, tiny)), say, budget)
     say(case=case.id, about=_about(running))

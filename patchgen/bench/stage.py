@@ -90,7 +90,7 @@ class Stage:
                 if parameter.dtype == dtype:
                     parameter.copy_(self.initial[name])
                 else:
-                    parameter.data = self.initial[name].to(self.scale.device, dtype)
+                    parameter.data = self.initial[name].to(self.scale.device, dtype, copy=True)
 
     def enter(self, contestant: Contestant) -> Entrant:
         """The contestant with its model.  Raises Unavailable where it cannot be had."""
@@ -155,7 +155,7 @@ def _variant(name: str, case: Case) -> type[PreTrainedModel]:
 
 
 def _kept(parameter: nn.Parameter, scale: Scale) -> torch.Tensor:
-    kept = parameter.detach().to("cpu", torch.bfloat16)
+    kept = parameter.detach().to("cpu", torch.bfloat16, copy=True)
     return kept.pin_memory() if scale.device.startswith("cuda") else kept
 
 

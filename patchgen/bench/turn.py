@@ -88,7 +88,7 @@ def _trainer(stage: Stage, entrant: Entrant) -> Trainer:
     optimizer = optimizer_of(entrant.contestant.optimizer, stage.distinct.values())
     device = stage.scale.device
     scaled = entrant.contestant.precision == "autocast float16" and device.startswith("cuda")
-    return Trainer(entrant, optimizer, device, torch.amp.GradScaler(device) if scaled else None)
+    return Trainer(entrant, optimizer, device, torch.amp.GradScaler("cuda") if scaled else None)
 
 
 def bounds_of(stage: Stage, entrant: Entrant) -> Bounds:

@@ -58,11 +58,11 @@ def test_all_models_hold_the_same_parameters(llama):
 
 def test_a_reset_brings_the_weights_back_in_any_dtype(llama):
     before = {name: parameter.clone() for name, parameter in llama.distinct.items()}
+    llama.reset(torch.bfloat16)
+    assert all(parameter.dtype == torch.bfloat16 for parameter in llama.distinct.values())
     with torch.no_grad():
         for parameter in llama.distinct.values():
             parameter.add_(1)
-    llama.reset(torch.bfloat16)
-    assert all(parameter.dtype == torch.bfloat16 for parameter in llama.distinct.values())
     llama.reset(torch.float32)
     expected = {name: value.bfloat16().float() for name, value in before.items()}
     assert all(torch.equal(parameter, expected[name]) for name, parameter in llama.distinct.items())
@@ -152,6 +152,10 @@ def test_claims_are_checked():
     broken = broken_claims(case, results)
     assert broken["no"].startswith("SDPA got bool, none") and "not compiled" in broken["c"]
     assert broken["s"] == "keeps 0.60 of what the anchor keeps for backward, and was to keep 0.5"
+    astray = {"sdpa": Result("ok", losses=(7.0, 6.0)), "s": Result("ok", losses=(7.0, 6.3))}
+    assert broken_claims(case, astray) == {"s": "its loss after the first turn is 6.3, and the anchor's 6"}
+    lost = {"sdpa": Result("ok", losses=(7.0, 6.0)), "s": Result("ok", losses=(7.0, float("nan")))}
+    assert "nan" in broken_claims(case, lost)["s"]
     right = {"sdpa": results["sdpa"], "no": Result("ok", masks=("none",)), "s": Result("ok", saved=50)}
     assert broken_claims(case, right) == {}
 

@@ -13,6 +13,7 @@ import torch
 
 from patchgen.bench.case import Shape
 from patchgen.bench.matrix import B1, B2, CASES, L1, L2
+from patchgen.bench.run import GRACE
 from patchgen.bench.sets import SETS, wanted_cases
 from patchgen.bench.texts import NO_LABEL, batch_of
 from patchgen.bench.tiny import tiny_case
@@ -111,3 +112,8 @@ def test_groups_stand_together():
     assert len({case.id for case in CASES}) == len(CASES)
     groups = [case.group for case in CASES]
     assert groups == sorted(groups, key=groups.index), "one process for each group"
+
+
+def test_all_cases_together_leave_time_to_start():
+    starts = 8.0 * len({case.group for case in CASES})  # importing, and the first touch of a device
+    assert sum(case.seconds for case in CASES) + starts <= 480 - GRACE

@@ -1,0 +1,127 @@
+"""One case from its first contestant to its last turn, as a GPU runs it, by a small model on the CPU.
+
+The times are the wall clock's here: that there are any is all that is looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+from transformers import AttentionInterface
+
+from patchgen.bench.case import Case, Shape
+from patchgen.bench.contestant import CHECKPOINTED, CUDNN, SDPA, Contestant
+from patchgen.bench.matrix import variant
+from patchgen.bench.play import Budget, run_case
+from patchgen.bench.result import from_json
+
+SMALL = (
+    ("vocab_size", 64),
+    ("hidden_size", 32),
+    ("intermediate_size", 48),
+    ("num_hidden_layers", 2),
+    ("num_attention_heads", 4),
+    ("num_key_value_heads", 2),
+    ("head_dim", 8),
+)
+
+
+def too_large(*_args, **_kwargs):
+    raise torch.OutOfMemoryError("so much cannot be allocated")
+
+
+AttentionInterface.register("too_large", too_large)
+CASE = Case(
+    id="S",
+    group="s",
+    about="a small Llama",
+    model="llama",
+    head="LlamaForCausalLM",
+    config=SMALL,
+    shape=Shape(3, 16),
+    task="causal",
+    contestants=(
+        SDPA,
+        variant("llama_sdpa", no_mask=True),
+        CHECKPOINTED,
+        Contestant("one row, float32", rows=1, precision="float32"),
+        CUDNN,
+        Contestant("too large", attention="too_large"),
+        Contestant("no such optimizer", optimizer="best"),
+        variant("llama_sqpa"),
+    ),
+    block="model.layers.0.mlp",
+    turns=((1, 2), (1, 1), (1, 1)),
+)
+
+
+def play(case: Case, skip=(), seconds: float = 100.0, tiny: bool = False) -> list[dict]:
+    said: list[dict] = []
+    run_case(case, "cpu", tiny, skip, Budget(time.monotonic() + seconds), lambda **told: said.append(told))
+    return said
+
+
+def results(said):
+    return {told["contestant"]: from_json(told["result"]) for told in said if "result" in told}
+
+
+@pytest.fixture(scope="module")
+def said():
+    return play(CASE)
+
+
+def test_each_that_runs_has_all_of_its_turns(said):
+    found = results(said)
+    for name in ("sdpa", "llama_sdpa", "sdpa + checkpointing", "one row, float32"):
+        assert found[name].status == "ok", found[name].note
+        assert [len(turn) for turn in found[name].turns] == [2, 1, 1]
+        assert len(found[name].block) == 10 and found[name].counts
+    assert found["sdpa"].tokens == 48 and found["one row, float32"].tokens == 16
+
+
+def test_what_cannot_run_says_why_and_stops_nobody(said):
+    found = results(said)
+    assert found["too large"].status == "does not fit"
+    assert found["sdpa, cuDNN forced"].note == "the cudnn backend needs a CUDA device"
+    assert found["no such optimizer"].note == "ValueError: there is no optimizer 'best'"
+    assert found["llama_sqpa"].status == "failed" and "llama_sdpa" in found["llama_sqpa"].note
+    assert said[-1] == {"case": "S", "done": True}
+
+
+def test_turns_go_there_and_back(said):
+    begun = [told["contestant"] for told in said if told.get("begun") and told["contestant"]]
+    names = [one.name for one in CASE.contestants]
+    assert begun[: len(names)] == names
+    ran = ["sdpa", "llama_sdpa", "sdpa + checkpointing", "one row, float32"]
+    assert begun[len(names) :] == [*reversed(ran), *ran]
+
+
+def test_references_are_those_of_the_rows(said):
+    told = [one["reference"] for one in said if "reference" in one]
+    assert [one["rows"] for one in told] == [None, 1]
+    assert told[0]["loss"] != told[1]["loss"]
+
+
+def test_weights_begin_the_same_in_every_turn(said):
+    found = results(said)
+    assert found["sdpa"].losses == found["llama_sdpa"].losses
+    assert found["sdpa"].losses[1] < found["sdpa"].losses[0], "it learns"
+    assert 0 < found["sdpa"].apart[1] < 3e-2, "bfloat16 beside float32"
+    assert found["one row, float32"].apart[1] < 1e-5
+
+
+def test_without_time_nothing_runs_and_all_are_told():
+    found = results(play(CASE, seconds=0.0))
+    assert {result.status for result in found.values()} == {"no time"} and len(found) == len(CASE.contestants)
+
+
+def test_what_is_skipped_is_not_begun():
+    case = replace(CASE, contestants=CASE.contestants[:2])
+    assert list(results(play(case, skip={"sdpa"}, tiny=True))) == ["llama_sdpa"]
