@@ -250,6 +250,7 @@ def _fatal(missing: tuple[Missing, ...]) -> tuple[Missing, ...]:
 def _builds_models(module: Module) -> bool:
     """Whether a class builds a model that another file defines, from a configuration inside its own."""
     elsewhere = {name for name, place in module.imports.items() if ".modeling_" in place and name[0].isupper()}
+    elsewhere |= {name for name, place in module.imports.items() if place.endswith("backbone_utils.load_backbone")}
     for owner in module.classes.values():
         for call in (call for values in owner.attributes.values() for value in values for call in constructors(value)):
             configured = method_of(call) in ("from_config", "_from_config")

@@ -105,6 +105,7 @@ def test_sinks_that_the_eager_function_drops_go_with_the_call(env, model):
 
 def test_models_of_other_files_are_let_be(env):
     assert declared(answer(env, "superglue", ["sdpa"]).text)["SuperGluePreTrainedModel"][0] == "SdpaAroundModels"
+    assert declared(answer(env, "tvp", ["sdpa"]).text)["TvpPreTrainedModel"][0] == "SdpaAroundModels"
     assert declared(answer(env, "mpt", ["sdpa"]).text)["MptPreTrainedModel"][0] == "SdpaOrEager"
 
 
