@@ -233,6 +233,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "num_heads": [1, 2, 4, 8],
         "embed_dim": 8,
     },
+    "lilt": {"hidden_size": 48},  # six coordinates, and heads a quarter as wide for the layout
     "layoutlmv3": {"coordinate_size": 6, "shape_size": 4, "input_size": 12, "max_2d_position_embeddings": 64},
     "levit": {
         "hidden_sizes": [16, 32, 48],
@@ -251,6 +252,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "num_bpe_labels": 19,
         "num_wordpiece_labels": 23,
     },
+    "mobilebert": {"normalization_type": "layer_norm"},  # or what is drawn grows from layer to layer
     "mobilevit": {"image_size": 96},  # a window of its last stage has more than one patch
     "mobilevitv2": {"image_size": 96},
     "patchtsmixer": {**_SERIES, "self_attn": True},

@@ -109,6 +109,7 @@ SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv"]},
     "longcat_flash": {"num_key_value_heads": SIZES["num_attention_heads"]},
     "mamba2": {"head_dim": 16, "n_groups": 1},
+    **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), {"vision_start_token_id": 151652}),
     "step3p5": {"sliding_window": 5},
     "xmod": {"default_language": "en_XX"},
 }
