@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from patchgen.cli.report import table
+
 if TYPE_CHECKING:
+    from patchgen.train.folder import RunFolder
     from patchgen.train.meter import Watch
+    from patchgen.train.recipe import Recipe
     from patchgen.train.run import Ended
 
 GIB = 2**30
@@ -41,6 +45,8 @@ def train(
         folder = new_folder(output or "", recipe)
     with _quiet(), _watching() as watch:
         try:
+            if search is not None:
+                return _search(recipe, search, folder, watch)
             ended = run(recipe, folder, watch, resume=resume is not None, at=at)
         except KeyboardInterrupt:
             click.echo(interrupted(folder), err=True)
@@ -151,6 +157,26 @@ class _Bar:
 
     def note(self, text: str) -> None:
         self.bar.console.print(text)
+
+
+def _search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch) -> int:
+    from patchgen.train.search import search
+    from patchgen.train.switches import searching
+
+    found = search(recipe, text, folder, watch)
+    objectives = searching(text).objectives
+    settings = [name for name, _ in found[0].settings] if found else []
+    rows = [
+        (
+            str(one.number),
+            *(f"{value:,.4g}" for value in one.values),
+            *(f"{value:.3g}" for _, value in one.settings),
+            "front" if one.front and len(objectives) > 1 else "best" if one.front else "",
+        )
+        for one in found
+    ]
+    sys.stdout.write(table(("trial", *objectives, *settings, ""), rows))
+    return 0
 
 
 def _show(ended: Ended) -> None:

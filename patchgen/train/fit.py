@@ -17,9 +17,11 @@ import torch
 from patchgen.errors import Location, PatchgenError
 from patchgen.train.machine import GIB, forget_peak, free_memory, peak_memory
 from patchgen.train.rows import Row
+from patchgen.train.switches import refuse
 
 SHARE = 0.9  # of free memory that a step may fill: the rest is for what varies
 MOST = 4096
+SOME = 8  # rows: no batch of so few is tried before it is trained with
 
 Step = Callable[[Sequence[Row], int], None]  # makes one step with rows, so many at once
 
@@ -55,18 +57,21 @@ def largest_batch(rows: Sequence[Row], step: Step, device: str, memory: float) -
     return fitting[-1], tuple(tried)
 
 
-def insist_on_fit(rows: Sequence[Row], batch: int, step: Step, device: str) -> None:
-    """PG816 where a batch would get this process killed: judged by steps with one row and with two.
+def insist_on_fit(rows: Sequence[Row], batch: int, step: Step, device: str, memory: float) -> None:
+    """PG816 where a batch would get this process killed: judged by steps with one row and with some.
 
-    On a GPU nothing is tried: there a batch that does not fit is an error and no more.
+    On a GPU nothing is tried: there a batch that does not fit is an error and no more.  PG813 where there are not as
+    many rows.
     """
-    if device != "cpu" or batch < 2 or len(rows) < 2:
+    if batch > len(rows):
+        refuse("batch-size", batch, f"the text gives {len(rows)} rows")
+    if device != "cpu" or batch <= SOME:
         return
-    one, two = (_peak(rows, size, step, device) for size in (1, 2))
-    budget = _budget(device, 0)
-    if one is None or two is None:
-        raise _too_large(1, one, budget)
-    expected = one + (batch - 1) * max(0, two - one)
+    budget = _budget(device, memory)
+    one, some = (_peak(rows, size, step, device) for size in (1, SOME))
+    if one is None or some is None:
+        raise _too_large(SOME, some, budget)
+    expected = one + (batch - 1) * max(0, some - one) // (SOME - 1)
     if expected > budget:
         raise _too_large(batch, expected, budget)
 

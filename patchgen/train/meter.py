@@ -118,6 +118,8 @@ class Meter(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **rest: Any) -> None:
         """Trainer has something to say; it is written down."""
         figures: dict[str, float] = {"step": state.global_step, **logs, "seconds": round(time.time(), 1)}
+        if state.trial_name is not None:
+            figures["trial"] = int(state.trial_name)
         seconds, tokens = self.window
         if "loss" in logs and seconds:
             figures["tokens_a_second"] = round(tokens / seconds, 1)
@@ -127,7 +129,8 @@ class Meter(TrainerCallback):
         with (self.folder.path / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(figures) + "\n")
         self.watch.told(figures)
-        self._draw_now_and_then()
+        if "trial" not in figures:
+            self._draw_now_and_then()
         self._resume_clock(state)
         insist_on_a_loss(figures)
 

@@ -64,9 +64,9 @@ def source_of(recipe: Recipe) -> Source:
         if checkpoint:
             refuse("from", checkpoint, f"the model is a checkpoint already: {recipe.model}")
         checkpoint = recipe.model
+    told = _told(checkpoint) if checkpoint else {}
     if checkpoint and recipe.tiny:
         refuse("tiny", "", f"the sizes of {checkpoint} are what they are")
-    told = _told(checkpoint) if checkpoint else {}
     kind = told.get("model_type") if checkpoint else recipe.model
     if variant is not None:
         if checkpoint and kind not in model_types(variant):
@@ -140,23 +140,16 @@ def configuration(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequen
     kind = source.config_class
     default = kind()
     known = default.to_dict()
-    names = kind.attribute_map
-    wanted = {names.get("vocab_size", "vocab_size"): len(tokenizer), **_special(tokenizer, known)}
-    changes = {**wanted, **_labelled(recipe, labels), **config_changes(recipe, {**known, **names})}
-    if recipe.tiny:
-        place = names.get("max_position_embeddings", "max_position_embeddings")
-        if place in known:
-            changes.setdefault(place, max(SIZES["max_position_embeddings"], recipe.length + SPARE))
-        changes = _by_own_names(changes, names)
-        made = _made(recipe, lambda: tiny_config(kind, **changes))
-    else:
-        made = _made(recipe, lambda: kind(**_by_own_names(changes, names)))
+    common = {own: name for name, own in kind.attribute_map.items()}  # names that all models share
+    asked = config_changes(recipe, {**known, **kind.attribute_map})
+    changes = {"vocab_size": len(tokenizer), **_special(tokenizer, known), **_labelled(recipe, labels)}
+    if recipe.tiny and any(common.get(name, name) == "max_position_embeddings" for name in known):
+        changes["max_position_embeddings"] = max(SIZES["max_position_embeddings"], recipe.length + SPARE)
+    changes |= {common.get(name, name): value for name, value in asked.items()}
+    make = (lambda: tiny_config(kind, **changes)) if recipe.tiny else (lambda: kind(**changes))
+    made = _made(recipe, make)
     insist_on_positions(made, recipe)
     return made
-
-
-def _by_own_names(changes: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names.get(name, name): value for name, value in changes.items()}
 
 
 def _made(recipe: Recipe, make: Any) -> Any:

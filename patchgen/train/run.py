@@ -35,6 +35,7 @@ from patchgen.train.rows import Collate, Row, insist_on_passages_apart, insist_o
 from patchgen.train.switches import compiling, insist_on_sense
 from patchgen.train.vocabulary import loaded_tokenizer, trained_tokenizer
 
+SAMPLE = 8  # rows on which the operations of a token are counted
 WEIGHT = 4  # bytes: weights and gradients are kept in float32
 STATES = 2  # of an optimizer for each weight, the most that is usual
 # What a full or failing disk is called; a file that may not be so large is one to whoever writes it.
@@ -69,11 +70,8 @@ def train(recipe: Recipe, folder: RunFolder, watch: Watch, *, resume: bool = Fal
     Raises PatchgenError for what cannot be done (PG81x), for a disk or memory that is full (PG910, PG816), and for a
     loss that is no number any more (PG820).  What was written before stays.
     """
-    with alone(folder), _failures(folder):
-        insist_on_sense(recipe)
-        device = device_of(recipe.device)
-        insist_on_machine(recipe, device)
-        source = source_of(recipe)
+    with guarded(folder):
+        device, source = insist_on_all(recipe, folder)
         material = material_of(recipe, source, folder)
         _insist_on_the_same_text(folder, material)
         _insist_on_room(recipe, source, material, folder, device)
@@ -84,6 +82,22 @@ def train(recipe: Recipe, folder: RunFolder, watch: Watch, *, resume: bool = Fal
         _write_down(folder, recipe, source, material, model, device, batch, meter)
         trainer.train(resume_from_checkpoint=None if start is None else str(start))
         return _ended(trainer, meter, folder, material, 0 if start is None else step_of(start))
+
+
+@contextlib.contextmanager
+def guarded(folder: RunFolder) -> Iterator[None]:
+    """While no other process is at the run; what stops it in its middle becomes a PatchgenError."""
+    with alone(folder), _failures(folder):
+        yield
+
+
+def insist_on_all(recipe: Recipe, folder: RunFolder, *, search: bool = False) -> tuple[str, Source]:
+    """The device and the model, after everything is refused that cannot be, but for what the text has to say."""
+    insist_on_sense(recipe)
+    device = device_of(recipe.device)
+    insist_on_machine(recipe, device, search=search)
+    _insist_on_optimizer(recipe, folder, device)
+    return device, source_of(recipe)
 
 
 def material_of(recipe: Recipe, source: Source, folder: RunFolder | None = None) -> Material:
@@ -112,6 +126,14 @@ def built(recipe: Recipe, source: Source, material: Material) -> Any:
     insist_on_checkpointing(model, recipe)
     if recipe.packing == "apart":
         insist_on_passages_apart(model, len(material.tokenizer))
+    return model
+
+
+def compiled(recipe: Recipe, model: Any) -> Any:
+    """The model with its layers compiled, where that is asked for; the whole of it is compiled by Trainer.
+
+    To be called after `measured`: what once ran while operations were counted would never be compiled.
+    """
     chosen = compiling(recipe.compile)
     if chosen.scope == "regional":
         compile_layers(model, chosen)
@@ -147,7 +169,7 @@ def _batch(recipe: Recipe, source: Source, material: Material, folder: RunFolder
     """Rows of a step: what is asked for, or what was found before, or the largest that fits."""
     step = _one_step(recipe, source, material, folder, device)
     if recipe.asked_batch is not None:
-        insist_on_fit(material.train, recipe.asked_batch, step, device)
+        insist_on_fit(material.train, recipe.asked_batch, step, device, recipe.memory)
         return recipe.asked_batch
     if before := folder.found().get("batch_size"):
         return int(before)
@@ -167,7 +189,13 @@ def _one_step(
         quiet = {"max_steps": 1, "save_strategy": "no", "eval_strategy": "no", "logging_strategy": "no"}
         arguments = arguments_of(plain, folder.path, device, size, **quiet)
         model = built(plain, source, material)
-        trainer = Trainer(model=model, args=arguments, train_dataset=list(rows), data_collator=material.collate)
+        trainer = Trainer(
+            model=model,
+            args=arguments,
+            data_collator=material.collate,
+            train_dataset=list(rows),
+            processing_class=material.tokenizer,
+        )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
 
@@ -189,12 +217,9 @@ def _trainer(
     recipe: Recipe, material: Material, model: Any, folder: RunFolder, device: str, batch: int, watch: Watch
 ) -> tuple[Any, Meter]:
     arguments = arguments_of(recipe, folder.path, device, batch)
-    first = material.collate(material.train[:batch])
-    model.to(device)
-    per_token = operations_of_a_token(model, first)
-    meter = Meter(folder, watch, device, per_token, operations_a_second(device, recipe.precision))
+    meter = measured(recipe, material, model, folder, device, watch)
     trainer = Trainer(
-        model=model,
+        model=compiled(recipe, model),
         args=arguments,
         data_collator=material.collate,
         train_dataset=material.train,
@@ -204,14 +229,20 @@ def _trainer(
         callbacks=[Sealing(), meter],
     )
     trainer.remove_callback(PrinterCallback)  # it prints; the meter tells
-    _insist_on_optimizer(trainer, recipe)
     return trainer, meter
 
 
-def _insist_on_optimizer(trainer: Any, recipe: Recipe) -> None:
+def measured(recipe: Recipe, material: Material, model: Any, folder: RunFolder, device: str, watch: Watch) -> Meter:
+    """What will measure the run, after what a token costs and what the device can do is known."""
+    model.to(device)
+    per_token = operations_of_a_token(model, material.collate(material.train[:SAMPLE]))
+    return Meter(folder, watch, device, per_token, operations_a_second(device, recipe.precision))
+
+
+def _insist_on_optimizer(recipe: Recipe, folder: RunFolder, device: str) -> None:
     """PG814 where Trainer cannot make the optimizer here: some are of packages of their own."""
     try:
-        Trainer.get_optimizer_cls_and_kwargs(trainer.args, trainer.model)
+        Trainer.get_optimizer_cls_and_kwargs(arguments_of(recipe, folder.path, device, 1))
     except (ImportError, ValueError) as error:
         what = f"Trainer cannot make it: {' '.join(str(error).split())}"
         raise PatchgenError("PG814", Location(f"--optim {recipe.optim}"), what) from error

@@ -1,0 +1,204 @@
+"""Does a variant learn what the stock model learns?  Trains both on the shipped text and compares where they end.
+
+    python benchmarks/training.py --out docs/training
+
+For each pair the same weights to begin with, the same rows in the same order, three seeds.  Writes training.json,
+training.md and a picture of each pair.  A mixture begins as the stock model: its experts are copies of the FFN.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from patchgen.draw.lines import Line, lines
+from patchgen.train.folder import RunFolder, new_folder, series
+from patchgen.train.machine import description
+from patchgen.train.models import source_of
+from patchgen.train.recipe import Recipe
+from patchgen.train.run import built, material_of, train
+
+WITHIN = 0.02  # of the stock model's loss
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """A stock model and the variants that are to end where it ends."""
+
+    stock: str
+    variants: tuple[str, ...]
+    task: str
+    sizes: tuple[str, ...]
+    extra: tuple[str, ...] = ()  # of the variants' configuration
+    length: int = 128
+
+
+PAIRS = (
+    Pairing(
+        "llama",
+        ("llama_sdpa", "llama_sdpa_checkpoint_loss"),
+        "causal-lm",
+        ("hidden_size=64", "head_dim=16", "intermediate_size=160"),
+    ),
+    Pairing(
+        "bert",
+        ("bert_sdpa", "bert_moe"),
+        "masked-lm",
+        ("hidden_size=64", "intermediate_size=160", "hidden_dropout_prob=0.1"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run's end, and its curve: the loss kept for evaluation, by steps."""
+
+    model: str
+    stock: str
+    seed: int
+    eval_loss: float
+    curve: tuple[tuple[float, float], ...]
+
+
+class Silent:
+    """Says nothing but what was noted."""
+
+    def steps(self, done: int, of: int) -> None:
+        pass
+
+    def told(self, figures: Mapping[str, float]) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr)
+
+
+def runs(pair: Pairing, seed: int, steps: int, place: Path) -> list[Run]:
+    """The stock model and its variants, from the same weights."""
+    recipe = Recipe(
+        model=pair.stock,
+        task=pair.task,
+        tiny=True,
+        config=pair.sizes,
+        length=pair.length,
+        steps=steps,
+        batch_size="16",
+        learning_rate=3e-3,
+        warmup=0.1,
+        weight_decay=0.1,
+        schedule="cosine",
+        seed=seed,
+        eval_every=0.1,
+        save_every=0,
+        device="cpu",
+    )
+    begin = place / f"{pair.stock}-{seed}"
+    source = source_of(recipe)
+    material = material_of(recipe, source)
+    built(recipe, source, material).save_pretrained(begin)
+    material.tokenizer.save_pretrained(begin)
+    found = []
+    for model in (pair.stock, *pair.variants):
+        asked = replace(recipe, model=model, start=str(begin), tiny=False, config=())
+        if model.endswith("_checkpoint_loss"):
+            asked = replace(asked, checkpoint="selective")
+        folder = new_folder(str(place / f"{model}-{seed}-run"), asked)
+        ended = train(asked, folder, Silent())
+        curve = series(RunFolder(folder.path).metrics(), "eval_loss")
+        found.append(Run(model, pair.stock, seed, ended.figures["eval_loss"], curve))
+        print(f"{model} seed {seed}: {ended.figures['eval_loss']:.4f}", file=sys.stderr)
+    return found
+
+
+def summary(found: Sequence[Run]) -> list[dict[str, object]]:
+    """Of each model: where it ended, by seeds, and how far from the stock model of the same seed."""
+    stock = {(run.stock, run.seed): run.eval_loss for run in found if run.model == run.stock}
+    rows = []
+    for model in dict.fromkeys(run.model for run in found):
+        mine = [run for run in found if run.model == model]
+        losses = [run.eval_loss for run in mine]
+        apart = [run.eval_loss / stock[run.stock, run.seed] - 1 for run in mine]
+        middle = statistics.mean(losses) / statistics.mean([stock[run.stock, run.seed] for run in mine]) - 1
+        rows.append(
+            {
+                "model": model,
+                "stock": mine[0].stock,
+                "losses": losses,
+                "mean": statistics.mean(losses),
+                "spread": max(losses) - min(losses),
+                "from_stock_by_seed": apart,
+                "from_stock": middle,
+                "within": abs(middle) <= WITHIN,
+            }
+        )
+    return rows
+
+
+def as_markdown(rows: Sequence[Mapping[str, object]], made: Mapping[str, object], steps: int) -> str:
+    """The page."""
+    ran = f"{made['device']}, {made['threads']} thread"
+    releases = ", ".join(f"{name} {made['packages'][name]}" for name in ("torch", "transformers"))
+    parts = [
+        "# Variants beside the stock model",
+        f"`python benchmarks/training.py`: {steps} steps on the shipped text, with the same weights, rows and order for\n"
+        f"all, and three seeds. {ran}, {releases}.\n"
+        "Loss is that of the passages kept for evaluation, at the end.",
+        "| model | mean loss | spread of seeds | from the stock model, mean | by seed |\n|---|---|---|---|---|\n"
+        + "\n".join(_row(row) for row in rows),
+    ]
+    parts += [f"![loss of {stock} and its variants]({stock}.svg)" for stock in dict.fromkeys(r["stock"] for r in rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(row: Mapping[str, object]) -> str:
+    by_seed = ", ".join(f"{apart:+.2%}" for apart in row["from_stock_by_seed"])
+    return f"| {row['model']} | {row['mean']:.4f} | {row['spread']:.4f} | {row['from_stock']:+.2%} | {by_seed} |"
+
+
+def _every_seed(model: str, found: Sequence[Run]) -> Line:
+    """The curves of a model's runs, one behind the other, with a gap between."""
+    gap = (math.nan, math.nan)
+    return Line(model, tuple(point for run in found if run.model == model for point in (*run.curve, gap)))
+
+
+def main() -> int:
+    """Run all; 1 where a variant ends farther from the stock model than WITHIN."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--only", help="one stock model")
+    options = parser.parse_args()
+    found: list[Run] = []
+    with tempfile.TemporaryDirectory() as place:
+        for pair in PAIRS:
+            for seed in SEEDS if options.only in (None, pair.stock) else ():
+                found += runs(pair, seed, options.steps, Path(place))
+    rows, made = summary(found), description("cpu")
+    options.out.mkdir(parents=True, exist_ok=True)
+    told = {"steps": options.steps, "made": made, "summary": rows, "runs": [asdict(run) for run in found]}
+    (options.out / "training.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    (options.out / "training.md").write_text(as_markdown(rows, made, options.steps), encoding="utf-8")
+    for stock in dict.fromkeys(run.stock for run in found):
+        mine = [run for run in found if run.stock == stock]
+        drawn = [_every_seed(model, mine) for model in dict.fromkeys(run.model for run in mine)]
+        picture = lines(f"{stock} and its variants", drawn, across="step", up="eval loss")
+        (options.out / f"{stock}.svg").write_text(picture, encoding="utf-8")
+    return 0 if all(row["within"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""What the text of each switch means, and what is refused before anything is read or built."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.errors import PatchgenError
+from patchgen.train.engine import device_of
+from patchgen.train.machine import insist_on_machine
+from patchgen.train.recipe import Recipe, recipe_of
+from patchgen.train.switches import (
+    Adapting,
+    Checkpointing,
+    Compiling,
+    Loading,
+    Searching,
+    adapting,
+    checkpointing,
+    compiling,
+    insist_on_sense,
+    loading,
+    searching,
+)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "meant"),
+    [
+        (checkpointing, "none", Checkpointing()),
+        (checkpointing, "full", Checkpointing("full")),
+        (checkpointing, "every=3", Checkpointing("full", 3)),
+        (checkpointing, "selective,every=2", Checkpointing("selective", 2)),
+        (compiling, "none", Compiling()),
+        (compiling, "whole", Compiling("whole")),
+        (compiling, "regional,mode=max-autotune", Compiling("regional", "max-autotune")),
+        (loading, "", Loading()),
+        (loading, "workers=4,pageable,prefetch=3", Loading(4, False, 3)),
+        (adapting, "", None),
+        (adapting, "on", Adapting()),
+        (adapting, "rank=4,targets=q_proj+v_proj", Adapting(4, targets=("q_proj", "v_proj"))),
+        (searching, "trials=3", Searching(3)),
+        (searching, "loss,throughput,steps=5", Searching(objectives=("loss", "throughput"), steps=5)),
+    ],
+)
+def test_meaning(parse, text, meant):
+    assert parse(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "told"),
+    [
+        (checkpointing, "some", "one of none, full, selective"),
+        (checkpointing, "every=x", "x is no value of every"),
+        (checkpointing, "every=0", "from k = 1"),
+        (checkpointing, "none,every=2", "none under the policy none"),
+        (compiling, "whole,mod=x", "did you mean mode?"),
+        (compiling, "whole,regional", "one of none, whole, regional"),
+        (loading, "pined", "one of pinned, pageable"),
+        (adapting, "rnk=4", "did you mean rank?"),
+        (searching, "speed", "one of loss, throughput"),
+    ],
+)
+def test_what_cannot_be_read(parse, text, told):
+    with pytest.raises(PatchgenError, match="PG813") as refused:
+        parse(text)
+    assert told in str(refused.value) and text in refused.value.problem.at.path
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"batch_size": "0"},
+        {"batch_size": "many"},
+        {"length": 0},
+        {"grad_accum": 0},
+        {"epochs": 0.0},
+        {"packing": "apart", "task": "classification"},
+        {"masked": 1.0, "task": "masked-lm"},
+        {"lora": "rank=half"},
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense(switches):
+    insist_on_sense(Recipe(model="llama"))
+    with pytest.raises(PatchgenError, match="PG813"):
+        insist_on_sense(Recipe(model="llama", **switches))
+
+
+@pytest.mark.parametrize(
+    ("switches", "told"),
+    [
+        ({"precision": "tf32"}, "this is a CPU"),
+        ({"precision": "fp16"}, "--precision bf16 needs no scale"),
+        ({"optim": "8bit"}, "this is a CPU"),
+        ({"optim": "paged_adamw_8bit"}, "this is a CPU"),
+    ],
+    ids=str,
+)
+def test_what_a_cpu_cannot_run(switches, told):
+    with pytest.raises(PatchgenError, match="PG814") as refused:
+        insist_on_machine(Recipe(model="llama", **switches), "cpu")
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("switches", [{}, {"precision": "bf16"}, {"optim": "adafactor"}, {"lora": "on"}], ids=str)
+def test_what_a_cpu_can_run(switches):
+    insist_on_machine(Recipe(model="llama", **switches), "cpu")
+
+
+def test_a_compiler_is_needed_where_one_is_run(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    insist_on_machine(Recipe(model="llama", compile="whole,backend=aot_eager"), "cpu")
+    with pytest.raises(PatchgenError, match="no compiler is found"):
+        insist_on_machine(Recipe(model="llama", compile="whole"), "cpu")
+
+
+def test_an_optimizer_that_nobody_knows():
+    with pytest.raises(PatchgenError, match="did you mean adafactor"):
+        insist_on_machine(Recipe(model="llama", optim="adafactr"), "cpu")
+
+
+def test_several_processes_are_refused(monkeypatch):
+    assert device_of("cpu") == "cpu"
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(PatchgenError, match="PG814.*2 processes"):
+        device_of("cpu")
+
+
+def test_a_device_that_is_not_there():
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("it is there")
+    with pytest.raises(PatchgenError, match="PG814.*no CUDA device"):
+        device_of("cuda")
+
+
+def test_a_recipe_is_read_as_it_was_written():
+    recipe = Recipe(model="llama", data=("a", "b"), config=("x=1",), warmup=0.1, tiny=True)
+    assert recipe_of(recipe.as_json()) == recipe
+    with pytest.raises(ValueError, match="unheard_of"):
+        recipe_of('{"model": "llama", "unheard_of": 1}')
