@@ -6,6 +6,7 @@ A case is the unit that is taken up: its contestants were timed in turns, which 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,15 @@ class Record:
         told = self.cases.get(case, {}).get("contestants", {})
         return {name: from_json(result) for name, result in told.items()}
 
-    def done(self, case: str) -> bool:
-        return bool(self.cases.get(case, {}).get("done"))
+    def done(self, case: str, contestants: Iterable[str] = ()) -> bool:
+        """Whether the case ran to its end, with these among its contestants."""
+        told = self.cases.get(case, {})
+        return bool(told.get("done")) and set(contestants) <= told["contestants"].keys()
+
+    def reopen(self, case: str) -> None:
+        """The case is begun: what it has stays until it is replaced, and is not all of it."""
+        for name in ("done", "references"):
+            self.about(case).pop(name, None)
 
     def write(self) -> None:
         """Put it into its file, whole or not at all."""
@@ -61,6 +69,17 @@ def read_record(path: Path) -> Record:
         return Record(path, told["made"], told["machine"], told["cases"])
     except (ValueError, KeyError, TypeError) as error:
         raise Unreadable(f"{path} is not a file that patchgen bench wrote: {error}") from error
+
+
+def begun(path: Path, made: dict[str, Any], forget: Iterable[str]) -> Record:
+    """As `taken_up`, without these cases; an empty one where there is none that could be taken up."""
+    try:
+        record = taken_up(path, made)
+    except Unreadable:
+        return Record(path, made)
+    for case in forget:
+        record.cases.pop(case, None)
+    return record
 
 
 def taken_up(path: Path, made: dict[str, Any]) -> Record:

@@ -50,15 +50,19 @@ class Wanted:
 def run(cases: Sequence[Case], wanted: Wanted, record: Record, progress: Progress) -> None:
     """Run what the record does not have yet; `progress` hears of each result as it comes."""
     until = time.monotonic() + wanted.seconds
-    todo = [case for case in cases if not record.done(case.id)]
+    todo = [case for case in cases if not _done(record, case)]
     for _, group in groupby(todo, key=lambda case: "" if wanted.together else case.group):
         _run_group(list(group), wanted, record, progress, until)
     record.write()
 
 
+def _done(record: Record, case: Case) -> bool:
+    return record.done(case.id, [one.name for one in case.contestants])
+
+
 def _run_group(cases: list[Case], wanted: Wanted, record: Record, progress: Progress, until: float) -> None:
     skip: list[tuple[str, str]] = []
-    while todo := [case for case in cases if not record.done(case.id)]:
+    while todo := [case for case in cases if not _done(record, case)]:
         left = until - time.monotonic()
         if left <= 0:
             _no_time(todo, record, progress)
@@ -69,7 +73,7 @@ def _run_group(cases: list[Case], wanted: Wanted, record: Record, progress: Prog
         )
         ended = _listen(_Child(wanted.command, work, left + GRACE), record, progress)
         if ended is None:
-            continue
+            return
         case, contestant, fault = ended
         if not contestant:  # it would die again: nothing was begun that could be left out
             _give_up(todo, case, fault, record, progress)
@@ -90,7 +94,7 @@ def _listen(child: _Child, record: Record, progress: Progress) -> tuple[str, str
                 record.machine = {**machine, "versions": versions}
             case {"begun": case, "contestant": contestant}:
                 if not contestant:
-                    record.about(case).pop("references", None)  # of a child that ran it before
+                    record.reopen(case)
             case {"case": place, "contestant": name, "result": result}:
                 contestant = ""
                 _note(record, progress, place, name, from_json(result))

@@ -30,7 +30,7 @@ def bench(
     """Run what is asked for; 1 where something is wrong."""
     _insist_on_models()
     from patchgen.bench.machine import device_name, versions
-    from patchgen.bench.record import Unreadable, taken_up
+    from patchgen.bench.record import Unreadable, begun, taken_up
     from patchgen.bench.run import SECONDS, Wanted, run
     from patchgen.bench.sets import wanted_cases
 
@@ -41,10 +41,8 @@ def bench(
         raise click.UsageError(str(error.args[0])) from error
     path = Path(folder) / f"{table}{'-tiny' if tiny else ''}.json"
     made = {"device": device_name(device), "tiny": tiny, "versions": versions()}
-    if again:
-        path.unlink(missing_ok=True)
     try:
-        record = taken_up(path, made)
+        record = begun(path, made, [case.id for case in cases]) if again else taken_up(path, made)
     except Unreadable as error:
         raise click.UsageError(f"{error}; --again begins anew") from error
     try:

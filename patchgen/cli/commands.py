@@ -249,7 +249,7 @@ def memory(name: str, **rest: Any) -> int:
 @click.option("--device", metavar="NAME", help="Where models run; cuda where there is one.")
 @click.option("--folder", metavar="DIR", default="bench", show_default=True, type=click.Path(file_okay=False))
 @click.option("--seconds", type=float, metavar="S", help="What all of it may take; 440 by default.")
-@click.option("--again", is_flag=True, help="Begin anew, whatever is known already.")
+@click.option("--again", is_flag=True, help="Run anew what is known already.")
 def bench(ids: tuple[str, ...], **rest: Any) -> int:
     """Measure what training by variants costs on this GPU, beside what people would use instead.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 
 from patchgen.bench.case import Case, Shape
 from patchgen.bench.contestant import Contestant
-from patchgen.bench.record import Unreadable, read_record, taken_up
+from patchgen.bench.record import Unreadable, begun, read_record, taken_up
 from patchgen.bench.result import Result
 from patchgen.bench.run import Wanted, run
 
@@ -118,6 +119,22 @@ def test_a_child_that_cannot_even_start_is_told_once(play, monkeypatch):
     record, started, _ = play([case("A1", "a"), case("B1", "b")])
     assert {result.status for name in ("A1", "B1") for result in record.results(name).values()} == {"failed"}
     assert len(started) == 0 and "JSONDecodeError" in record.results("A1")["sdpa"].note
+
+
+def test_more_contestants_run_the_case_again(play):
+    few = case("A1")
+    play([few])
+    more = replace(few, contestants=(*few.contestants, Contestant("new")))
+    record, started, _ = play([more, case("A2")])
+    assert started == ["A1 A2"] and not record.done("A1", ["new"]), "the stand-in knows three names"
+
+
+def test_begun_anew_without_what_is_to_run_again(play, tmp_path):
+    record, _, _ = play([case("A1"), case("A2")])
+    assert list(begun(record.path, MADE, ["A1"]).cases) == ["A2"]
+    assert begun(record.path, {**MADE, "device": "H200"}, ["A1"]).cases == {}
+    record.path.write_text("{", encoding="utf-8")
+    assert begun(record.path, MADE, []).cases == {}
 
 
 def test_other_circumstances_are_refused(tmp_path):

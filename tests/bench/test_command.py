@@ -1,0 +1,80 @@
+"""`patchgen bench` from outside: what it refuses, what it writes, and that it takes up what is there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+
+from patchgen.cli import main
+from tests.toytree import REPOSITORY
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch, capsys):
+    """Runs it in the repository, with a folder of its own: the exit code and what it printed."""
+    monkeypatch.chdir(REPOSITORY)
+
+    def bench(*argv: str) -> tuple[int, str, str]:
+        code = main(["bench", "--folder", str(tmp_path), *argv])
+        return code, *capsys.readouterr()
+
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        pytest.param(("L9", "--tiny"), "matrix has no case 'L9'", id="case"),
+        pytest.param(("--tiny", "--only", "llama_sdpaa"), "did you mean llama_sdpa", id="variant"),
+        pytest.param(("--device", "cpu"), "times of a CPU say nothing", id="CPU"),
+        pytest.param(("--device", "tpu"), "bench knows cpu and cuda", id="device"),
+        pytest.param(("--tiny", "--table", "speed"), "'speed' is not one of", id="table"),
+    ],
+)
+def test_usage(bench, tmp_path, argv, said):
+    code, out, err = bench(*argv)
+    assert (code, out) == (2, "") and said in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_nothing_is_timed(bench):
+    code, _, err = bench()
+    assert code == 2 and "torch finds no CUDA device here: --tiny checks" in err
+
+
+def test_a_damaged_record_is_refused_and_kept(bench, tmp_path):
+    path = tmp_path / "matrix-tiny.json"
+    path.write_text('{"format": 1, "made"', encoding="utf-8")
+    code, _, err = bench("L1", "--tiny")
+    assert code == 2 and "is not a file that patchgen bench wrote" in err and "--again begins anew" in err
+    assert path.read_text(encoding="utf-8") == '{"format": 1, "made"'
+
+
+def test_one_case_is_run_written_and_taken_up(bench, tmp_path):
+    argv = ("M2", "--only", "five lines", "--tiny")
+    code, out, err = bench(*argv)
+    assert (code, out.splitlines()[0]) == (0, "2 ok"), err
+    told = json.loads((tmp_path / "matrix-tiny.json").read_text(encoding="utf-8"))
+    assert list(told["cases"]["M2"]["contestants"]) == ["sdpa", "five lines"] and told["made"]["tiny"]
+    page = (tmp_path / "matrix-tiny.md").read_text(encoding="utf-8")
+    assert "| five lines | ok | 0e+00 |" in page and "tokens/s" not in page
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".md"], "no picture of no times"
+    again = bench(*argv)
+    assert again == (0, out, ""), "nothing is run again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["matrix", "finetune", "pretrain", "memory"])
+def test_all_of_it(table, tmp_path):
+    argv = [sys.executable, "-m", "patchgen", "bench", "--table", table, "--tiny", "--folder", str(tmp_path)]
+    done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
