@@ -156,7 +156,7 @@ def _chain(evaluation: Evaluation, suite: list[ast.stmt], contexts: list[tuple[C
             raise Unplaced(node, why)
     for one, at in contexts:
         _refuse_rebound(evaluation, one, at)
-    weights = _weights(evaluation, {one.probabilities.scores.statement for one, _ in contexts})
+    weights = _weights(evaluation, first, last_at)
     _refuse_other_readers(method, suite[last_at], weights)
     return Chain(
         owner,
@@ -188,12 +188,12 @@ def _refuse_rebound(evaluation: Evaluation, context: Context, at: int) -> None:
             raise Unplaced(expression, f"`{again[0]}` is bound again before the scores are used")
 
 
-def _weights(evaluation: Evaluation, statements: set[int]) -> set[str]:
-    """The names that hold scores or probabilities behind the chain whose scores those statements make."""
+def _weights(evaluation: Evaluation, first: int, at: int) -> set[str]:
+    """The names that hold scores or probabilities behind the chain of those statements."""
     return {
         name
         for name, value in evaluation.env.items()
-        if isinstance(value, Scores | Probabilities) and _scores_of(value).statement in statements
+        if isinstance(value, Scores | Probabilities) and first <= _scores_of(value).statement <= at
     }
 
 

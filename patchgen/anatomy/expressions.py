@@ -21,11 +21,14 @@ from patchgen.anatomy.code import (
     receiver,
     shortened,
 )
+from patchgen.anatomy.joints import sum_of_products
 from patchgen.anatomy.operations import Product, dropout_of, is_zero, product, softmax_of, transposed
 from patchgen.anatomy.scores import Context, Factor, Gone, Probabilities, Scores, Term, Unplaced, Value
 from patchgen.anatomy.terms import Fill, arithmetic, fill, hidden, triangle
 from patchgen.anatomy.tracking import Tracking
 
+# These fold heads into the batch and back; another order of axes would be another product.
+SHAPED = VIEWS - {"transpose", "permute"}
 # Reading these of the scores is no use of their values.
 _SHAPES = frozenset({"dtype", "device", "shape", "size", "dim", "ndim"})
 
@@ -84,6 +87,9 @@ class Expressions(Tracking):
         if (filled := triangle(self, node)) is not None:
             return self._filled(node, filled)
         left, right = self.value(node.left), self.value(node.right)
+        if isinstance(left, Scores) and isinstance(right, Scores) and isinstance(node.op, ast.Add):
+            if (whole := sum_of_products(left, right)) is not None:
+                return replace(whole, query=self.given(whole.query), key=self.given(whole.key))
         if isinstance(left, Scores) and not isinstance(right, Scores | Probabilities):
             return arithmetic(self, node, left, node.right)
         if isinstance(right, Scores) and not isinstance(left, Scores | Probabilities):
@@ -124,7 +130,7 @@ class Expressions(Tracking):
     def _method(self, node: ast.Call) -> Value | None:
         """A view, a cast, a question about the shape; else a use."""
         name = method_of(node)
-        if name in VIEWS | CASTS | {"size", "dim", "amax"} and (found := self.value(receiver(node))) is not None:
+        if name in SHAPED | CASTS | {"size", "dim", "amax"} and (found := self.value(receiver(node))) is not None:
             return None if name in ("size", "dim", "amax") or isinstance(found, Context) else _with_heads(node, found)
         if name == "append" and len(node.args) == 1:
             self.value(node.args[0])

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from patchgen.anatomy.attention import Attentions
-from patchgen.anatomy.chain import Chain
 from patchgen.anatomy.code import called, dotted, last, method_of, receiver, walk
 from patchgen.anatomy.interface import Interface, drops_a_sink, mentions
 from patchgen.anatomy.masks import MADE_BY_CONFIG
-from patchgen.anatomy.module import Class, Module, constructors
+from patchgen.anatomy.module import Module, constructors
 from patchgen.declare.chains import ChainEdit, Refused
 from patchgen.declare.edits import code, edit, imports_for
+from patchgen.declare.knowing import Knowing, NeverBuilt
 from patchgen.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
@@ -75,9 +75,7 @@ def _written(module: Module, found: Attentions) -> Contribution:
             missing.append(Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True))
         else:
             members.setdefault(interface.owner.name, []).extend(texts)
-    config = _configuration(module, found.chains, missing)
-    for name, more in config.items():
-        members.setdefault(name, []).extend(more)
+    _configuration(found, members, missing)
     if any(one.fatal for one in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
     for name, more in _picked(found, tuple(members)).items():
@@ -173,47 +171,24 @@ def _behind(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
     return None
 
 
-def _configuration(module: Module, chains: tuple[Chain, ...], missing: list[Missing]) -> dict[str, list[str]]:
+def _configuration(found: Attentions, members: dict[str, list[str]], missing: list[Missing]) -> None:
     """`self.config` for each attention that has none, from its own `__init__` or from who builds it."""
-    members: dict[str, list[str]] = {}
-    for owner in dict.fromkeys(chain.owner for chain in chains):
-        init = owner.method("__init__")
-        if "config" in owner.attributes:
+    owners = tuple(dict.fromkeys(chain.owner for chain in found.chains))
+    knowing = Knowing(found.module, [owner.name for owner in owners])
+    for owner in owners:
+        at = found.module.at(owner.node)
+        try:
+            more = knowing.members(owner)
+        except NeverBuilt:
+            members.pop(owner.name, None)
+            missing.append(Missing(at, f"{owner.name} stays eager: nothing in this file builds one"))
             continue
-        if init is not None and _has_config(init) and owner.owner("__init__") is owner:
-            old = "super().__init__()"
-            members.setdefault(owner.name, []).append(
-                edit("know_the_config", init, [old], [old, "self.config = config"])
-            )
+        except LookupError:
+            missing.append(Missing(at, f"{owner.name} is built without a configuration", True))
             continue
-        built = list(_builders(module, owner, tuple(dict.fromkeys(chain.owner.name for chain in chains))))
-        if not built or any(text is None for _, text in built):
-            missing.append(Missing(module.at(owner.node), f"{owner.name} is built without a configuration", True))
-        for builder, text in built:
-            if text is not None:
-                members.setdefault(builder, []).append(text)
-    return members
-
-
-def _has_config(init: ast.FunctionDef) -> bool:
-    return any(arg.arg == "config" for arg in init.args.args)
-
-
-def _builders(module: Module, owner: Class, declared: tuple[str, ...]) -> Iterator[tuple[str, str | None]]:
-    """(class, edit of its `__init__`) for each class that builds instances of `owner`."""
-    family = {name for name, one in module.classes.items() if one is owner or owner in one.parents}
-    for builder in module.classes.values():
-        for method in builder.own.values():
-            built = [call for call in walk(method.body, ast.Call) if last(called(call)) in family]
-            if not built:
-                continue
-            if not _has_config(method):
-                yield builder.name, None
-                continue
-            for name in sorted({called(call) for call in built}):
-                count = sum(called(call) == name for call in built)
-                old = code(module, method, f"{name}(...)", declared)
-                yield builder.name, edit("know_the_config", method, [old], [f"knowing(config, {old})"], count=count)
+        for name, texts in more.items():
+            known = members.setdefault(name, [])
+            known += [text for text in texts if text not in known]
 
 
 def _numbered(members: list[str]) -> Iterator[str]:

@@ -304,9 +304,14 @@ def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> 
     return implementation == "eager" or bool(output_attentions) or bool(module.config.output_attentions)
 
 
-def knowing(config: Any, module: nn.Module) -> nn.Module:
-    """`module`, which finds `config` as an attribute from here on: for an attention that is built without it."""
-    module.config = config
+def knowing(config: Any, module: nn.Module, *inside: type[nn.Module]) -> nn.Module:
+    """`module`, where an attention that is built without `config` finds it as an attribute from here on.
+
+    The attention is `module`, or each module of a class of `inside` in it.
+    """
+    for one in module.modules() if inside else (module,):
+        if isinstance(one, inside or nn.Module):
+            one.config = config
     return module
 
 

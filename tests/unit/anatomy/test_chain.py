@@ -141,6 +141,18 @@ OTHERS = {
         "s = q @ k.mT\nif self.mix is not None:\n    s = self.mix(s)",
         {"unless": ["self.mix is not None"]},
     ),
+    "two products are summed": (
+        "s = q @ k.mT / 3\nr = bias @ mask.mT * self.scale\ns = s + r",
+        {
+            "q": "torch.cat([q / 3, bias * self.scale], dim=-1)",
+            "k": "torch.cat([k, mask], dim=-1)",
+            "scaled": [],
+        },
+    ),
+    "a product of another layout is a bias": (
+        "s = q @ k.mT\nr = bias @ mask.mT\nr = r.transpose(0, 1)\ns = s + r",
+        {"terms": [("add", "r", None)]},
+    ),
     "a method that adds a bias": (
         "s = (q * 3) @ k.mT\ns = self.add_bias(s, q)",
         {"terms": [("add", "self.add_bias(q.new_zeros((*q.shape[:-1], k.shape[-2])), q)", None)]},
@@ -225,6 +237,10 @@ REFUSED = {
     ),
     "a method that does more than add": (
         "s = self.add_and_scale(q @ k.mT, q)\nreturn s.softmax(-1) @ v",
+        "the scores go into",
+    ),
+    "softmax over the queries": (
+        "s = (q @ k.mT).transpose(-1, -2)\nreturn s.softmax(-1) @ v",
         "the scores go into",
     ),
     "scores go elsewhere": ("s = q @ k.mT\nself.log(s)\nreturn s.softmax(-1) @ v", "the scores go into"),
