@@ -9,7 +9,7 @@ from functools import cached_property
 
 from patchgen.anatomy.calls import Calls
 from patchgen.anatomy.chain import Chain, Missed, chains
-from patchgen.anatomy.code import constant, dotted, method_of, names, walk
+from patchgen.anatomy.code import called, constant, dotted, method_of, names, walk
 from patchgen.anatomy.interface import Interface, interfaces
 from patchgen.anatomy.masks import MADE_BY_CONFIG, Masks
 from patchgen.anatomy.module import Class, Module, constructors
@@ -25,6 +25,7 @@ class Reason:
     what: str
 
 
+CALL = "scaled_dot_product_attention"
 PICKED = frozenset({"eager", "sdpa", "flash_attention_2"})
 
 
@@ -156,6 +157,16 @@ class Attentions:
             for method in owner.own.values()
             for node in walk(method.body, ast.Subscript)
             if (table := self.module.tables.get(dotted(node.value), {})).keys() & PICKED
+        )
+
+    @cached_property
+    def calls_sdpa(self) -> bool:
+        """Whether every attention that is written out stands beside a call of SDPA, in its method or in a class."""
+        beside = {pick.eager for pick in self.picks if pick.sdpa not in ("", pick.eager)}
+        return self.flag("_supports_sdpa") and all(
+            chain.owner.name in beside
+            or any(called(call).endswith(CALL) for call in walk(chain.method.body, ast.Call))
+            for chain in self.chains
         )
 
     def _chosen_classes(self) -> Iterator[Reason]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from patchgen.anatomy.attention import Attentions
@@ -31,6 +31,7 @@ REDUNDANT = (
     "    AttentionInterface.register('mine', mine)\n"
     "    AutoModel.from_pretrained(..., attn_implementation='mine')"
 )
+REDUNDANT_OWN = '{alias} calls scaled_dot_product_attention itself where attn_implementation is "sdpa", its default'
 FROM_PART = frozenset(
     {"additive_mask", "attend", "for_eager", "knowing", "sdpa_attention", "sink_attention", "wants_weights"}
 )
@@ -46,6 +47,8 @@ def sdpa(module: Module) -> Contribution:
         return Contribution("sdpa", missing=_fatal(missed))
     if not found.chains and found.flag("_supports_sdpa"):
         return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
+    if found.calls_sdpa:
+        return Contribution("sdpa", redundant=REDUNDANT_OWN.format(alias=module.alias), missing=_fatal(_own(found)))
     if not module.pretrained:
         nowhere = Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True)
         return Contribution("sdpa", missing=(nowhere,))
@@ -58,6 +61,7 @@ def sdpa(module: Module) -> Contribution:
 
 def _written(module: Module, found: Attentions) -> Contribution:
     fatal = tuple(Missing(module.at(reason.node), reason.what, True) for reason in found.reasons)
+    fatal += tuple(_left_over(found))
     if fatal:
         return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
     members: dict[str, list[str]] = {}
@@ -88,6 +92,20 @@ def _written(module: Module, found: Attentions) -> Contribution:
     declared += [Declared(owner.name, mixins=(mixin,)) for owner in module.pretrained]
     says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
     return Contribution("sdpa", says, tuple(declared), _imports(members, mixin), tuple(missing))
+
+
+def _own(found: Attentions) -> Iterator[Missing]:
+    for chain in found.chains:
+        what = f"{chain.owner.name} is eager attention that stands beside a call of SDPA"
+        yield Missing(found.module.at(chain.suite[chain.first]), what, True)
+
+
+def _left_over(found: Attentions) -> Iterator[Missing]:
+    """What would stay eager in a method of which only a branch is written."""
+    written = {id(chain.method) for chain in found.chains}
+    for one in found.missed:
+        if one.attention and id(one.method) in written:
+            yield Missing(found.module.at(one.node), f"{one.owner.name} would stay eager: {one.why}", True)
 
 
 def _by_interface(module: Module, found: Attentions) -> Contribution:
@@ -218,7 +236,7 @@ def _other_softmaxes(found: Attentions) -> tuple[Missing, ...]:
     )
 
 
-def _fatal(missing: tuple[Missing, ...]) -> tuple[Missing, ...]:
+def _fatal(missing: Iterable[Missing]) -> tuple[Missing, ...]:
     return tuple(Missing(one.at, one.what, True) for one in missing)
 
 
@@ -230,6 +248,8 @@ def _builds_models(module: Module) -> bool:
         for call in (call for values in owner.attributes.values() for value in values for call in constructors(value)):
             configured = method_of(call) in ("from_config", "_from_config")
             if configured and last(dotted(receiver(call))) not in module.classes:
+                return True
+            if called(call) == "load_backbone":
                 return True
             if last(called(call)) in elsewhere and any("config" in ast.unparse(one) for one in call.args):
                 return True

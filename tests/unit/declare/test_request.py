@@ -66,11 +66,9 @@ def test_what_is_added_to_the_scores_is_passed_on(env, model, call):
 
 
 REFUSED = {
-    "sam": "SamVisionSdpaAttention computes the attention under SDPA already",
+    "nystromformer": "would stay eager",
     "vits": "the scores go into",
-    "deberta": "head_logits_proj",
     "gemma2": "`softcap`, which SDPA does not compute",
-    "xlnet": "softmax of what is no product",
 }
 
 
@@ -81,6 +79,15 @@ def test_traps_are_reasons(env, model, why):
     problems = problems_of(error.value)
     assert any(why in problem.what for problem in problems), problems
     assert all(problem.at.line and problem.code == "PG803" for problem in problems)
+
+
+@pytest.mark.parametrize("model", ["sam", "falcon"])
+def test_what_calls_sdpa_itself_is_redundant(env, model):
+    found = answer(env, model, ["sdpa"])
+    assert not found.text
+    assert "calls scaled_dot_product_attention itself" in found.left_out[0].redundant
+    with pytest.raises(PatchgenError):
+        answer(env, model, ["sdpa"], force=True)
 
 
 WHOLE = {
