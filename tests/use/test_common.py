@@ -27,11 +27,6 @@ MODELS = {"Llama": "llama_sdpa", "Bert": "bert_sdpa", "Gpt2": "gpt2_sdpa", "Mixt
 STATES = ("passed", "skipped", "failed")
 ABSENT = {"exporters/test_export.py": "ExportTesterMixin", "generation/test_utils.py": "GenerationTesterMixin"}
 
-# Where a variant differs, and may.
-DIFFERENT = {
-    "test_can_set_attention_dynamically": "an unknown `attn_implementation` is refused by a ValueError, as it must "
-    "be, in words of the variant's own, and the test wants transformers' words",
-}
 _TWO_LOSSES = "`loss` of GPT2DoubleHeadsModel is that of its language model alone, and its other head has no gradient"
 # Where transformers' own classes fail here too.
 ALIKE = {
@@ -82,10 +77,10 @@ def test_common_tests_pass_as_on_transformers_own(upstream):
     page = render(results)
     if os.environ.get("PATCHGEN_REFRESH"):
         PAGE.write_text(page, encoding="utf-8")
-    unknown = [f"{kind}: {test}" for kind, test in differences(results) if test not in DIFFERENT]
-    assert not unknown, "\n".join(unknown)
+    different = [f"{kind}: {test}" for kind, test in differences(results)]
+    assert not different, "\n".join(different)
     failed = {test for cases in results.values() for test, (state, _) in cases.items() if state == "failed"}
-    assert failed <= DIFFERENT.keys() | ALIKE.keys()
+    assert failed <= ALIKE.keys()
     assert PAGE.read_text(encoding="utf-8") == page, "PATCHGEN_REFRESH=1 writes the page anew"
 
 
@@ -147,12 +142,8 @@ def render(results) -> str:
         numbers = [Counter(state for state, _ in cases.values())[s] for cases in (own, generated) for s in STATES]
         count = sum(k == kind for k, _ in different)
         lines.append(f"| {name} | {len(own)} | {' | '.join(map(str, numbers))} | {count} |")
-    lines += ["", "## Different", ""]
-    for test in sorted({test for _, test in different}):
-        names = ", ".join(MODELS[kind] for kind, t in different if t == test)
-        lines.append(f"- `{test}` ({names}): {DIFFERENT.get(test, 'nobody has said why')}.")
     lines += ["", "## Failing on both sides", ""]
     failed = Counter(t for cases in results.values() for t, (state, _) in cases.items() if state == "failed")
-    for test in sorted(failed.keys() - DIFFERENT.keys()):
+    for test in sorted(failed):
         lines.append(f"- `{test}`: {ALIKE.get(test, 'nobody has said why')}.")
     return "\n".join(lines) + "\n"
