@@ -33,7 +33,7 @@ def observe_step(
     model.zero_grad(set_to_none=True)
     set_seed(SEED)  # of Python and numpy too: some models draw from them
     wide: AbstractContextManager[Any] = widened() if model.dtype == torch.float64 else nullcontext()
-    with wide, _kept_buffers(model), _kept_memories(model):
+    with wide, _kept_buffers(model), remembering_nothing(model):
         seen = _accumulated(model, inputs, scene) if scene.accumulate > 1 else _step(model, inputs, scene, weights)
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
@@ -56,7 +56,7 @@ def _kept_buffers(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _kept_memories(model: nn.Module) -> Iterator[None]:
+def remembering_nothing(model: nn.Module) -> Iterator[None]:
     """Objects of classes from the model's own file, as a cache of what was computed with other weights or graphs."""
     kept = [
         (module, name, copy.deepcopy(value))

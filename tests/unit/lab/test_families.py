@@ -14,14 +14,22 @@ from patchgen.lab.specimen import inputs_for  # noqa: E402
 from patchgen.lab.tiny import tiny_config  # noqa: E402
 
 CLASSES = {
+    "autoformer": "AutoformerForPrediction",
     "bros": "BrosForTokenClassification",
     "codegen": "CodeGenForCausalLM",
+    "fastspeech2_conformer": "FastSpeech2ConformerModel",
+    "got_ocr2": "GotOcr2ForConditionalGeneration",
     "layoutlmv3": "LayoutLMv3ForQuestionAnswering",
     "levit": "LevitForImageClassification",
     "lxmert": "LxmertForPreTraining",
     "perceiver": "PerceiverForMaskedLM",
     "pvt": "PvtForImageClassification",
+    "sam2": "Sam2Model",
+    "speecht5": "SpeechT5ForSpeechToText",
     "squeezebert": "SqueezeBertForMaskedLM",
+    "superglue": "SuperGlueForKeypointMatching",
+    "timesfm": "TimesFmModelForPrediction",
+    "tvp": "TvpForVideoGrounding",
     "vilt": "ViltForMaskedLM",
 }
 
