@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from patchgen.anatomy.attention import Attentions
 from patchgen.anatomy.code import called, dotted, last, method_of, receiver, walk
 from patchgen.anatomy.interface import Interface, drops_a_sink, mentions
 from patchgen.anatomy.masks import MADE_BY_CONFIG
-from patchgen.anatomy.module import Module, constructors
+from patchgen.anatomy.module import Class, Module, constructors
+from patchgen.anatomy.torch_calls import TorchCall, torch_calls
 from patchgen.declare.chains import ChainEdit, Refused
 from patchgen.declare.edits import code, edit, imports_for
 from patchgen.declare.knowing import Knowing, NeverBuilt
@@ -33,7 +34,16 @@ REDUNDANT = (
 )
 REDUNDANT_OWN = '{alias} calls scaled_dot_product_attention itself where attn_implementation is "sdpa", its default'
 FROM_PART = frozenset(
-    {"additive_mask", "attend", "for_eager", "knowing", "sdpa_attention", "sink_attention", "wants_weights"}
+    {
+        "additive_mask",
+        "attend",
+        "for_eager",
+        "knowing",
+        "sdpa_attention",
+        "sink_attention",
+        "wants_weights",
+        "zero_unless_seen",
+    }
 )
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 
@@ -41,7 +51,7 @@ NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
 def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
     found = Attentions(module)
-    if not found.chains and not found.interfaces:
+    if not found.chains and not found.interfaces and not torch_calls(module):
         missed = _missed(found) or _other_softmaxes(found)
         missed = missed or (Missing(module.at(module.tree), "no attention is computed in this file", True),)
         return Contribution("sdpa", missing=_fatal(missed))
@@ -79,7 +89,11 @@ def _written(module: Module, found: Attentions) -> Contribution:
             missing.append(Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True))
         else:
             members.setdefault(interface.owner.name, []).extend(texts)
-    _configuration(found, members, missing)
+    asking = torch_calls(module)
+    for asked in asking:
+        members.setdefault(asked.owner.name, []).append(_without_weights(module, asked))
+    owners = [*(chain.owner for chain in found.chains), *(asked.owner for asked in asking)]
+    _configuration(module, tuple(dict.fromkeys(owners)), members, missing)
     if any(one.fatal for one in missing) or not members:
         return Contribution("sdpa", missing=tuple(missing))
     for name, more in _picked(found, tuple(members)).items():
@@ -189,12 +203,20 @@ def _behind(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
     return None
 
 
-def _configuration(found: Attentions, members: dict[str, list[str]], missing: list[Missing]) -> None:
+def _without_weights(module: Module, asked: TorchCall) -> str:
+    """The edit after which torch's function computes weights only where somebody wants them."""
+    function = code(module, asked.method, called(asked.call))
+    old, new = (f"{function}(..., need_weights={wanted})" for wanted in ("True", "wants_weights(self)"))
+    return edit("want_weights_for_a_reason", asked.method, [old], [new])
+
+
+def _configuration(
+    module: Module, owners: Sequence[Class], members: dict[str, list[str]], missing: list[Missing]
+) -> None:
     """`self.config` for each attention that has none, from its own `__init__` or from who builds it."""
-    owners = tuple(dict.fromkeys(chain.owner for chain in found.chains))
-    knowing = Knowing(found.module, [owner.name for owner in owners])
+    knowing = Knowing(module, [owner.name for owner in owners])
     for owner in owners:
-        at = found.module.at(owner.node)
+        at = module.at(owner.node)
         try:
             more = knowing.members(owner)
         except NeverBuilt:
