@@ -1,0 +1,32 @@
+"""Where a class calls torch's own attention function and asks for weights: without, that function calls SDPA."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from patchgen.anatomy.code import called, constant, walk
+from patchgen.anatomy.module import Class, Module
+
+FUNCTIONS = frozenset(f"{place}.multi_head_attention_forward" for place in ("F", "nn.functional"))
+
+
+@dataclass(frozen=True, eq=False)
+class TorchCall:
+    """`call` in `method`, with `need_weights=True` whether anybody wants them or not."""
+
+    owner: Class
+    method: ast.FunctionDef
+    call: ast.Call
+
+
+def torch_calls(module: Module) -> tuple[TorchCall, ...]:
+    """Every such call of `module`."""
+    return tuple(
+        TorchCall(owner, method, call)
+        for owner in module.classes.values()
+        for method in owner.own.values()
+        for call in walk(method.body, ast.Call)
+        if called(call) in FUNCTIONS
+        and any(one.arg == "need_weights" and constant(one.value) is True for one in call.keywords)
+    )
