@@ -9,7 +9,7 @@ from typing import Any, Literal
 from patchgen.bench.contestant import Contestant
 
 Task = Literal["causal", "masked", "classify"]
-Metric = Literal["speed", "memory", "rows", "block"]
+Metric = Literal["speed", "memory", "rows", "block", "rate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Target:
     memory  times the peak, at most
     rows    times the rows that fit, at least
     block   times the speed of the case's block, at least
+    rate    FLOP/s of work that the task needs, at least, against nobody
     """
 
     who: tuple[str, ...]

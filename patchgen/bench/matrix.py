@@ -191,6 +191,7 @@ L1 = Case(
             ("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"), ("Liger", "Liger + compile"), "speed", 1.03
         ),
         Target(("llama_sdpa_checkpoint_loss", "llama_loss"), ("Liger", "Liger + compile"), "memory", 1.0),
+        Target(("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"), (), "rate", 495e12),
     ),
     turns=((2, 4), (1, 3)),
     seconds=130,

@@ -73,7 +73,9 @@ def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
         )
     yield from ("", "## Targets", "", "| | | against | target | measured | |", "|---|---|---|---:|---:|---|")
     for case in cases:
-        for one in reached(case, record.results(case.id)):
+        about = record.cases[case.id]
+        work = about["work"] / about["tokens"] if about.get("work") else 0.0
+        for one in reached(case, record.results(case.id), work):
             yield _target(case, one)
     yield ""
 
@@ -100,6 +102,9 @@ def _rank(found: Verdict) -> tuple[int, float]:
 
 
 def _target(case: Case, one: Reached) -> str:
+    if one.target.metric == "rate":
+        aim, rate = f"{one.target.ratio / 1e12:g} TFLOP/s", f"{one.ratio / 1e12:.0f}" if one.ratio else ""
+        return f"| {case.id} | {one.who or ', '.join(one.target.who)} | | {aim} | {rate} | {one.word} |"
     sign = "at most" if one.target.metric == "memory" else "at least"
     who, against = one.who or ", ".join(one.target.who), one.against or ", ".join(one.target.against)
     aim = f"{one.target.metric} {sign} {one.target.ratio:g}"

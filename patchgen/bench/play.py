@@ -128,7 +128,8 @@ def _enter(running: _Running, contestant: Contestant, steps: Steps) -> Result:
     entrant = running.stage.enter(contestant)
     running.entrants[contestant.name] = entrant
     result = first_turn(running.stage, entrant, reference, steps)
-    return replace(result, ready=round(time.perf_counter() - began, 3))
+    seconds = None if running.stage.scale.tiny else round(time.perf_counter() - began, 3)
+    return replace(result, ready=seconds)
 
 
 def _again(running: _Running, contestant: Contestant, steps: Steps) -> Result:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -33,7 +34,10 @@ Progress = Callable[[str, str, Result], None]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run is for.  `command` starts a child; `together`: one for everything, which imports once."""
+    """What a run is for.  `command` starts a child.
+
+    On a GPU a child for each group, one after the other; tiny cases in `jobs` children at once, which import once.
+    """
 
     table: str
     device: str
@@ -41,100 +45,134 @@ class Wanted:
     seconds: float
     only: tuple[str, ...] = ()
     command: tuple[str, ...] = (sys.executable, "-m", "patchgen.bench.child")
-
-    @property
-    def together(self) -> bool:
-        return self.tiny
+    jobs: int = 1
 
 
 def run(cases: Sequence[Case], wanted: Wanted, record: Record, progress: Progress) -> None:
     """Run what the record does not have yet; `progress` hears of each result as it comes."""
     until = time.monotonic() + wanted.seconds
-    todo = [case for case in cases if not _done(record, case)]
-    for _, group in groupby(todo, key=lambda case: "" if wanted.together else case.group):
-        _run_group(list(group), wanted, record, progress, until)
+    keeper = _Keeper(record, progress)
+    todo = [case for case in cases if not keeper.done(case)]
+    jobs = wanted.jobs if wanted.tiny else 1
+    groups = _shares(todo, jobs) if wanted.tiny else [list(g) for _, g in groupby(todo, key=lambda case: case.group)]
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for _ in pool.map(lambda group: _run_group(group, wanted, keeper, until), groups):
+                pass
+        finally:
+            keeper.stop.set()  # where it was interrupted, or a disk is full: nothing more is begun
     record.write()
 
 
-def _done(record: Record, case: Case) -> bool:
-    return record.done(case.id, [one.name for one in case.contestants])
+def _shares(cases: Sequence[Case], several: int) -> list[list[Case]]:
+    """The cases in so many parts of about as many contestants."""
+    shares: list[list[Case]] = [[] for _ in range(several)]
+    for case in sorted(cases, key=lambda case: -len(case.contestants)):
+        min(shares, key=lambda share: sum(len(one.contestants) for one in share)).append(case)
+    return [share for share in shares if share]
 
 
-def _run_group(cases: list[Case], wanted: Wanted, record: Record, progress: Progress, until: float) -> None:
+class _Keeper:
+    """The record, of which several children may tell at once."""
+
+    def __init__(self, record: Record, progress: Progress) -> None:
+        self.record, self.progress, self.lock = record, progress, threading.RLock()
+        self.stop = threading.Event()
+
+    def done(self, case: Case) -> bool:
+        with self.lock:
+            return self.record.done(case.id, [one.name for one in case.contestants])
+
+    def results(self, case: Case) -> dict[str, Result]:
+        with self.lock:
+            return self.record.results(case.id)
+
+    def note(self, case: str, contestant: str, result: Result) -> None:
+        """Keep a result, and tell of it."""
+        with self.lock:
+            self.record.add(case, contestant, result)
+            self.record.write()
+            self.progress(case, contestant, result)
+
+    def keep(self, said: dict[str, Any]) -> None:
+        """Keep what a child said beside results."""
+        with self.lock:
+            match said:
+                case {"machine": machine, "versions": versions}:
+                    self.record.machine = {**machine, "versions": versions}
+                case {"begun": case, "contestant": ""}:
+                    self.record.reopen(case)
+                case {"case": case, "about": about}:
+                    self.record.about(case).update(about)
+                case {"case": case, "reference": reference}:
+                    self.record.about(case).setdefault("references", []).append(reference)
+                case {"case": case, "done": True}:
+                    self.record.about(case)["done"] = True
+                case _:
+                    return
+            self.record.write()
+
+
+def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float) -> None:
     skip: list[tuple[str, str]] = []
-    while todo := [case for case in cases if not _done(record, case)]:
+    while not keeper.stop.is_set() and (todo := [case for case in cases if not keeper.done(case)]):
         left = until - time.monotonic()
         if left <= 0:
-            _no_time(todo, record, progress)
+            _no_time(todo, keeper)
             return
         ids = tuple(case.id for case in todo)
-        work = Work(
-            wanted.table, ids, wanted.only, wanted.device, wanted.tiny, left, wanted.seconds / SECONDS, tuple(skip)
-        )
-        ended = _listen(_Child(wanted.command, work, left + GRACE), record, progress)
-        if ended is None:
+        times = wanted.seconds / SECONDS
+        work = Work(wanted.table, ids, wanted.only, wanted.device, wanted.tiny, left, times, tuple(skip))
+        ended = _listen(_Child(wanted.command, work, left + GRACE), keeper)
+        if ended is None or keeper.stop.is_set():
             return
         case, contestant, fault = ended
         if not contestant:  # it would die again: nothing was begun that could be left out
-            _give_up(todo, case, fault, record, progress)
+            _give_up(todo, case, fault, keeper)
             cases = [one for one in cases if one.id != case] if case else []
         else:
             skip.append((case, contestant))
-            _note(record, progress, case, contestant, Result("failed", fault))
+            keeper.note(case, contestant, Result("failed", fault))
 
 
-def _listen(child: _Child, record: Record, progress: Progress) -> tuple[str, str, str] | None:
+def _listen(child: _Child, keeper: _Keeper) -> tuple[str, str, str] | None:
     """Keep what the child says; where it was and what happened, if it did not end well."""
     case = contestant = ""
-    for said in child.answers():
+    for said in child.answers(keeper.stop):
+        keeper.keep(said)
         match said:
             case {"fault": fault}:
                 return case, contestant, f"{fault}{child.last_words()}"
-            case {"machine": machine, "versions": versions}:
-                record.machine = {**machine, "versions": versions}
             case {"begun": case, "contestant": contestant}:
-                if not contestant:
-                    record.reopen(case)
+                pass
             case {"case": place, "contestant": name, "result": result}:
                 contestant = ""
-                _note(record, progress, place, name, from_json(result))
-            case {"case": place, "about": about}:
-                record.about(place).update(about)
-            case {"case": place, "reference": reference}:
-                record.about(place).setdefault("references", []).append(reference)
-            case {"case": place, "done": True}:
-                record.about(place)["done"] = True
+                keeper.note(place, name, from_json(result))
+            case {"case": _, "done": True}:
                 case = ""
             case {"done": True}:
                 child.end()
                 return None
-        record.write()
     return case, contestant, "the process said nothing more"
 
 
-def _note(record: Record, progress: Progress, case: str, contestant: str, result: Result) -> None:
-    record.add(case, contestant, result)
-    record.write()
-    progress(case, contestant, result)
-
-
-def _no_time(cases: Sequence[Case], record: Record, progress: Progress) -> None:
+def _no_time(cases: Sequence[Case], keeper: _Keeper) -> None:
     for case in cases:
-        known = record.results(case.id)
+        known = keeper.results(case)
         for contestant in case.contestants:
             former = known.get(contestant.name)
             if former is None:
-                _note(record, progress, case.id, contestant.name, Result("no time"))
+                keeper.note(case.id, contestant.name, Result("no time"))
             elif former.status == "ok":
-                record.add(case.id, contestant.name, replace(former, status="partial"))
+                keeper.note(case.id, contestant.name, replace(former, status="partial"))
 
 
-def _give_up(cases: Sequence[Case], at: str, fault: str, record: Record, progress: Progress) -> None:
+def _give_up(cases: Sequence[Case], at: str, fault: str, keeper: _Keeper) -> None:
     for case in cases:
         if at in ("", case.id):
             for contestant in case.contestants:
-                if contestant.name not in record.results(case.id):
-                    _note(record, progress, case.id, contestant.name, Result("failed", fault))
+                if contestant.name not in keeper.results(case):
+                    keeper.note(case.id, contestant.name, Result("failed", fault))
 
 
 class _Child:
@@ -148,6 +186,7 @@ class _Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
+            start_new_session=True,  # an interrupt from the keyboard is ours to handle
             text=True,
             encoding="utf-8",
             errors="replace",
@@ -164,14 +203,16 @@ class _Child:
         except BrokenPipeError:
             pass  # it died at once: the end of its answers says so
 
-    def answers(self) -> Iterator[dict[str, Any]]:
-        """What it says; last of all a "fault" where it had to be ended, or ended by itself."""
+    def answers(self, stop: threading.Event) -> Iterator[dict[str, Any]]:
+        """What it says until all is to stop; last of all a "fault" where it had to be ended, or ended by itself."""
         late = time.monotonic() + START
         try:
             while True:
                 try:
                     line = self.lines.get(timeout=_TICK)
                 except queue.Empty:
+                    if stop.is_set():
+                        return
                     if time.monotonic() > min(late, self.until):
                         yield {"fault": "it took too long"}
                         return

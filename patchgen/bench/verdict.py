@@ -113,7 +113,7 @@ def _memory(one: Result, other: Result) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A target beside what was measured; None where it was not."""
+    """A target beside what was measured, a ratio or a rate; None where it was not."""
 
     target: Target
     ratio: float | None
@@ -131,13 +131,19 @@ class Reached:
         return self.ratio <= self.target.ratio if self.target.metric == "memory" else self.ratio >= self.target.ratio
 
 
-def reached(case: Case, results: Mapping[str, Result]) -> tuple[Reached, ...]:
-    """Each target of the case, by the best of those that it names against the best of the others."""
-    return tuple(_reached(case, results, target) for target in case.targets)
+def reached(case: Case, results: Mapping[str, Result], work: float = 0.0) -> tuple[Reached, ...]:
+    """Each target of the case, by the best of those that it names against the best of the others.
+
+    `work` is what a real token takes, in operations; 0 where that is not known.
+    """
+    return tuple(_reached(case, results, target, work) for target in case.targets)
 
 
-def _reached(case: Case, results: Mapping[str, Result], target: Target) -> Reached:
+def _reached(case: Case, results: Mapping[str, Result], target: Target, work: float) -> Reached:
     ours = _figures(case, results, target, target.who)
+    if target.metric == "rate":
+        who = max(ours, key=ours.__getitem__, default="")
+        return Reached(target, work * ours[who] if who and work else None, who)
     theirs = _figures(case, results, target, target.against)
     if not ours or not theirs:
         return Reached(target, None)
@@ -161,7 +167,7 @@ def _figure(result: Result, target: Target) -> float | None:
     if not _stands(result):
         return None
     match target.metric:
-        case "speed":
+        case "speed" | "rate":
             return result.speed.median if result.counts else None
         case "memory":
             return result.peak

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from patchgen.bench.record import Record
     from patchgen.bench.result import Result
 
+JOBS = 2  # processes for tiny models: more would spend their time importing
+
 
 def bench(
     ids: Sequence[str],
@@ -45,8 +47,9 @@ def bench(
         record = begun(path, made, [case.id for case in cases]) if again else taken_up(path, made)
     except Unreadable as error:
         raise click.UsageError(f"{error}; --again begins anew") from error
+    wanted = Wanted(table, device, tiny, seconds or SECONDS, tuple(only), jobs=min(JOBS, len(cases)))
     try:
-        run(cases, Wanted(table, device, tiny, seconds or SECONDS, tuple(only)), record, _progress)
+        run(cases, wanted, record, _progress)
     finally:
         _write_pages(record, path, table, tiny)
     return _say(record, cases, path)

@@ -23,7 +23,8 @@ def contestants() -> tuple[Contestant, ...]:
 
 
 def case() -> Case:
-    targets = (Target(("v",), ("sdpa",), "speed", 1.5), Target(("v",), ("Liger",), "speed", 1.0))
+    speed = Target(("v",), ("sdpa",), "speed", 1.5), Target(("v",), ("Liger",), "speed", 1.0)
+    targets = (*speed, Target(("v",), (), "rate", 9e14))
     return Case("C1", "g", "a case", "llama", "LlamaForCausalLM", (), Shape(1, 1000), "causal", contestants(), targets)
 
 
@@ -78,8 +79,9 @@ def test_a_variant_whose_claims_are_broken_is_wrong_in_the_summary(tmp_path):
 
 def test_targets_say_whether_they_were_measured(tmp_path):
     page = as_markdown(record(tmp_path, RESULTS), [case()])
-    first, second = (row for row in page.splitlines() if row.startswith("| C1 |"))
+    first, second, third = (row for row in page.splitlines() if row.startswith("| C1 |"))
     assert first == "| C1 | v + compile | sdpa | speed at least 1.5 | 2.00 | reached |"
+    assert third == "| C1 | v + compile | | 900 TFLOP/s | 800 | missed |"
     assert second == "| C1 | v | Liger | speed at least 1 |  | not measured |"
 
 

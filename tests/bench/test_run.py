@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
@@ -33,12 +35,12 @@ for case in work["cases"]:
     for name in names:
         if [case, name] in work["skip"]:
             continue
-        say(begun=case, contestant=name, limit=0.5)
+        say(begun=case, contestant=name, limit=60 if plan.get(case + " " + name) == "wait" else 0.5)
         match plan.get(case + " " + name):
             case "die":
                 print("Fatal: bus error", file=sys.stderr, flush=True)
                 os._exit(134)
-            case "hang":
+            case "hang" | "wait":
                 time.sleep(60)
         say(case=case, contestant=name, result={"status": "ok"})
     say(case=case, done=True)
@@ -59,12 +61,12 @@ def play(tmp_path, monkeypatch):
     monkeypatch.setenv("NAMES", json.dumps(["sdpa", "fast", "small"]))
     monkeypatch.setenv("STARTED", str(started))
 
-    def play(cases, plan=None, *, tiny=False, seconds=60.0):
+    def play(cases, plan=None, *, tiny=False, seconds=60.0, jobs=1):
         monkeypatch.setenv("PLAN", json.dumps(plan or {}))
         started.write_text("", encoding="utf-8")
         record = taken_up(tmp_path / "matrix.json", MADE)
         told: list[str] = []
-        wanted = Wanted("matrix", "cpu", tiny, seconds, command=(sys.executable, str(script)))
+        wanted = Wanted("matrix", "cpu", tiny, seconds, command=(sys.executable, str(script)), jobs=jobs)
         run(cases, wanted, record, lambda case, name, result: told.append(f"{case} {name} {result.status}"))
         assert read_record(record.path).cases == json.loads(json.dumps(record.cases)), "all that is known is written"
         return record, started.read_text(encoding="utf-8").split("\n")[:-1], told
@@ -83,9 +85,18 @@ def test_each_group_has_a_process_and_tiny_ones_share_one(play):
     assert all(record.done(name) for name in ("A1", "A2", "B1"))
 
 
-def test_tiny_cases_share_a_process(play):
-    _, started, _ = play([case("A1", "a"), case("B1", "b")], tiny=True)
-    assert started == ["A1 B1"]
+def test_tiny_cases_share_processes(play):
+    cases = [case(name, name) for name in ("A1", "B1", "C1")]
+    _, started, _ = play(cases, tiny=True)
+    assert started == ["A1 B1 C1"]
+
+
+def test_two_processes_tell_one_record(play):
+    cases = [case(name, name) for name in ("A1", "B1", "C1", "D1")]
+    record, started, told = play(cases, {"B1 fast": "die"}, tiny=True, jobs=2)
+    assert sorted(started) == ["A1 C1", "B1 D1", "B1 D1"] and len(told) == 13
+    assert all(record.done(one.id, ["sdpa", "fast", "small"]) for one in cases)
+    assert statuses(record, "B1") == {"sdpa": "ok", "fast": "failed", "small": "ok"}
 
 
 def test_what_is_done_is_not_run_again(play):
@@ -106,6 +117,17 @@ def test_a_contestant_that_takes_too_long_is_ended(play):
     record, _, _ = play([case("A1")], {"A1 sdpa": "hang"})
     assert statuses(record, "A1") == {"sdpa": "failed", "fast": "ok", "small": "ok"}
     assert record.results("A1")["sdpa"].note == "it took too long"
+
+
+def test_an_interrupt_ends_the_child_and_blames_nobody(play, tmp_path):
+    record, _, _ = play([])
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        play([case("A1"), case("A2")], {"A1 fast": "wait"})
+    assert statuses(read_record(record.path), "A1") == {"sdpa": "ok"}
+    assert (tmp_path / "started").read_text(encoding="utf-8") == "A1 A2\n"
+    _, started, _ = play([case("A1"), case("A2")])
+    assert started == ["A1 A2"]
 
 
 def test_when_time_is_up_the_rest_has_no_time(play):

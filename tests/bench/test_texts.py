@@ -88,7 +88,7 @@ def test_cases_are_well_formed(case):
     assert case.contestant(case.anchor).role == "baseline"
     known = {one.variant or one.name for one in case.contestants}
     for target in case.targets:
-        assert {*target.who, *target.against} <= known
+        assert {*target.who, *target.against} <= known and bool(target.against) == (target.metric != "rate")
 
 
 def test_sets_are_those_that_the_command_takes():
