@@ -221,14 +221,16 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
 @click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows of a forward pass.")
 @click.option("--length", type=click.IntRange(1), default=512, show_default=True, help="Tokens of a row.")
 @click.option("--precision", type=click.Choice(["fp32", "bf16", "autocast"]), default="fp32", show_default=True)
-@click.option("--optimizer", metavar="NAME", default="adamw", show_default=True, help="sgd, momentum, adafactor, ...")
+@click.option("--optimizer", metavar="NAME", default="adamw", show_default=True, help="sgd, adafactor, momentum, ...")
 @click.option("--checkpoint", metavar="POLICY", default="none", show_default=True, help="full, or selective.")
 @click.option("--every", type=click.IntRange(1), default=1, metavar="K", help="Checkpoint each K-th layer.")
 @click.option("--accumulate", type=click.IntRange(1), default=1, metavar="N", help="Batches before a step.")
 @click.option("--attention", metavar="NAME", default="", help="eager, sdpa; by default the model's own choice.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="cuda with --card or where there is one, else cpu.")
+@click.option("--card", metavar="SIZE", help="Tell the largest batch that fits, such as --card 24GB.")
 @click.option("--measure", is_flag=True, help="Run the step, and show what it took beside the prediction.")
 @click.option("--predict/--no-predict", default=True, help="Leave out the prediction.")
+@click.option("--figure", metavar="FILE", type=click.Path(dir_okay=False), help="Draw the step as SVG.")
 @click.option("--output-format", "form", type=click.Choice(["text", "json", "markdown"]), default="text")
 def memory(name: str, **rest: Any) -> int:
     """Tell what a step of training MODEL holds in memory, before it is held.
@@ -250,6 +252,7 @@ def memory(name: str, **rest: Any) -> int:
 @click.option("--folder", metavar="DIR", default="bench", show_default=True, type=click.Path(file_okay=False))
 @click.option("--seconds", type=float, metavar="S", help="What all of it may take; 440 by default.")
 @click.option("--again", is_flag=True, help="Run anew what is known already.")
+@click.option("--look", is_flag=True, help="Only print what this machine is and which attention it runs.")
 def bench(ids: tuple[str, ...], **rest: Any) -> int:
     """Measure what training by variants costs on this GPU, beside what people would use instead.
 

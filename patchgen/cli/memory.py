@@ -5,9 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from patchgen.disk.write import replace_file
 
 if TYPE_CHECKING:
     from patchgen.memory.account import Figures
@@ -23,28 +27,39 @@ def memory(
     config: str | None,
     tiny: bool,
     changes: tuple[str, ...],
+    card: str | None,
     measure: bool,
     predict: bool,
+    figure: str | None,
     form: str,
+    device: str | None,
     **setup: Any,
 ) -> int:
     """Tell the anatomy of one model's memory; the exit code."""
     _insist_on_models()
+    import torch
+
+    from patchgen.memory.fits import bytes_of, largest_batch
     from patchgen.memory.page import anatomy_of, as_json, as_markdown, as_text
+    from patchgen.memory.picture import as_svg
     from patchgen.memory.predict import predicted
     from patchgen.memory.setup import Setup
     from patchgen.memory.target import Choice, find_target
 
-    if not predict and not measure:
-        raise click.UsageError("--no-predict leaves nothing to do without --measure")
+    if not predict and (not measure or card or figure):
+        raise click.UsageError("--no-predict is for --measure alone: --card and --figure show what is predicted")
     try:
         target = find_target(name, Choice(head, config, tiny, tuple(_change(each) for each in changes)))
-        wanted = Setup(**setup)
+        wanted = Setup(**setup, device=device or ("cuda" if card or torch.cuda.is_available() else "cpu"))
+        room = bytes_of(card) if card else 0
+        most = largest_batch(target, wanted, room) if room else 0
         books = predicted(target, wanted) if predict else None
         found = _measured(target, wanted, books) if measure else None
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    told = anatomy_of(books, found, name, target.model_class.__name__, wanted)
+    if figure and books is not None:
+        replace_file(Path(figure), as_svg(books, room).encode())
+    told = replace(anatomy_of(books, found, name, target.model_class.__name__, wanted), card=room, most=most)
     write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
     sys.stdout.write(write(told))
     return 0

@@ -25,16 +25,16 @@ ROLES = {
     "logits": "logits and their gradients",
     "temporary": "temporary",
 }
-# What autograd would keep anyway, and a count of activations leaves out.
-_NO_ACTIVATIONS = frozenset({"weights", "buffers", "inputs", "optimizer", "gradients"})
+# What is there anyway, and a count of activations leaves out.
+NO_ACTIVATIONS = frozenset({"weights", "buffers", "inputs", "optimizer", "gradients"})
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Bytes of one step, by prediction or by measurement.
 
-    `saved` is what autograd keeps when a forward pass has ended, each storage once, without weights, buffers and
-    inputs.  `peaks` has the most that there is at a time, by phase.
+    `saved` is what is kept for the backward pass when a forward pass has ended, by autograd or by a checkpoint, each
+    storage once, without weights, buffers and inputs.  `peaks` has the most that there is at a time, by phase.
     """
 
     weights: int
@@ -83,7 +83,15 @@ def role_of(entry: Entry, books: Books) -> str:
         return "logits"
     if entry.saved:
         return "activations" if entry.saved_in == "forward" else "recomputed"
-    return "temporary"
+    return "activations" if _outlives(entry, books) else "temporary"
+
+
+def _outlives(entry: Entry, books: Books) -> bool:
+    """Whether what a forward pass made is there when its backward pass begins: a checkpoint may keep it."""
+    if entry.phase != "forward":
+        return False
+    end = next(moment for moment, phase in books.starts if phase == "backward" and moment > entry.born)
+    return entry.died is None or entry.died >= end
 
 
 def figures(books: Books) -> Figures:
@@ -104,11 +112,12 @@ def figures(books: Books) -> Figures:
 
 
 def kept(books: Books) -> Iterator[Entry]:
-    """The storages that autograd keeps when the first forward pass has ended."""
+    """The storages that are kept for the backward pass when the first forward pass has ended."""
     end = next(moment for moment, phase in books.starts if phase == "backward")
     for entry in books.entries:
-        lives = entry.born <= end and (entry.died is None or entry.died >= end)
-        if entry.saved_in == "forward" and lives and entry.role not in _NO_ACTIVATIONS:
+        lives = entry.born < end and (entry.died is None or entry.died >= end)
+        made = entry.phase == "forward" or entry.saved
+        if lives and made and entry.role not in NO_ACTIVATIONS:
             yield entry
 
 

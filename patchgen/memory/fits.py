@@ -50,33 +50,25 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
 
 
 def _last_within(peak: Callable[[int], int], room: int) -> int:
-    """The largest batch up to `MOST` within `room`, of which 1 is, by peaks that grow with it almost straight."""
-    low, high = 1, 2
-    while high < MOST and peak(high) <= room:
-        low, high = high, min(MOST, max(2 * high, _crossing(peak, low, high, room)))
-    if peak(high) <= room:
-        return high
+    """The largest batch up to `MOST` within `room`, of which 1 is, by peaks that grow with it, almost straight."""
+    low, high = 1, MOST + 1  # the largest that is known to fit, the smallest that is known not to
     while high - low > 1:
-        # Straight between the two; in the middle where that does not get on.
-        guess = min(high - 1, max(low + 1, _crossing(peak, low, high, room)))
-        if peak(guess) <= room:
-            low = guess
-            high = guess + 1 if peak(guess + 1) > room else high
-        else:
-            high = guess
-            low = guess - 1 if peak(guess - 1) <= room else low
-        middle = (low + high) // 2
-        if high - low > 1 and peak(middle) <= room:
-            low = middle
-        elif high - low > 1:
-            high = middle
+        crossing = _crossing(peak, low, high, room)
+        neighbour = crossing + 1 if low <= crossing < high and peak(crossing) <= room else crossing - 1
+        # Half the way at last, so that no bend of the line takes long.
+        for batch in (crossing, neighbour, None):
+            batch = batch or (min(2 * low, MOST) if high > MOST else (low + high) // 2)
+            if low < batch < high:
+                low, high = (batch, high) if peak(batch) <= room else (low, batch)
     return low
 
 
 def _crossing(peak: Callable[[int], int], low: int, high: int, room: int) -> int:
-    """The batch at which the line through two peaks leaves `room`."""
-    slope = (peak(high) - peak(low)) / (high - low)
-    return low + int((room - peak(low)) / slope) if slope > 0 else 2 * high
+    """The batch at which peaks leave `room`, were they to grow as they do at the end that is known."""
+    end = high if high <= MOST else max(low, 2)
+    slope = peak(end) - peak(end - 1)
+    guess = end + (room - peak(end)) // slope if slope > 0 else low
+    return min(high - 1, max(low, guess))
 
 
 def _savings(setup: Setup) -> str:

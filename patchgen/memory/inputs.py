@@ -8,7 +8,11 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.lab.claim import Scene
-from patchgen.lab.specimen import ANSWER, LENGTH, CannotBuild, Inputs, inputs_for
+from patchgen.lab.specimen import ANSWER, LENGTH, ROWS, CannotBuild, inputs_for, takes
+from patchgen.lab.tiny import batch as tokens
+
+# One of them tells the decoder behind an encoder what it says.
+_ANSWERS = frozenset({"labels", "decoder_input_ids"})
 
 
 def batch_for(
@@ -23,10 +27,12 @@ def batch_for(
         small = inputs_for(model_class, config, Scene())
     except CannotBuild as error:
         raise ValueError(f"{model_class.__name__}: {error}") from error
-    return {name: _stretched(name, tensor, small, batch, length) for name, tensor in small.given.items()}
+    if config.is_encoder_decoder and "labels" in takes(model_class) and not _ANSWERS & small.given.keys():
+        small.given["labels"] = tokens(rows=ROWS, length=ANSWER).input_ids
+    return {name: _stretched(tensor, batch, length) for name, tensor in small.given.items()}
 
 
-def _stretched(name: str, tensor: Tensor, small: Inputs, batch: int, length: int) -> Tensor:
+def _stretched(tensor: Tensor, batch: int, length: int) -> Tensor:
     """Repeated along the rows, and along the tokens where it has an axis of these."""
     sizes = [batch, *tensor.shape[1:]]
     if tensor.dim() > 1 and not tensor.is_floating_point():

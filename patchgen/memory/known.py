@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -36,6 +36,7 @@ _FILLED: dict[Any, float] = {
     aten.ones_like.default: 1,
     aten.new_ones.default: 1,
 }
+_NOT_KNOWN = object()
 _UNSET = frozenset(
     {aten.empty.memory_format, aten.empty_strided.default, aten.empty_like.default, aten.new_empty.default}
 )
@@ -78,6 +79,8 @@ class Known(TorchDispatchMode):
         given = kwargs or {}
         if func is aten._local_scalar_dense.default:
             return self._scalar(args[0])
+        if func is aten.embedding.default:
+            self._insist_on_rows(*args[:2])
         if func is aten.index.Tensor:
             args = (args[0], self._as_integers(args[1]))
         elif func is aten.masked_select.default:
@@ -89,6 +92,15 @@ class Known(TorchDispatchMode):
         out = func(*args, **given)
         self._learn(func, args, given, out)
         return out
+
+    def _insist_on_rows(self, weight: Tensor, indices: Tensor) -> None:
+        """As a real embedding does: there is a row for each index."""
+        value = self.value_of(indices)
+        if value is not None and value.numel():
+            with _disable_current_modes():
+                least, most = value.min().item(), value.max().item()
+            if least < 0 or most >= weight.shape[0]:
+                raise IndexError(f"row {most if least >= 0 else least} of an embedding of {weight.shape[0]} rows")
 
     # --- what cannot be computed without values
 
@@ -105,7 +117,7 @@ class Known(TorchDispatchMode):
     def _of_unknown_shape(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         device = next(leaf.device for leaf in _leaves(args, kwargs) if isinstance(leaf, Tensor))
         computed = self._computed(func, args, kwargs)
-        if computed is None:
+        if computed is _NOT_KNOWN:
             raise _unknowable(f"gives a tensor whose shape depends on weights ({func.overloadpacket})")
         return tree_map_only(Tensor, lambda value: self._made(value, device), computed)
 
@@ -127,7 +139,12 @@ class Known(TorchDispatchMode):
         return places
 
     def _selected(self, tensor: Tensor, mask: Tensor) -> Tensor:
-        return aten.index.Tensor(tensor.expand(mask.shape), self._as_integers([mask.expand(tensor.shape)]))
+        value = self.value_of(mask)
+        if value is None:
+            raise _unknowable("takes the elements where a mask is true that depends on weights")
+        with _disable_current_modes():
+            count = int(value.expand(torch.broadcast_shapes(tensor.shape, mask.shape)).sum())
+        return tensor.new_empty(count)
 
     def _made(self, value: Tensor, device: torch.device) -> Tensor:
         """A fake tensor that is known to be `value`."""
@@ -140,9 +157,7 @@ class Known(TorchDispatchMode):
     def _learn(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
         written = _written(func, args, kwargs)
         if written:
-            if not all(self.value_of(each) is not None for each in written) or not self._done_again(
-                func, args, kwargs
-            ):
+            if self._computed(func, args, kwargs) is _NOT_KNOWN:
                 self._spoil(written)
             return
         outs, _ = tree_flatten(out)
@@ -153,7 +168,7 @@ class Known(TorchDispatchMode):
             self._fill(tensors[0], _FILLED[func])
             return
         computed = self._computed(func, args, kwargs)
-        if computed is not None:
+        if computed is not _NOT_KNOWN:
             values, _ = tree_flatten(computed)
             for fake, value in zip(outs, values, strict=True):
                 if isinstance(fake, Tensor) and isinstance(value, Tensor):
@@ -163,17 +178,14 @@ class Known(TorchDispatchMode):
             self._deal(chosen, args[0], _axis(func, args, kwargs))
 
     def _computed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The result of `func` on values; None where one is not known."""
+        """The result of `func` on values; `_NOT_KNOWN` where one is not known."""
         flat, spec = tree_flatten((args, dict(kwargs)))
         values = [self._real(each) for each in flat]
         if any(value is None and each is not None for each, value in zip(flat, values, strict=True)):
-            return None
+            return _NOT_KNOWN
         real_args, real_kwargs = torch.utils._pytree.tree_unflatten(values, spec)
         with _disable_current_modes():
             return func(*real_args, **real_kwargs)
-
-    def _done_again(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        return self._computed(func, args, kwargs) is not None
 
     def _real(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.device):
@@ -225,18 +237,32 @@ def shapes_only(seed: int = 0) -> Iterator[Known]:
 
 @contextmanager
 def _taken_for_real() -> Iterator[None]:
-    """Fake tensors go the way of real ones in transformers, which would make every mask that a real run leaves out."""
+    """Fake tensors go the way of real ones: in transformers, which would make every mask that a real run leaves out,
+    in modules that are converted to what they are already, and where a number becomes part of a name.
+    """
     from transformers.utils import import_utils
 
-    before: Callable[[Any], bool] | None = getattr(import_utils, "is_fake_tensor", None)
-    if before is None:
-        yield
-        return
-    import_utils.is_fake_tensor = lambda tensor: False
+    is_fake: Callable[[Any], bool] | None = getattr(import_utils, "is_fake_tensor", None)
+    convert = nn.Module._apply
+
+    def converted(module: nn.Module, to: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        held = [*module.parameters(recurse), *module.buffers(recurse)]
+        return module if all(to(each) is each for each in held) else convert(module, to, recurse)
+
+    def formatted(tensor: Tensor, spec: str) -> str:
+        return format(tensor.item(), spec) if tensor.dim() == 0 else object.__format__(tensor, spec)
+
+    if is_fake is not None:
+        import_utils.is_fake_tensor = lambda tensor: False
+    nn.Module._apply = converted
+    FakeTensor.__format__ = formatted
     try:
         yield
     finally:
-        import_utils.is_fake_tensor = before
+        nn.Module._apply = convert
+        del FakeTensor.__format__
+        if is_fake is not None:
+            import_utils.is_fake_tensor = is_fake
 
 
 def _product_of_groups(left: Tensor, right: Tensor, offsets: Tensor | None = None, *rest: Any) -> Tensor:

@@ -68,6 +68,10 @@ class Ledger(TorchDispatchMode):
         """The current moment."""
         return self._moment
 
+    def close(self) -> None:
+        """Nothing that happens from now on is written down."""
+        self._open.clear()
+
     def note(self, tensors: Iterable[Tensor | None], role: str) -> None:
         """The storages of `tensors` are of `role`, whatever they were taken for."""
         for tensor in tensors:

@@ -1,7 +1,8 @@
 """What a step really holds: the same step on real tensors, counted by torch's allocators.
 
-Sizes of weights, gradients and states are those of their storages; what autograd keeps is seen by its hooks; the most
-at a time is what the profiler saw being allocated on the CPU, and what the caching allocator says on CUDA.
+Sizes of weights, gradients and states are those of their storages, and so is what is alive when the forward pass has
+ended; the most at a time is what the profiler saw being allocated on the CPU, and what the caching allocator says on
+CUDA, in another run in which nobody looks on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile, record_function
 from transformers import PreTrainedModel
 
-from patchgen.memory.account import Figures
+from patchgen.memory.account import NO_ACTIVATIONS, Figures
 from patchgen.memory.inputs import batch_for
 from patchgen.memory.ledger import Ledger
 from patchgen.memory.predict import GRAINS, quiet
@@ -25,7 +26,9 @@ from patchgen.memory.target import Target
 
 
 def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
-    """The figures of one step of training after the first."""
+    """The figures of one step of training after the first.  ValueError where the device is not there."""
+    if setup.device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--measure on cuda needs a CUDA device; --device cpu measures here")
     with quiet():
         torch.manual_seed(seed)
         given = batch_for(target.model_class, target.config, setup.batch, setup.length)
@@ -54,7 +57,7 @@ def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
 def _kept(
     model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, optimizer: torch.optim.Optimizer
 ) -> tuple[int, int]:
-    """What autograd keeps after the first forward pass, and the gradients before the optimizer's step."""
+    """What is kept after the first forward pass, and the gradients before the optimizer's step."""
     ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
     for tensors, role in ((model.parameters(), "weights"), (model.buffers(), "buffers"), (inputs.values(), "inputs")):
         ledger.note(tensors, role)
@@ -64,11 +67,12 @@ def _kept(
         ledger.begin(phase)
         alive = [entry for entry in ledger.entries if entry.died is None]
         if phase == "backward" and phase not in seen:
-            seen[phase] = sum(entry.bytes for entry in alive if entry.saved and not entry.role)
+            made = (entry for entry in alive if entry.phase == "forward" or entry.saved)
+            seen[phase] = sum(entry.bytes for entry in made if entry.role not in NO_ACTIVATIONS)
         if phase == "optimizer":
             seen[phase] = _bytes((parameter.grad for parameter in model.parameters()), setup)
 
-    with ledger.following(model):
+    with ledger, ledger.following(model):
         run(model, inputs, setup, optimizer, look)
     return seen["backward"], seen["optimizer"]
 

@@ -30,6 +30,8 @@ class Anatomy:
     kinds: tuple[Kind, ...]
     measured: Figures | None = None
     assumed: tuple[str, ...] = ()
+    card: int = 0
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ def as_json(told: Anatomy) -> str:
         "at_peak": None,
         "activations": [asdict(kind) for kind in told.kinds],
         "assumed": list(told.assumed),
+        "card": told.card,
+        "largest_batch": told.most,
     }
     if told.at_peak is not None:
         whole["at_peak"] = {**asdict(told.at_peak), "roles": dict(told.at_peak.roles)}
@@ -121,7 +125,7 @@ def _compared(told: Anatomy) -> Table:
     columns = [found for found in (told.predicted, told.measured) if found is not None]
     heads = [name for name, found in (("predicted", told.predicted), ("measured", told.measured)) if found is not None]
     rows = [(said, [getattr(each, name) for each in columns]) for name, said in _PARTS.items()]
-    rows.append(("saved by autograd", [each.saved for each in columns]))
+    rows.append(("kept for backward", [each.saved for each in columns]))
     for phase, _ in columns[0].peaks:
         rows.append((f"most in {phase}", [dict(each.peaks)[phase] for each in columns]))
     rows.append(("peak", [each.peak for each in columns]))
@@ -157,13 +161,17 @@ def _activations(found: Sequence[Kind], setup: Setup) -> Table:
         for kind in found
         if kind.bytes
     ]
-    return Table(("saved, made by", "places", "size", "per token and place", "share"), tuple(rows))
+    return Table(("kept for backward, made by", "places", "size", "per token and place", "share"), tuple(rows))
 
 
 def _notes(told: Anatomy) -> list[str]:
-    return [
-        f"note: {place}: the condition there depends on weights, and is taken as not given" for place in told.assumed
-    ]
+    """Lines below the tables: what fits, and what was assumed."""
+    lines = []
+    if told.card:
+        tokens = told.most * told.setup.length
+        lines.append(f"A card of {size(told.card)} takes a batch of {told.most}, {tokens:,} tokens.\n")
+    why = "the condition there depends on weights or chance, and is taken as not given"
+    return [*lines, *(f"note: {place}: {why}\n" for place in told.assumed)]
 
 
 def _aligned(table: Table) -> str:

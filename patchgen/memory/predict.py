@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from patchgen.memory.inputs import batch_for
+from patchgen.memory.kernels import kernels_of, label
 from patchgen.memory.known import Known, shapes_only
 from patchgen.memory.ledger import Entry, Ledger
 from patchgen.memory.setup import Setup
@@ -46,18 +47,20 @@ def predicted(target: Target, setup: Setup) -> Books:
     be built or given inputs so.
     """
     given = batch_for(target.model_class, target.config, setup.batch, setup.length)
-    with quiet(), shapes_only() as known:
+    with quiet(), shapes_only() as known, kernels_of(setup.device):
         model = built(target, setup)
+        known.assumed.clear()  # of initial values, on which no size depends
         inputs = _told(given, known, setup)
         optimizer = optimizer_of(model.parameters(), setup.optimizer)
         prime(model, optimizer)
-        ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
+        ledger = Ledger(label(setup.device), GRAINS.get(setup.device, 1))
         ledger.note(model.parameters(), "weights")
         ledger.note(model.buffers(), "buffers")
         ledger.note(inputs.values(), "inputs")
         ledger.note(states(optimizer), "optimizer")
         with ledger, ledger.following(model):
             run(model, inputs, setup, optimizer, ledger.begin)
+            ledger.close()
     base = "" if model.base_model is model else model.base_model_prefix
     classes = {name: type(module).__name__ for name, module in model.named_modules()}
     return Books(
@@ -80,7 +83,7 @@ def _told(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Ten
     inputs = {}
     for name, value in given.items():
         value = value.to(dtype) if value.is_floating_point() and dtype else value
-        inputs[name] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=setup.device)
+        inputs[name] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=label(setup.device))
         known.tell(inputs[name], value)
     return inputs
 

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 PRECISIONS = ("fp32", "bf16", "autocast")
 OPTIMIZERS = ("sgd", "momentum", "adamw", "adamw-foreach", "adafactor")
 CHECKPOINTS = ("none", "full", "selective")
+DEVICES = ("cpu", "cuda")
+
+_WHY = dict.fromkeys(
+    ("adamw-8bit", "8bit", "adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit"),
+    "the 8-bit states are bitsandbytes' own, which needs a GPU: neither predicted nor measured here; ",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,16 @@ class Setup:
     accumulate: int = 1
     attention: str = ""  # "": what the model takes by itself
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what is not known here."""
+        known = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "checkpoint": CHECKPOINTS, "device": DEVICES}
+        for name, values in known.items():
+            value = getattr(self, name)
+            if value not in values:
+                raise ValueError(f"--{name} {value}: {_WHY.get(value, '')}there are {', '.join(values)}")
+        if self.every > 1 and self.checkpoint == "none":
+            raise ValueError("--every says which layers are checkpointed, and --checkpoint says that none is")
 
     @property
     def tokens(self) -> int:

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from patchgen.errors import PatchgenError
 from patchgen.lab.step import takes_cache
+from patchgen.memory.kernels import label
 from patchgen.memory.place import raised_at
 from patchgen.memory.setup import Setup
 from patchgen.memory.target import Target
@@ -23,12 +24,16 @@ DTYPES = {"fp32": torch.float32, "autocast": torch.float32, "bf16": torch.bfloat
 def built(target: Target, setup: Setup) -> PreTrainedModel:
     """The model on the device of `setup`, in training mode.
 
-    Raises ValueError for an attention or a checkpoint policy that it does not take.
+    Raises ValueError for a configuration, an attention or a checkpoint policy that it does not take.
     """
     config = type(target.config)(**target.config.to_dict())
     more = {"attn_implementation": setup.attention} if setup.attention else {}
-    with torch.device(setup.device):
-        model: PreTrainedModel = target.model_class._from_config(config, dtype=DTYPES[setup.precision], **more)
+    with torch.device(label(setup.device)):
+        try:
+            model: PreTrainedModel = target.model_class._from_config(config, dtype=DTYPES[setup.precision], **more)
+        except (RuntimeError, IndexError, TypeError, AttributeError, KeyError, ImportError) as error:
+            what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            raise ValueError(f"{target.model_class.__name__} cannot be built so: {what}") from error
     model.train()
     _checkpoint(model, setup)
     return model
@@ -108,7 +113,7 @@ def _loss(model: PreTrainedModel, given: Mapping[str, Tensor], setup: Setup) -> 
     more: dict[str, Any] = {"use_cache": False} if takes_cache(type(model)) else {}
     precision: AbstractContextManager[Any] = nullcontext()
     if setup.precision == "autocast":
-        precision = torch.autocast(setup.device, torch.bfloat16)
+        precision = torch.autocast(label(setup.device), torch.bfloat16)
     with precision:
         try:
             out = model(**given, **more)

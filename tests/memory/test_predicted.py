@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.memory.account import figures  # noqa: E402
-from patchgen.memory.measure import measured  # noqa: E402
-from patchgen.memory.predict import predicted  # noqa: E402
-from patchgen.memory.setup import Setup  # noqa: E402
-from patchgen.memory.target import Choice, find_target  # noqa: E402
-from tests.toytree import REPOSITORY  # noqa: E402
+from patchgen.memory.account import figures
+from patchgen.memory.measure import measured
+from patchgen.memory.predict import predicted
+from patchgen.memory.setup import Setup
+from patchgen.memory.target import Choice, find_target
+from tests.toytree import REPOSITORY
 
 SETUP = Setup(batch=3, length=40)
 WITHIN = 0.05
@@ -37,3 +39,55 @@ def apart(name: str, setup: Setup, **chosen) -> dict[str, tuple[int, int]]:
 )
 def test_family(name):
     assert apart(name, SETUP) == {}
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        pytest.param({"precision": "bf16"}, id="bf16"),
+        pytest.param({"precision": "autocast"}, id="autocast: weights in two types"),
+        pytest.param({"optimizer": "sgd"}, id="no states"),
+        pytest.param({"optimizer": "momentum"}, id="one state"),
+        pytest.param({"optimizer": "adafactor"}, id="states of rows and columns"),
+        pytest.param({"optimizer": "adamw-foreach"}, id="an optimizer that needs room for all at once"),
+        pytest.param({"accumulate": 3}, id="gradients that stay"),
+        pytest.param({"attention": "eager"}, id="eager"),
+        pytest.param({"checkpoint": "full"}, id="checkpoint"),
+        pytest.param({"checkpoint": "selective"}, id="what a policy keeps"),
+        pytest.param({"checkpoint": "full", "every": 2, "precision": "autocast"}, id="each second layer"),
+    ],
+)
+def test_setup(setup):
+    assert apart("llama_checkpoint", replace(SETUP, **setup)) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        pytest.param("gpt2", (("tie_word_embeddings", False),), id="untied"),
+        pytest.param("mixtral", (("num_local_experts", 9),), id="more experts than a token goes to"),
+        pytest.param("switch_transformers", (), id="experts with room for so many tokens"),
+        pytest.param("llama_moe", (), id="a mixture made from a dense model"),
+        pytest.param("bert_padding_free", (), id="rows packed together"),
+    ],
+)
+def test_kind(name, changes):
+    assert apart(name, SETUP, changes=changes) == {}
+
+
+def test_tied_weights_are_there_once():
+    tied, untied = (
+        figures(predicted(find_target("gpt2", Choice(tiny=True, changes=(("tie_word_embeddings", tied),))), SETUP))
+        for tied in (True, False)
+    )
+    vocabulary, width, size = 97, 32, 4
+    assert untied.weights - tied.weights == vocabulary * width * size
+    assert untied.gradients - tied.gradients == vocabulary * width * size
+    assert untied.optimizer - tied.optimizer == 2 * vocabulary * width * size + size  # and its count of steps
+
+
+def test_twice_the_rows_keep_twice_as_much():
+    target = find_target("bert", Choice(tiny=True))
+    one, two = (figures(predicted(target, replace(SETUP, batch=batch))) for batch in (8, 16))
+    assert two.saved / one.saved == pytest.approx(2, abs=0.01)
+    assert (two.weights, two.optimizer) == (one.weights, one.optimizer)

@@ -1,0 +1,149 @@
+"""Which kernels run, and what they keep, where a model is predicted for CUDA by a torch that knows only the CPU.
+
+Fake tensors of a CUDA device need a torch that was built with CUDA.  Without it tensors say that they are on the CPU,
+and here stand the operations that torch takes apart otherwise on CUDA: dropout keeps a mask of one byte and not of the
+input's type; attention runs in a fused kernel, also with dropout; an RMS norm keeps its input and a number a row; and
+autocast computes sums, powers and normalisations in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+aten = torch.ops.aten
+
+HALVES = (torch.bfloat16, torch.float16)
+WIDEST_HEAD = 256  # of the flash kernels
+# What CUDA's autocast computes in float32 and the CPU's does not, as far as models call it, by where it is looked up.
+_IN_FLOAT32: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (F, ("softmax", "log_softmax", "layer_norm", "group_norm", "cross_entropy", "nll_loss", "normalize", "softplus")),
+    (torch, ("softmax", "log_softmax", "pow", "rsqrt", "exp", "log", "sum", "prod", "cumsum", "norm", "sinh", "tan")),
+    (Tensor, ("softmax", "log_softmax", "pow", "rsqrt", "exp", "log", "sum", "prod", "cumsum", "norm", "__pow__")),
+)
+
+
+def label(device: str) -> str:
+    """The device that tensors are said to be on."""
+    return device if device != "cuda" or torch.backends.cuda.is_built() else "cpu"
+
+
+@contextmanager
+def kernels_of(device: str) -> Iterator[None]:
+    """A context in which `device`'s kernels run, as far as memory depends on it."""
+    if label(device) == device:
+        yield
+        return
+    replaced = [(F, "dropout", _dropout), (F, "scaled_dot_product_attention", _attention), (F, "rms_norm", _rms_norm)]
+    replaced += [
+        (owner, name, _in_float32(getattr(owner, name)))
+        for owner, names in _IN_FLOAT32
+        for name in names
+        if hasattr(owner, name)
+    ]
+    # Attributes and no mode of functions: modes are off in the backward pass, where checkpoints run forwards again.
+    before = [(owner, name, owner.__dict__.get(name)) for owner, name, _ in replaced]
+    for owner, name, function in replaced:
+        setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        for owner, name, own in before:
+            if own is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, own)
+
+
+def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, of which autocast widens the first argument."""
+
+    def widened(first: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(first, Tensor) and first.dtype in HALVES and torch.is_autocast_enabled("cpu"):
+            first = first.float()
+            args = tuple(_widened(each) for each in args)
+            kwargs = {name: _widened(each) for name, each in kwargs.items()}
+        return function(first, *args, **kwargs)
+
+    return widened
+
+
+def _widened(given: Any) -> Any:
+    return given.float() if isinstance(given, Tensor) and given.dtype in HALVES else given
+
+
+def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    if not training or p == 0:
+        return input
+    kept: Tensor = torch.native_dropout(input, p, True)[0]
+    return input.copy_(kept) if inplace else kept
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """The kernel that torch would choose of flash, memory-efficient and plain."""
+    if torch.is_autocast_enabled("cpu"):
+        narrow = torch.get_autocast_dtype("cpu")
+        query, key, value = (each.to(narrow) for each in (query, key, value))
+        if attn_mask is not None and attn_mask.is_floating_point():
+            attn_mask = attn_mask.to(narrow)
+    width, shared = query.shape[-1], query.shape[-3] != key.shape[-3]
+    fits = query.dim() == 4 and width % 8 == 0 and value.shape[-1] == width and width <= WIDEST_HEAD
+    if fits and attn_mask is None and query.dtype in HALVES:
+        return aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+    if query.dim() == 4 and not shared and query.dtype in (*HALVES, torch.float32):
+        bias = None if attn_mask is None else _bias(attn_mask, query, key)
+        return aten._scaled_dot_product_efficient_attention(
+            query, key, value, bias, True, dropout_p, is_causal, scale=scale
+        )[0]
+    if shared:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (each.repeat_interleave(groups, -3) for each in (key, value))
+    return aten._scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)[0]
+
+
+def _bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    """A mask as what is added to scores; rows begin at multiples of 16 elements."""
+    added = mask
+    if mask.dtype == torch.bool:
+        added = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
+    short = -added.shape[-1] % 16
+    if short:
+        added = F.pad(added, (0, short))[..., : mask.shape[-1]]
+    return added.expand(*query.shape[:3], key.shape[-2])
+
+
+class _RmsNorm(torch.autograd.Function):
+    """Keeps what the fused kernel keeps."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(input, weight, input.new_empty((*input.shape[:-1], 1), dtype=torch.float32))
+        return torch.empty_like(input)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        input, weight, _ = ctx.saved_tensors
+        return torch.empty_like(input), torch.empty_like(weight)
+
+
+_plain_rms_norm = F.rms_norm
+
+
+def _rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    if weight is None or len(normalized_shape) != 1:
+        return _plain_rms_norm(input, normalized_shape, weight, eps)
+    return _RmsNorm.apply(input, weight)

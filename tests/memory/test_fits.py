@@ -1,0 +1,75 @@
+"""The largest batch that fits, and what is said where none does."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.errors import PatchgenError
+from patchgen.memory.account import figures
+from patchgen.memory.fits import MOST, _last_within, bytes_of, insist_on_room, largest_batch
+from patchgen.memory.predict import predicted
+from patchgen.memory.setup import Setup
+from patchgen.memory.target import Choice, find_target
+from tests.toytree import REPOSITORY
+
+
+@pytest.mark.parametrize(
+    "peak",
+    [
+        pytest.param(lambda batch: 1000 + 7 * batch, id="straight"),
+        pytest.param(lambda batch: max(5000, 1000 + 7 * batch), id="flat at first: the optimizer's step is the peak"),
+        pytest.param(lambda batch: 1000 + 512 * -(-7 * batch // 512), id="in steps of an allocator"),
+        pytest.param(lambda batch: 1000 + batch * batch, id="bent"),
+    ],
+)
+@pytest.mark.parametrize("room", [5000, 5001, 9999, 100_000])
+def test_last_within(peak, room):
+    asked = []
+
+    def counted(batch):
+        asked.append(batch)
+        return peak(batch)
+
+    assert _last_within(counted, room) == max(batch for batch in range(1, MOST) if peak(batch) <= room)
+    assert len(set(asked)) <= 64
+
+
+def test_what_never_ends_is_no_batch():
+    assert _last_within(lambda batch: 1000, 2000) == MOST
+
+
+def test_largest_batch_of_a_model():
+    target, setup = find_target("bert", Choice(tiny=True), REPOSITORY), Setup(length=16)
+    room = 2_000_000
+    most = largest_batch(target, setup, room)
+    peaks = [figures(predicted(target, Setup(batch=batch, length=16))).peak for batch in (most, most + 1)]
+    assert peaks[0] <= room < peaks[1]
+
+
+def test_not_even_one_fits():
+    target = find_target("bert", Choice(tiny=True), REPOSITORY)
+    with pytest.raises(PatchgenError, match="PG823 a batch of 1 takes .* more than there is") as caught:
+        largest_batch(target, Setup(length=16), 10_000)
+    assert "--checkpoint full" in caught.value.problem.hint
+
+
+def test_what_this_machine_does_not_have_is_not_run():
+    target = find_target("bert", Choice(tiny=True), REPOSITORY)
+    with pytest.raises(PatchgenError, match="PG823 the step takes 1000000 GB, and this machine has"):
+        insist_on_room(target, 10**15, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("said", "count"), [("24GB", 24 * 10**9), ("80GiB", 80 * 2**30), ("1.5 g", 15 * 10**8), ("512", 512)]
+)
+def test_sizes(said, count):
+    assert bytes_of(said) == count
+
+
+@pytest.mark.parametrize("said", ["", "GB", "-3GB", "24 cards", "0"])
+def test_no_sizes(said):
+    with pytest.raises(ValueError, match="is no size: write 24GB, or 80GiB"):
+        bytes_of(said)
