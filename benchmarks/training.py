@@ -149,8 +149,8 @@ def as_markdown(rows: Sequence[Mapping[str, object]], made: Mapping[str, object]
     releases = ", ".join(f"{name} {made['packages'][name]}" for name in ("torch", "transformers"))
     parts = [
         "# Variants beside the stock model",
-        f"`python benchmarks/training.py`: {steps} steps on the shipped text, with the same weights, rows and order for\n"
-        f"all, and three seeds. {ran}, {releases}.\n"
+        f"`python benchmarks/training.py`: {steps} steps on the shipped text, with the same weights, rows and order\n"
+        f"for all, and three seeds. {ran}, {releases}.\n"
         "Loss is that of the passages kept for evaluation, at the end.",
         "| model | mean loss | spread of seeds | from the stock model, mean | by seed |\n|---|---|---|---|---|\n"
         + "\n".join(_row(row) for row in rows),

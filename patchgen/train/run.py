@@ -40,7 +40,15 @@ WEIGHT = 4  # bytes: weights and gradients are kept in float32
 STATES = 2  # of an optimizer for each weight, the most that is usual
 # What a full or failing disk is called; a file that may not be so large is one to whoever writes it.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
-FULL_TOLD = ("No space left", "File too large", "Disk quota", "os error 28", "os error 27", "PytorchStreamWriter")
+FULL_TOLD = (
+    "No space left",
+    "File too large",
+    "Disk quota",
+    "os error 28",
+    "os error 27",
+    "PytorchStreamWriter",
+    "inline_container",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchgen.train.folder import new_folder
+from patchgen.train.folder import RunFolder, new_folder
 from patchgen.train.recipe import Recipe
 from patchgen.train.run import Ended, train
 
@@ -30,6 +31,19 @@ class Remembered:
         self.notes.append(text)
 
 
+class Broken(Remembered):
+    """Breaks off after a step, as a person does with control-C."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+
+    def steps(self, done: int, of: int) -> None:
+        super().steps(done, of)
+        if done == self.after:
+            raise KeyboardInterrupt
+
+
 def recipe(model: str = "llama_sdpa", **switches: object) -> Recipe:
     return Recipe(**{"model": model, **SHORT, **switches})
 
@@ -37,6 +51,22 @@ def recipe(model: str = "llama_sdpa", **switches: object) -> Recipe:
 def run(folder: Path, model: str = "llama_sdpa", watch: Remembered | None = None, **switches: object) -> Ended:
     asked = recipe(model, **switches)
     return train(asked, new_folder(str(folder), asked), watch or Remembered())
+
+
+def broken_run(folder: Path, model: str = "llama_sdpa", after: int = 8, **switches: object) -> RunFolder:
+    """A run that was broken off."""
+    with contextlib.suppress(KeyboardInterrupt):
+        run(folder, model, Broken(after), **switches)
+    return RunFolder(folder)
+
+
+def resume(folder: RunFolder, watch: Remembered | None = None, at: int | None = None) -> Ended:
+    return train(folder.recipe(), folder, watch or Remembered(), resume=True, at=at)
+
+
+def weights(folder: Path) -> bytes:
+    """Of the trained model, as they are on the disk."""
+    return next((folder / "model").glob("*.safetensors")).read_bytes()
 
 
 def losses(folder: Path) -> list[float]:

@@ -1,0 +1,191 @@
+"""What can go wrong in a run's middle or between runs: a clear error, and nothing is lost that was written."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+from collections.abc import Callable
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("transformers")
+
+from patchgen.cli.commands import patchgen as command_line
+from patchgen.errors import PatchgenError
+from patchgen.train.checkpoints import SEAL, damage
+from patchgen.train.folder import alone, new_folder
+from tests.train.runs import Remembered, broken_run, recipe, resume, run, weights
+
+SAVED = {"steps": 9, "save_every": 3, "keep": 3}
+
+
+class Does(Remembered):
+    """Does something after a step."""
+
+    def __init__(self, after: int, what: Callable[[], object]) -> None:
+        super().__init__()
+        self.after, self.what = after, what
+
+    def steps(self, done: int, of: int) -> None:
+        super().steps(done, of)
+        if done == self.after:
+            self.what()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An unbroken run."""
+    return run(tmp_path_factory.mktemp("whole") / "run", **SAVED)
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """A run that was broken off after the second checkpoint."""
+    return broken_run(tmp_path_factory.mktemp("once") / "run", after=8, **SAVED)
+
+
+@pytest.fixture
+def broken(tmp_path, once):
+    """The same, to be damaged."""
+    shutil.copytree(once.path, tmp_path / "run")
+    return type(once)(tmp_path / "run")
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda at: flip(at / "model.safetensors"), "model.safetensors is not what was written"),
+        (lambda at: flip(at / "optimizer.pt"), "optimizer.pt is not what was written"),
+        (lambda at: (at / "rng_state.pth").unlink(), "rng_state.pth is not there"),
+        (lambda at: (at / "scheduler.pt").write_bytes(b""), "scheduler.pt has 0 bytes"),
+        (lambda at: (at / SEAL).write_text("{"), "whole.json cannot be read"),
+    ],
+    ids=["a bit of the weights", "a bit of the optimizer", "no generator", "a file cut off", "no seal"],
+)
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_serves(broken, whole, spoil, told):
+    spoil(broken.path / "checkpoint-6")
+    with pytest.raises(PatchgenError, match="PG818") as refused:
+        resume(broken)
+    assert told in str(refused.value) and "--at 3" in refused.value.problem.hint
+    ended = resume(broken, at=3)
+    assert weights(ended.folder) == weights(whole.folder)
+
+
+def test_a_checkpoint_that_was_being_written_is_left_out(broken, whole):
+    (broken.path / "checkpoint-6" / SEAL).unlink()
+    (broken.path / "checkpoint-6" / "trainer_state.json").unlink()
+    watch = Remembered()
+    ended = resume(broken, watch)
+    assert ended.resumed_from == 3 and "checkpoint-6 was being written" in watch.notes[0]
+    assert weights(ended.folder) == weights(whole.folder)
+
+
+def test_a_step_that_has_no_checkpoint(broken):
+    with pytest.raises(PatchgenError, match="PG818.*no checkpoint of step 5; there are: 3, 6"):
+        resume(broken, at=5)
+
+
+def test_a_full_disk(tmp_path, whole):
+    """No file may grow beyond what the first checkpoint's were: to a program that is a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    path = tmp_path / "run"
+    watch = Does(4, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, before[1])))
+    try:
+        with pytest.raises(PatchgenError, match="PG910") as refused:
+            run(path, watch=watch, **SAVED)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "cannot be written" in str(refused.value) and "goes on after step 3" in refused.value.problem.hint
+    assert [folder.name for folder in path.glob("checkpoint-*")] == ["checkpoint-3"]
+    assert not damage(path / "checkpoint-3")
+    folder = type(new_folder(str(tmp_path / "other"), recipe()))(path)
+    assert weights(resume(folder).folder) == weights(whole.folder)
+
+
+def test_a_disk_that_is_too_small_from_the_beginning(tmp_path, monkeypatch):
+    usage = shutil._ntuple_diskusage(10**9, 10**9 - 10**6, 10**6)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(PatchgenError, match="PG910.*2 checkpoints, and one more"):
+        run(tmp_path / "run", save_every=2)
+    run(tmp_path / "without", save_every=0, steps=1)
+
+
+def test_memory_that_runs_out_in_the_middle(tmp_path):
+    def no_memory():
+        raise MemoryError
+
+    with pytest.raises(PatchgenError, match="PG816") as refused:
+        run(tmp_path / "run", watch=Does(4, no_memory), **SAVED)
+    assert "goes on after step 3" in refused.value.problem.hint
+
+
+def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
+    with pytest.raises(PatchgenError, match="PG820.*at step"):
+        run(tmp_path / "run", learning_rate=1e30, steps=20)
+
+
+def test_a_defect_is_not_taken_for_a_full_disk(tmp_path):
+    def fail():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(tmp_path / "run", watch=Does(2, fail))
+
+
+def test_a_folder_that_is_in_use(tmp_path, broken):
+    with pytest.raises(PatchgenError, match="PG817.*not an empty folder") as refused:
+        run(broken.path)
+    assert f"--resume {broken.path}" in refused.value.problem.hint
+    with alone(broken), pytest.raises(PatchgenError, match="PG817.*another process"):
+        resume(broken)
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    done = CliRunner().invoke(command_line, ["train", "--resume", str(tmp_path)], standalone_mode=False)
+    assert isinstance(done.exception, PatchgenError) and "PG817" in str(done.exception)
+
+
+def test_a_text_that_is_another_one(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n\n".join(f"Passage {n}." for n in range(90)), encoding="utf-8")
+    folder = broken_run(tmp_path / "run", after=3, data=(str(text),), vocabulary=300)
+    text.write_text(text.read_text().replace("Passage 7.", "Passage seven."), encoding="utf-8")
+    with pytest.raises(PatchgenError, match="PG817.*not what the run began with"):
+        resume(folder)
+
+
+def test_control_c_says_how_to_go_on(tmp_path, monkeypatch):
+    from patchgen.cli import train
+
+    monkeypatch.setattr(train._Lines, "steps", lambda self, done, of: Does(4, interrupt).steps(done, of))
+    switches = ["--tiny", "--steps", "9", "--save-every", "3", "--length", "32", "--output", str(tmp_path / "run")]
+    done = CliRunner().invoke(command_line, ["train", "llama", *switches], standalone_mode=False)
+    assert isinstance(done.exception, KeyboardInterrupt) or done.exit_code == 1
+    assert "--resume" in done.stderr and "goes on after step 3" in done.stderr
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def test_a_run_that_has_ended_is_left_alone(whole):
+    done = CliRunner().invoke(command_line, ["train", "--resume", str(whole.folder)], standalone_mode=False)
+    assert done.exception is None and "has come to its end" in done.stderr
+
+
+def test_a_line_that_was_cut_off_is_no_figure(broken):
+    with (broken.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"step": 9, "loss": 1')
+    steps = [told["step"] for told in broken.metrics() if "loss" in told]
+    assert steps == list(range(1, len(steps) + 1)) and 9 not in steps
+    assert json.loads((broken.path / "recipe.json").read_text())["steps"] == 9
