@@ -13,6 +13,7 @@ from patchgen.anatomy.code import called, constant, dotted, method_of, names, wa
 from patchgen.anatomy.interface import Interface, interfaces
 from patchgen.anatomy.masks import MADE_BY_CONFIG, Masks
 from patchgen.anatomy.module import Class, Module, constructors
+from patchgen.anatomy.unasked import unasked_weights
 
 FOLLOWING = ("bidirectional", "causal", "chosen")
 
@@ -123,6 +124,8 @@ class Attentions:
 
     def _reasons(self) -> Iterator[Reason]:
         yield from self._chosen_classes()
+        for statement in unasked_weights(self.module):
+            yield Reason(statement, "weights are returned whether they are asked for or not, and SDPA has none")
         if self.whole_masks:
             yield from self._made_outside()
             return

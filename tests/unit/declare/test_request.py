@@ -66,6 +66,7 @@ def test_what_is_added_to_the_scores_is_passed_on(env, model, call):
 
 
 REFUSED = {
+    "bridgetower": "weights are returned whether they are asked for or not",
     "nystromformer": "would stay eager",
     "vits": "the scores go into",
     "gemma2": "`softcap`, which SDPA does not compute",

@@ -1,0 +1,152 @@
+"""Which masks attentions read, which class is picked, what an eager function does with sinks: by small modules."""
+
+import ast
+import textwrap
+
+import pytest
+
+from patchgen.anatomy.attention import Attentions
+from patchgen.anatomy.interface import drops_a_sink, mentions
+from patchgen.anatomy.module import make_module
+from patchgen.anatomy.unasked import unasked_weights
+from patchgen.source.text import make_source
+
+
+def module(text):
+    return make_module("transformers.models.toy.modeling_toy", make_source(textwrap.dedent(text), "modeling_toy.py"))
+
+
+MODEL = """
+from ...masking_utils import create_causal_mask
+{outside}
+
+class Attention(nn.Module):
+    def __init__(self, config):
+        self.config = config
+
+    def forward(self, q, k, v, mask=None):
+        scores = torch.matmul(q, k.transpose(-1, -2))
+        if mask is not None:
+            {hide}
+        return torch.matmul(scores.softmax(dim=-1), v)
+
+class Layer(nn.Module):
+    def __init__(self, config):
+        self.attention = Attention(config)
+
+    def forward(self, states, mask):
+        {read}
+        return self.attention(states, states, states, mask)
+
+class Model(PreTrainedModel):
+    def __init__(self, config):
+        self.layer = Layer(config)
+
+    def forward(self, states, attention_mask=None):
+        attention_mask = create_causal_mask(
+            config=self.config, inputs_embeds=states, attention_mask=attention_mask, past_key_values=None
+        )
+        return self.layer(states, attention_mask)
+"""
+ADDED = "scores = scores + mask"
+TOUCHED = "seen = 1.0 - mask"
+MAKER = "def masks(states):\n    return create_causal_mask(states)"
+
+
+@pytest.mark.parametrize(
+    ("outside", "read", "whole", "why"),
+    [
+        pytest.param("", "pass", False, [], id="only the attention reads it"),
+        pytest.param("", TOUCHED, False, ["`1.0 - mask` computes with a mask"], id="another reader"),
+        pytest.param("", TOUCHED, True, [], id="another reader of the mask of eager"),
+        pytest.param(
+            MAKER, "pass", True, ["`create_causal_mask` is called in a function"], id="out of reach of edits"
+        ),
+    ],
+)
+def test_who_else_reads_a_mask(outside, read, whole, why):
+    found = Attentions(module(MODEL.format(outside=outside, hide=ADDED, read=read)), whole_masks=whole)
+    told = [reason.what for reason in found.reasons]
+    assert len(told) == len(why) and all(part in what for part, what in zip(why, told, strict=True)), told
+    (chain,) = found.chains
+    (term,) = chain.scores.terms
+    assert found.follows(chain.owner, chain.method, term.value) is not whole
+
+
+TABLE = """
+class Eager(nn.Module):
+    pass
+
+class Sdpa(nn.Module):
+    pass
+
+CLASSES = {table}
+
+class Layer(nn.Module):
+    def __init__(self, config):
+        self.attention = CLASSES[config._attn_implementation](config)
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ('{"eager": Eager}', []),
+        ('{"eager": Eager, "sdpa": Eager, "flash_attention_2": Sdpa}', []),
+        ('{"eager": Eager, "sdpa": Sdpa}', ["Sdpa computes the attention under SDPA already"]),
+        ('{"flash_attention_2": Sdpa}', ["no class of attention is there for eager"]),
+        ('{"relu": Eager}', []),
+    ],
+)
+def test_a_class_out_of_a_table(table, why):
+    found = Attentions(module(TABLE.replace("{table}", table)))
+    assert [reason.what for reason in found.reasons] == why
+    assert [pick.eager for pick in found.picks] == ([] if "relu" in table else ["Eager" if "eager" in table else ""])
+
+
+EAGER = """
+def eager(module, query, key, value, mask, scaling, softcap=None, **kwargs):
+    scores = query @ key.transpose(2, 3) * scaling
+    both = torch.cat([scores, {column}], dim=-1)
+    weights = both.softmax(dim=-1){left}
+    return weights @ value, kwargs.get("indices")
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "left", "drops"),
+    [("sinks", "[..., :-1]", True), ("sinks", "", False), ("more", "[..., :-1]", False)],
+)
+def test_a_sink_is_a_column_that_is_dropped(column, left, drops):
+    function = ast.parse(EAGER.format(column=column, left=left)).body[0]
+    assert drops_a_sink(function) is drops
+    assert [name for name in ("softcap", "indices", "block_indices") if mentions(function, name)] == [
+        "softcap",
+        "indices",
+    ]
+
+
+COLLECTING = """
+class Model(nn.Module):
+    def forward(self, states, output_attentions=False):
+        kept = ()
+        for layer in self.layers:
+            outputs = layer(states)
+            {collect}
+        return Output(states, {name}=kept)
+"""
+
+
+@pytest.mark.parametrize(
+    ("collect", "name", "lines"),
+    [
+        pytest.param("kept = kept + (outputs[1],)", "attentions", [7], id="always"),
+        pytest.param("kept.append(outputs[1])", "attentions", [7], id="appended"),
+        pytest.param("if output_attentions: kept += (outputs[1],)", "attentions", [], id="where asked for"),
+        pytest.param("kept += (outputs[1],)", "hidden_states", [], id="other outputs"),
+        pytest.param("kept += (outputs[1:],)", "attentions", [], id="what there is of them"),
+    ],
+)
+def test_weights_that_nobody_asked_for(collect, name, lines):
+    found = unasked_weights(module(COLLECTING.format(collect=collect, name=name)))
+    assert [statement.lineno for statement in found] == lines
