@@ -1,4 +1,4 @@
-"""Where a class calls torch's own attention function and asks for weights: without, that function calls SDPA."""
+"""Where a class calls torch's own attention function and asks it for weights, which SDPA has none of."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ def torch_calls(module: Module) -> tuple[TorchCall, ...]:
         for owner in module.classes.values()
         for method in owner.own.values()
         for call in walk(method.body, ast.Call)
-        if called(call) in FUNCTIONS
-        and any(one.arg == "need_weights" and constant(one.value) is True for one in call.keywords)
+        if called(call) in FUNCTIONS and {"need_weights", "use_separate_proj_weight"} <= _set(call)
     )
+
+
+def _set(call: ast.Call) -> set[str | None]:
+    """The keywords that are True."""
+    return {one.arg for one in call.keywords if constant(one.value) is True}

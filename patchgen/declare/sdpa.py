@@ -39,6 +39,7 @@ FROM_PART = frozenset(
         "attend",
         "for_eager",
         "knowing",
+        "projected_attention",
         "sdpa_attention",
         "sink_attention",
         "wants_weights",
@@ -205,9 +206,8 @@ def _behind(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
 
 def _without_weights(module: Module, asked: TorchCall) -> str:
     """The edit after which torch's function computes weights only where somebody wants them."""
-    function = code(module, asked.method, called(asked.call))
-    old, new = (f"{function}(..., need_weights={wanted})" for wanted in ("True", "wants_weights(self)"))
-    return edit("want_weights_for_a_reason", asked.method, [old], [new])
+    old = f"{code(module, asked.method, called(asked.call))}(..., need_weights=True)"
+    return edit("call_sdpa", asked.method, [old], ["projected_attention(..., weights=wants_weights(self))"])
 
 
 def _configuration(

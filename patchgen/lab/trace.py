@@ -75,6 +75,10 @@ class traced(TorchFunctionMode):
             scores = args[0] if args else given["input"]
             if not is_projected(scores):
                 self.trace.softmaxes.append(tuple(scores.shape))
+        elif func is F.multi_head_attention_forward and given.get("need_weights", True):
+            # One of torch's own compositions, inside of which nothing is seen.
+            query, key, heads = args[0], args[1], args[4]
+            self.trace.softmaxes.append((query.shape[1] * heads, query.shape[0], key.shape[0]))
         return func(*args, **given)
 
 

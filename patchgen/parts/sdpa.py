@@ -361,6 +361,76 @@ def attend(
     return output.to(value.dtype).reshape(shape)
 
 
+def projected_attention(
+    query_LBE: torch.Tensor,
+    key_SBE: torch.Tensor,
+    value_SBE: torch.Tensor,
+    size: int,
+    heads: int,
+    in_proj_weight: torch.Tensor,
+    in_proj_bias: torch.Tensor,
+    bias_k: torch.Tensor | None,
+    bias_v: torch.Tensor | None,
+    add_zero_attn: bool,
+    dropout: float,
+    out_weight: torch.Tensor,
+    out_bias: torch.Tensor,
+    training: bool = True,
+    key_padding_mask: torch.Tensor | None = None,
+    *,
+    attn_mask: torch.Tensor | None,
+    use_separate_proj_weight: bool,
+    q_proj_weight: torch.Tensor,
+    k_proj_weight: torch.Tensor,
+    v_proj_weight: torch.Tensor,
+    weights: bool,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """What `multi_head_attention_forward` of torch gives: the states (L, B, E), and the weights where they are wanted.
+
+    Of its arguments, `attn_mask` is float (B * H, L, S) and added, `key_padding_mask` (B, S) is True where hidden; the
+    projections are separate, and no keys are made up.
+    """
+    if weights or bias_k is not None or bias_v is not None or add_zero_attn or not use_separate_proj_weight:
+        return nn.functional.multi_head_attention_forward(
+            query_LBE,
+            key_SBE,
+            value_SBE,
+            size,
+            heads,
+            in_proj_weight,
+            in_proj_bias,
+            bias_k,
+            bias_v,
+            add_zero_attn,
+            dropout,
+            out_weight,
+            out_bias,
+            training,
+            key_padding_mask,
+            need_weights=True,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=use_separate_proj_weight,
+            q_proj_weight=q_proj_weight,
+            k_proj_weight=k_proj_weight,
+            v_proj_weight=v_proj_weight,
+        )
+    query, key, value = (
+        nn.functional.linear(states, weight, bias).unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)
+        for states, weight, bias in zip(
+            (query_LBE, key_SBE, value_SBE),
+            (q_proj_weight, k_proj_weight, v_proj_weight),
+            in_proj_bias.chunk(3),
+            strict=True,
+        )
+    )
+    terms = [] if attn_mask is None else [attn_mask.unflatten(0, (-1, heads))]
+    if key_padding_mask is not None:
+        terms.append(~key_padding_mask[:, None, None])
+    mask = sum_of_terms(terms, query, key)
+    output = sdpa(query, key, value, mask, causal=False, scaling=None, dropout=dropout if training else 0.0)
+    return nn.functional.linear(output.permute(2, 0, 1, 3).flatten(2), out_weight, out_bias), None
+
+
 def zero_unless_seen(context: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
     """`context` (.., L, D), zeros for the queries that see no key: their `seen` (.., one or L, S) is all False."""
     return context if seen is None else context.masked_fill(~seen.any(dim=-1, keepdim=True), 0.0)

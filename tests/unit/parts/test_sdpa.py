@@ -23,9 +23,12 @@ from patchgen.parts.sdpa import (  # noqa: E402
     additive_mask,
     for_eager,
     order_says_all,
+    projected_attention,
     sdpa,
     sdpa_attention,
     sink_attention,
+    sum_of_terms,
+    zero_unless_seen,
 )
 
 B, H, D = 2, 4, 8
@@ -350,3 +353,42 @@ def test_a_model_inside_without_sdpa_takes_eager(asked):
     assert model.config._attn_implementation == wanted
     assert model.inner.config._attn_implementation == model.config.inner._attn_implementation == "eager"
     assert model.config.bare._attn_implementation == wanted  # no model inside decides it
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["a bias for each head", "no bias"])
+@pytest.mark.parametrize("padded", [True, False], ids=["padding", "no padding"])
+def test_attention_with_projections_is_that_of_torch(bias, padded):
+    torch.manual_seed(0)
+    batch, length, heads, size = 2, 5, 4, 8
+    states = torch.randn(length, batch, size, dtype=torch.float64)
+    weights = [torch.randn(size, size, dtype=torch.float64) for _ in range(4)]
+    biases = torch.randn(3 * size, dtype=torch.float64)
+    padding = torch.zeros(batch, length, dtype=torch.bool)
+    padding[1, -2:] = padded
+    positional = (states, states, states, size, heads, torch.empty(0), biases, None, None, False, 0.0)
+    positional += (weights[3], torch.randn(size, dtype=torch.float64), True, padding)
+    named = {
+        "attn_mask": torch.randn(batch * heads, length, length, dtype=torch.float64) if bias else None,
+        "use_separate_proj_weight": True,
+        **dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), weights[:3], strict=True)),
+    }
+    expected, _ = torch.nn.functional.multi_head_attention_forward(*positional, need_weights=True, **named)
+    output, none = projected_attention(*positional, weights=False, **named)
+    assert none is None
+    torch.testing.assert_close(output, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_query_that_sees_no_key_gets_zeros():
+    context, seen = torch.ones(1, 2, 3, 4), torch.tensor([[True, False], [False, False], [True, True]])
+    rows = zero_unless_seen(context, seen)[0, 0, :, 0]
+    assert rows.tolist() == [1.0, 0.0, 1.0]
+
+
+def test_two_minima_hide_more_than_one():
+    query = torch.zeros(1, 1, 2, 4)
+    least = torch.finfo(torch.float32).min
+    causal, padding = torch.tensor([[True, False], [True, True]]), torch.tensor([[[[least, 0.0]]]])
+    mask = sum_of_terms([causal[None, None], padding], query, query)
+    assert mask[0, 0].tolist() == [[least, least], [least, 0.0]]
+    hidden = sum_of_terms([causal[None, None], padding.flip(-1)], query, query)
+    assert hidden[0, 0].tolist() == [[0.0, -torch.inf], [0.0, least]]
