@@ -9,6 +9,7 @@ import platform
 from typing import Any
 
 import torch
+import torch.nn.attention
 from torch.nn import functional as F
 
 import patchgen
@@ -63,6 +64,8 @@ def machine(device: str) -> dict[str, Any]:
         "device": device_name(device),
         "grouped_mm": hasattr(F, "grouped_mm"),
         "linear_cross_entropy": hasattr(F, "linear_cross_entropy"),
+        "fused_rms_norm": hasattr(torch.ops.aten, "_fused_rms_norm"),
+        "activate_flash_attention_impl": hasattr(torch.nn.attention, "activate_flash_attention_impl"),
         "varlen_attn": _varlen(),
     }
     if device.startswith("cuda"):

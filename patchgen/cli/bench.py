@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,9 +29,12 @@ def bench(
     folder: str,
     seconds: float | None,
     again: bool,
+    look: bool,
 ) -> int:
     """Run what is asked for; 1 where something is wrong."""
     _insist_on_models()
+    if look:
+        return _look(device)
     from patchgen.bench.machine import device_name, versions
     from patchgen.bench.record import Unreadable, begun, taken_up
     from patchgen.bench.run import SECONDS, Wanted, run
@@ -74,6 +78,16 @@ def _device(wanted: str | None, tiny: bool) -> str:
     if kind == "cuda" and not torch.cuda.is_available():
         raise click.UsageError("torch finds no CUDA device here: --tiny checks on the CPU, without timing")
     return device
+
+
+def _look(device: str | None) -> int:
+    import torch
+
+    from patchgen.bench.look import look
+
+    found = look(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    click.echo(json.dumps(found, indent=1))
+    return 0
 
 
 def _progress(case: str, contestant: str, result: Result) -> None:

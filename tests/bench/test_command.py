@@ -72,6 +72,17 @@ def test_one_case_is_run_written_and_taken_up(bench, tmp_path):
     assert again == (0, out, ""), "nothing is run again"
 
 
+def test_a_look_tells_when_a_mask_is_made(bench, tmp_path):
+    code, out, _ = bench("--look", "--device", "cpu")
+    told = json.loads(out)
+    assert code == 0 and told["device"] == "cpu" and not list(tmp_path.iterdir())
+    assert "scaled_dot_product" in told["attention"]["causal, heads of 64"]
+    bert, llama = told["masks"]["bert"], told["masks"]["llama"]
+    assert (bert["all ones, eager mode"], bert["padded, eager mode"]) == ("none", "bool")
+    assert (llama["no mask, eager mode"], llama["padded, eager mode"]) == ("causal", "bool")
+    assert all(bert.values()) and all(llama.values()), "something is compiled everywhere"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["matrix", "finetune", "pretrain", "memory"])
 def test_all_of_it(table, tmp_path):
