@@ -116,7 +116,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "decoder_dim_feedforward": 40,
         "image_size": 64,
     },
-    "oneformer": {"task_seq_len": 13, "num_queries": 7},
+    # With widths that differ it has projections that are loaded from no checkpoint.
+    "oneformer": {"hidden_dim": 32, "conv_dim": 32, "mask_dim": 32, "task_seq_len": 13, "num_queries": 7},
     "videomt": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
     "dab-detr": {"num_queries": 7},
     "table-transformer": {"num_queries": 7},

@@ -17,6 +17,7 @@ from patchgen.lab.specimen import Inputs, takes
 from patchgen.lab.wide import widened
 
 SEED = 11  # of dropout
+TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in training alone
 
 
 def observe_step(
@@ -28,7 +29,7 @@ def observe_step(
     outputs.  A parameter without a gradient has no entry.  In a float64 model all is computed in float64.  Buffers,
     such as the running statistics of a norm, are as before afterwards, and so is what a model remembers.
     """
-    model.train(scene.train)
+    model.train(scene.train or model.config.model_type in TRAINED_ONLY)
     _set_checkpointing(model, scene.checkpointing if checkpointing else None)
     model.zero_grad(set_to_none=True)
     set_seed(SEED)  # of Python and numpy too: some models draw from them
