@@ -25,6 +25,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.train.recipe import Recipe, recipe_of
 
 RECIPE, FOUND, METRICS, CURVE, RESULT = "recipe.json", "run.json", "metrics.jsonl", "curve.svg", "result.json"
+KINDS = ("loss", "eval_loss", "train_loss")  # what a line of figures is about
 RUNS = "runs"
 
 
@@ -72,11 +73,12 @@ class RunFolder:
         """Every line that was measured, of each step the last attempt's; a line that was cut off is none."""
         path = self.path / METRICS
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
-        by_step: dict[tuple[float, frozenset[str]], dict[str, float]] = {}
+        by_step: dict[tuple[float, float, str], dict[str, float]] = {}
         for line in lines:
             told = _line(line)
+            kind = next((name for name in KINDS if name in told), "")
             if told:
-                by_step[told.get("step", 0), frozenset(told)] = told
+                by_step[told.get("trial", 0), told.get("step", 0), kind] = told
         return sorted(by_step.values(), key=lambda told: told.get("step", 0))
 
 
