@@ -43,8 +43,9 @@ def as_markdown(record: Record, cases: Sequence[Case]) -> str:
     """The page."""
     tiny = bool(record.made.get("tiny"))
     told = ", ".join(f"{name} {version}" for name, version in record.made["versions"].items() if version)
-    lines = ["# Checks of the benchmark" if tiny else "# Benchmark", "", f"{record.made['device']}; {told}.", ""]
-    lines += [_machine(record.machine), _TINY_LEGEND if tiny else _LEGEND]
+    lines = ["# Checks of the benchmark" if tiny else "# Benchmark", ""]
+    lines += [f"`{_command(record, tiny)}` on {record.made['device']}: {told}.{_machine(record.machine)}", ""]
+    lines += [_TINY_LEGEND if tiny else _LEGEND]
     run = [case for case in cases if record.results(case.id)]
     if not tiny:
         lines += _summary(record, run)
@@ -53,13 +54,18 @@ def as_markdown(record: Record, cases: Sequence[Case]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _command(record: Record, tiny: bool) -> str:
+    table = record.path.stem.removesuffix("-tiny")
+    return "patchgen bench" + (f" --table {table}" if table != "matrix" else "") + (" --tiny" if tiny else "")
+
+
 def _machine(machine: Mapping[str, Any]) -> str:
     if "product" not in machine:
         return ""
     sheet = f"; the datasheet says {machine['datasheet'] / 1e12:.0f}" if machine.get("datasheet") else ""
     return (
-        f"{machine['memory'] / GIB:.0f} GiB, CUDA {machine['CUDA']}, cuDNN {machine['cuDNN']}. A product of two "
-        f"matrices of 8192 in bfloat16 runs at {machine['product'] / 1e12:.0f} TFLOP/s here{sheet}.\n"
+        f" {machine['memory'] / GIB:.0f} GiB, CUDA {machine['CUDA']}, cuDNN {machine['cuDNN']}. A product of two "
+        f"matrices of 8192 in bfloat16 runs at {machine['product'] / 1e12:.0f} TFLOP/s here{sheet}."
     )
 
 

@@ -63,6 +63,7 @@ def test_the_table_has_speed_time_mfu_and_memory(tmp_path):
     # 8 TFLOP in 20 ms are 400 TFLOP/s.
     assert cells[2:8] == ["50,000", "1.00", "200.0", "20.00 (20.00 to 20.00)", "50 % / 40 %", "8.0"]
     assert line(page, "v + compile")[1] == "faster"
+    assert "`patchgen bench` on NVIDIA H200: torch 2.13.0. 140 GiB" in page
     assert "1,000 real tokens in 2,000 places" in page and "800 TFLOP/s here; the datasheet says 1000" in page
 
 

@@ -1,0 +1,52 @@
+"""docs/benchmarks.md tells of every case, target and table as they are, and of no figure that was not measured."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+import pytest
+
+from patchgen.bench.matrix import CASES
+from tests.toytree import REPOSITORY
+
+PAGE = (REPOSITORY / "docs/benchmarks.md").read_text(encoding="utf-8")
+ROWS = {cells[1].strip(): cells for cells in (line.split("|") for line in PAGE.splitlines() if line.startswith("| "))}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_each_case_is_told(case):
+    _, _, about, variants, aims, _ = ROWS[case.id]
+    assert about.strip() == case.about
+    assert set(re.findall("`(.*?)`", variants)) == {one.variant for one in case.contestants if one.variant}
+    told = [float(number) for number in re.findall(r"(?<![\w.-])\d+(?:\.\d+)?(?= times| of | TFLOP)", aims)]
+    wanted = [target.ratio / (1e12 if target.metric == "rate" else 1) for target in case.targets]
+    assert told == wanted
+
+
+def test_no_other_case_is_told():
+    named = {name for name in ROWS if re.fullmatch(r"[A-Z]\d(-\w+)?", name)}
+    assert named == {case.id for case in CASES}
+
+
+def test_the_five_lines_are_those_that_run():
+    pytest.importorskip("transformers")
+    from patchgen.bench.rivals import mask_free
+
+    told = re.search(r"def mask_free.*?, None\n", PAGE, re.DOTALL)
+    assert told is not None
+    ours = ast.parse(inspect.getsource(mask_free)).body[0]
+    theirs = ast.parse(told[0]).body[0]
+    assert ast.unparse(ours.body[1:]) == ast.unparse(theirs.body), "but for the docstring"
+    assert [each.arg for each in ours.args.args] == [each.arg for each in theirs.args.args]
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)", PAGE):
+        assert (REPOSITORY / "docs" / target).is_file(), target
+
+
+def test_where_no_gpu_has_been_the_page_says_so():
+    measured = (REPOSITORY / "docs/benchmarks/matrix.json").exists()
+    assert ("**No figure of a GPU has been measured yet.**" in PAGE) != measured
