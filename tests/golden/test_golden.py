@@ -1,4 +1,4 @@
-"""One file a case: what a modular file and its parents give, as text, or the message that refuses them.
+"""P11: one file a case: what a modular file and its parents give, as text, or the message that refuses them.
 
 `# --- parent PATH` and `# --- modular PATH` are files; `# --- flat NAME` is an output, `# --- flat NAME: A, B` only
 the definitions A and B of it, and `# --- error` the messages.  `# search: installed` lets parents be found where

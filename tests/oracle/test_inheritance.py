@@ -1,4 +1,4 @@
-"""The flat file does what Python's inheritance does, or is refused with a place, a code and a hint.
+"""P1: the flat file does what Python's inheritance does, or is refused with a place, a code and a hint.
 
 One test a dimension of the grammar, so that the share of refusals is bounded for each: refusing everything fails.
 """
