@@ -1,4 +1,4 @@
-"""The experts of a module: by transformers' interface, in a loop, or all of them computed for every token."""
+"""The experts of a module: by transformers' interface, in a loop, all of them for every token, or rows of tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERFACE = "use_experts_implementation"
 
 @dataclass(frozen=True, eq=False)
 class Experts:
-    """A class that holds experts; `kind`: "interface", "loop" or "dense"."""
+    """A class that holds experts; `kind`: "interface", "loop", "dense" or "gathered"."""
 
     owner: Class
     kind: str
@@ -36,4 +36,8 @@ def _kind(owner: Class) -> str:
     products = {last(called(call)) for call in walk(forward.body, ast.Call)}
     if "expert" in owner.name.lower() and "bmm" in products:
         return "dense"
+    # Of tables with a row for each expert, those of the best few are read.
+    tables = {name for name, values in owner.attributes.items() if any(last(called(v)) == "Embedding" for v in values)}
+    if "topk" in products and products & tables:
+        return "gathered"
     return ""

@@ -16,10 +16,9 @@ from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_project
 from patchgen.coverage.book import STATUSES, Book, Status, read_book, write_book
 from patchgen.coverage.page import Target, as_markdown
-from patchgen.coverage.structure import Structural
+from patchgen.coverage.structure import PARTS, Structural
 from patchgen.coverage.survey import Progress, Survey, in_order, modules_of, survey, tasks
 from patchgen.coverage.targets import targets
-from patchgen.declare.request import WRITERS
 from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.project.versions import release_of
@@ -63,8 +62,8 @@ def coverage(
 
 def _insist_on_parts(parts: Sequence[str]) -> None:
     for part in parts:
-        if part not in WRITERS:
-            hint = did_you_mean(part, WRITERS) or f"there are {', '.join(WRITERS)}"
+        if part not in PARTS:
+            hint = did_you_mean(part, PARTS) or f"there are {', '.join(PARTS)}"
             raise PatchgenError("PG802", Location(part), "names no part", hint)
 
 

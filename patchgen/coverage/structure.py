@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +16,9 @@ from pathlib import Path
 import patchgen
 from patchgen.anatomy.module import Module, open_module
 from patchgen.coverage.book import Entry
+from patchgen.coverage.grouped import GROUPED, classes_of, grouped
 from patchgen.coverage.lacking import attends
-from patchgen.declare.request import answer
+from patchgen.declare.request import WRITERS, answer
 from patchgen.errors import PatchgenError, Problem, problems_of
 from patchgen.flat import Flattened
 from patchgen.flatten import flatten
@@ -25,6 +27,7 @@ from patchgen.source.locate import Environment, make_environment
 
 # What these parts find nothing to do in, though there are classes of attention, they have missed.
 OF_ATTENTION = ("sdpa", "checkpoint", "flash")
+PARTS = (*WRITERS, GROUPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,9 @@ class Structural:
 
 
 def declared(env: Environment, task: Task) -> Structural:
-    """What `patchgen new` says."""
+    """What `patchgen new` says, or the project has."""
+    if task.part == GROUPED:
+        return _of_project(env, task)
     try:
         found = answer(env, task.module, [task.part])
     except PatchgenError as error:
@@ -63,6 +68,15 @@ def declared(env: Environment, task: Task) -> Structural:
     names = tuple(dict.fromkeys(one.name for part in found.parts for one in part.declared))
     entry = Entry("written", key=_key(found.module, found.text, task.part))
     return Structural(task, entry, found.text, names, "input_ids" in found.module.source.text)
+
+
+def _of_project(env: Environment, task: Task) -> Structural:
+    module = open_module(env, task.module)
+    text, entry = grouped(env, module, ".".join(task.modular.with_suffix("").parts))
+    if entry is not None:
+        return Structural(task, entry)
+    entry = Entry("written", key=_key(module, text, task.part))
+    return Structural(task, entry, text, tuple(classes_of(text)), "input_ids" in module.source.text)
 
 
 def _refused(env: Environment, task: Task, problems: tuple[Problem, ...]) -> Entry:
@@ -77,10 +91,11 @@ def _refused(env: Environment, task: Task, problems: tuple[Problem, ...]) -> Ent
 
 
 def _key(module: Module, text: str, part: str) -> str:
-    """The digest of the parent's file, of what the writer writes for it, and of the part."""
+    """The digest of the parent's file, of what is written for it, and of the parts in that."""
     digest = hashlib.sha256(text.encode())
     digest.update(module.source.text.encode())
-    digest.update(_meaning(part).encode())
+    for each in sorted({part, *re.findall(r"patchgen\.parts\.(\w+)", text)}):
+        digest.update(_meaning(each).encode())
     return digest.hexdigest()[:16]
 
 

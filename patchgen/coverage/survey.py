@@ -14,8 +14,7 @@ from pathlib import Path
 from patchgen.anatomy.module import every_module, find_module
 from patchgen.coverage.book import Book, Entry
 from patchgen.coverage.page import Target
-from patchgen.coverage.structure import Structural, Task, converted, declared
-from patchgen.declare.request import WRITERS
+from patchgen.coverage.structure import PARTS, Structural, Task, converted, declared
 from patchgen.source.locate import Environment, make_environment
 
 Progress = Callable[[int], None]
@@ -32,7 +31,7 @@ def modules_of(env: Environment, models: Sequence[str]) -> tuple[str, ...]:
 
 def tasks(modules: Iterable[str], parts: Iterable[str]) -> tuple[Task, ...]:
     """Every part in every module; a model is called by its file."""
-    wanted = tuple(parts) or tuple(WRITERS)
+    wanted = tuple(parts) or PARTS
     return tuple(Task(module.rpartition(".modeling_")[2], module, part) for module in modules for part in wanted)
 
 
@@ -98,7 +97,7 @@ def _believed(found: Structural, known: Entry | None, convert: bool) -> Structur
 
 def in_order(written: Iterable[Structural], targets: Sequence[Target]) -> tuple[Structural, ...]:
     """What counts for a target first, part by part, models of text before others."""
-    parts = {part: number for number, part in enumerate(WRITERS)}
+    parts = {part: number for number, part in enumerate(PARTS)}
     aimed = {(target.part, model) for target in targets for model in target.models or ()}
 
     def rank(found: Structural) -> tuple[bool, int, bool, str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from patchgen.anatomy.module import Module
+from patchgen.coverage.grouped import GROUPED
 from patchgen.coverage.lacking import CHECKPOINTING, FLASH, SDPA, Flags, attends
 from patchgen.coverage.page import Target
 from patchgen.source.locate import Environment
 
-# Experts in a Python loop, or all of them for each token: performance.md 1.2.
+# Experts in a Python loop, or all of them for each token.
 LOOPING = ("dbrx", "doge", "jetmoe", "llama4", "longcat_flash", "nllb_moe", "step3p7", "switch_transformers")
 
 
@@ -24,7 +25,7 @@ def targets(env: Environment, names: Iterable[str]) -> tuple[Target, ...]:
         Target("checkpoint", f"{len(unchecked)} that attend and have no checkpointing", 45, _named(unchecked)),
         Target("loss", "language-model heads", 150, heads=True),
         Target("moe", "dense language models", 40),
-        Target("experts", f"{len(LOOPING)} whose experts are looped over", len(LOOPING), frozenset(LOOPING)),
+        Target(GROUPED, f"{len(LOOPING)} with experts of their own", len(LOOPING), frozenset(LOOPING)),
     )
 
 

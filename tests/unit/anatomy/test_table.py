@@ -35,6 +35,7 @@ EXACT = {
     "attention, no checkpointing": 66,
     "experts by the interface": 64,
     "experts in a loop": 7,
+    "experts as rows of tables": 1,
 }
 AT_LEAST = {
     "written out": 72,
@@ -90,6 +91,7 @@ def _facts(module, attentions, layers):
     yield from {f"ffn {one.form}" for one in feed_forwards(layers)}
     yield from {f"anywhere {form}" for owner in module.classes.values() if (form := form_of(owner))}
     kinds = {"interface": "experts by the interface", "loop": "experts in a loop", "dense": "experts all at once"}
+    kinds["gathered"] = "experts as rows of tables"
     yield from {kinds[one.kind] for one in experts(module)}
     rms = [norm for norm in norms(module) if norm.kind == "rms"]
     yield from {"rms, one added" if n.adds_one else f"rms, cast {n.cast} the weight" for n in rms}

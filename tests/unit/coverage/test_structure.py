@@ -37,6 +37,12 @@ CASES = {
     ("yoso", "sdpa"): ("refused", "no attention is computed in this file"),
     ("deberta", "sdpa"): ("refused", "modeling_deberta.py:"),
     ("gpt2", "loss"): ("written", ""),
+    ("mixtral", "grouped"): ("redundant", "experts_implementation='grouped_mm'"),
+    ("doge", "grouped"): ("redundant", "DogeCDMoE reads the rows of the experts that it chose"),
+    ("llama", "grouped"): ("not applicable", "no experts"),
+    # The gallery has no file for these.
+    ("vitpose_backbone", "grouped"): ("refused", "VitPoseNaiveMoe runs its experts one after the other"),
+    ("inkling", "grouped"): ("refused", "InklingSharedExperts runs its experts all on every token"),
 }
 
 
@@ -47,6 +53,12 @@ def test_each_status_has_its_reason(tmp_path, env, case, expected):
     assert (entry.status, expected[1] in entry.why) == (expected[0], True), entry
     assert bool(entry.key) == (entry.status == "written")
     assert "PG803" in entry.why or entry.status != "refused"
+
+
+def test_grouped_experts_are_those_of_the_project(env):
+    found = declared(env, Task("dbrx", "transformers.models.dbrx.modeling_dbrx", "grouped"))
+    assert (found.entry.status, found.declared) == ("written", ("DbrxExperts",))
+    assert found.text == Path("modular/dbrx/modular_dbrx_grouped.py").read_text(encoding="utf-8")
 
 
 def test_a_result_is_believed_while_its_key_is_the_same(tmp_path, env):
