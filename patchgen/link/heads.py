@@ -63,7 +63,10 @@ def _noted(block: FlatBlock) -> FlatBlock:
 
 
 def _with_note(block: FlatBlock, what: str) -> FlatBlock:
-    note = f"{block.name} takes {what}, which knows transformers' own classes and none of this file"
+    note = (
+        f"{block.name} takes {what}, which knows transformers' own classes: what this file changes in such a model "
+        "runs there only while the variant stands behind the auto classes (patchgen.register)"
+    )
     return replace(block, notes=(*block.notes, note))
 
 
