@@ -149,6 +149,9 @@ def _together(contexts: Sequence[tuple[Context, int]]) -> list[list[tuple[Contex
 def _chain(evaluation: Evaluation, suite: list[ast.stmt], contexts: list[tuple[Context, int]]) -> Chain:
     owner, method = evaluation.owner, evaluation.method
     context, last_at = contexts[-1]
+    if isinstance(suite[last_at], ast.If | ast.For | ast.While | ast.With | ast.Try):
+        # Where its scores are made there as well, the walk over that suite finds it.
+        raise Unplaced(context.node, "the product with the values stands under a condition")
     first = min(one.probabilities.scores.statement for one, _ in contexts)
     kept = tuple(node for index, node in evaluation.kept if first <= index < last_at)
     for index, node, why in evaluation.uses:
@@ -156,6 +159,7 @@ def _chain(evaluation: Evaluation, suite: list[ast.stmt], contexts: list[tuple[C
             raise Unplaced(node, why)
     for one, at in contexts:
         _refuse_rebound(evaluation, one, at)
+    _refuse_reading_scores(evaluation, suite, first, last_at)
     weights = _weights(evaluation, first, last_at)
     _refuse_other_readers(method, suite[last_at], weights)
     return Chain(
@@ -186,6 +190,20 @@ def _refuse_rebound(evaluation: Evaluation, context: Context, at: int) -> None:
         later = {name for i, node in evaluation.kept if index < i < at for name in stored(node)}
         if again := sorted(names(expression) & later):
             raise Unplaced(expression, f"`{again[0]}` is bound again before the scores are used")
+
+
+def _refuse_reading_scores(evaluation: Evaluation, suite: list[ast.stmt], first: int, at: int) -> None:
+    """What is kept must not read what is not made any more."""
+    kept = [(index, node) for index, node in evaluation.kept if first <= index <= at]
+    made = {name for _, node in kept for name in stored(node)}
+    lost = {name: n for n in range(at, first - 1, -1) for name in stored(suite[n]) if name not in made}
+    places = {id(context.node) for context, _ in evaluation.contexts}
+    for index, node in kept:
+        if any(id(inner) in places for inner in ast.walk(node)):
+            continue
+        for name in sorted(names(node)):
+            if index >= lost.get(name, index + 1):
+                raise Unplaced(node, f"`{name}`, which SDPA does not make, is read by another statement")
 
 
 def _weights(evaluation: Evaluation, first: int, at: int) -> set[str]:

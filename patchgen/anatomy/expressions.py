@@ -21,7 +21,7 @@ from patchgen.anatomy.code import (
     receiver,
     shortened,
 )
-from patchgen.anatomy.joints import sum_of_products
+from patchgen.anatomy.joints import concatenation, sum_of_products
 from patchgen.anatomy.operations import Product, dropout_of, is_zero, product, softmax_of, transposed
 from patchgen.anatomy.scores import Context, Factor, Gone, Probabilities, Scores, Term, Unplaced, Value
 from patchgen.anatomy.terms import Fill, arithmetic, fill, hidden, triangle
@@ -89,7 +89,7 @@ class Expressions(Tracking):
         left, right = self.value(node.left), self.value(node.right)
         if isinstance(left, Scores) and isinstance(right, Scores) and isinstance(node.op, ast.Add):
             if (whole := sum_of_products(left, right)) is not None:
-                return replace(whole, query=self.given(whole.query), key=self.given(whole.key))
+                return self.product_given(whole)
         if isinstance(left, Scores) and not isinstance(right, Scores | Probabilities):
             return arithmetic(self, node, left, node.right)
         if isinstance(right, Scores) and not isinstance(left, Scores | Probabilities):
@@ -108,6 +108,8 @@ class Expressions(Tracking):
             return self._softmax(node, self.value(inner))
         if (dropped := dropout_of(node, self.owner)) is not None:
             return self._dropout(node, self.value(dropped[0]), dropped[1])
+        if called(node) == "torch.cat" and (whole := self._concatenation(node)) is not None:
+            return self.product_given(whole)
         if called(node) == "torch.baddbmm" or method_of(node) == "baddbmm":
             return self._baddbmm(node)
         if (filled := fill(node)) is not None and (value := self._filled(node, filled)) is not None:
@@ -115,6 +117,18 @@ class Expressions(Tracking):
         if called(node) == "torch.max" and len(node.args) == 2 and "finfo" in ast.unparse(node.args[1]):
             return self.value(node.args[0])  # No score is below its dtype's minimum, but for minus infinity.
         return self._method(node)
+
+    def _concatenation(self, node: ast.Call) -> Scores | None:
+        pieces = node.args[0] if node.args else None
+        found = [self.value(one) for one in pieces.elts] if isinstance(pieces, ast.List) else []
+        parts = [one for one in found if isinstance(one, Scores)]
+        if not parts or len(parts) < len(found):
+            return None
+        return concatenation(parts, constant(argument(node, 1, "dim")), self.is_same)
+
+    def product_given(self, scores: Scores) -> Scores:
+        """`scores`, of which the call of SDPA will be given query and key as they are at this statement."""
+        return replace(scores, query=self.given(scores.query), key=self.given(scores.key))
 
     def _filled(self, node: ast.expr, filled: Fill) -> Value | None:
         found = self.value(filled.target)

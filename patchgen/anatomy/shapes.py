@@ -56,6 +56,8 @@ class _Shapes(ast.NodeTransformer):
         scores = self._scores(node.value)
         if scores is not None and node.attr in ("dtype", "device"):
             return parsed(f"{_first_name(scores.query)}.{node.attr}")
+        if scores is not None and node.attr == "shape":
+            return parsed(f"(*({ast.unparse(scores.query)}).shape[:-1], ({ast.unparse(scores.key)}).shape[-2])")
         return self.generic_visit(node)
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from patchgen.anatomy.alike import Different, changes_nothing, joined, only_adds
 from patchgen.anatomy.code import called, constant, dotted, method_of, names, receiver, stored, walk
 from patchgen.anatomy.expressions import Expressions
+from patchgen.anatomy.joints import either
+from patchgen.anatomy.operations import product
 from patchgen.anatomy.scores import Context, Probabilities, Scores, Value
 from patchgen.anatomy.shapes import empty_scores
 from patchgen.anatomy.terms import plus
@@ -43,7 +45,7 @@ class Evaluation(Expressions):
                     return self._bind(target, self.value(call), node)
             case ast.If() if _only_raises(node.body) and not node.orelse:
                 return []
-            case ast.If() if self._touches(node):
+            case ast.If() if self._touches(node) or self._makes_scores(node):
                 return self._branch(node)
             case ast.If() | ast.For() | ast.While() | ast.With() | ast.Try():
                 for name in stored(node):
@@ -71,6 +73,13 @@ class Evaluation(Expressions):
 
     def _touches(self, node: ast.AST) -> bool:
         return bool((names(node) | stored(node)) & self.env.keys())
+
+    def _makes_scores(self, node: ast.If) -> bool:
+        """Whether a name is bound in both branches, and there is a product in both."""
+        return bool(stored(node.body) & stored(node.orelse)) and all(
+            any(product(one, self.owner) is not None for one in walk(suite, ast.expr))
+            for suite in (node.body, node.orelse)
+        )
 
     def _look_at(self, node: ast.AST) -> None:
         """Evaluate the expressions directly inside a statement, for the contexts and uses in them."""
@@ -124,6 +133,9 @@ class Evaluation(Expressions):
         try:
             return joined(one, other)
         except Different as why:
+            if isinstance(one, Scores) and isinstance(other, Scores) and not names(node.test) & stored(node):
+                if (scores := either(node.test, one, other)) is not None:
+                    return self.product_given(scores)
             self.use(node, str(why))
             return None
 

@@ -69,6 +69,29 @@ class Tracking:
             return []
         return [one.value for one in walk(self.method, ast.Assign) if stored(one) == {node.id}]
 
+    def is_same(self, one: ast.expr, other: ast.expr) -> bool:
+        """Whether both are the same value: the same code in the place of each name that is bound once."""
+        texts, lines = [], []
+        for node in (one, other):
+            text = ast.dump(node)
+            for name in walk(node, ast.Name):
+                made = self.made(name)
+                if len(made) == 1 == len(self._bindings(name.id)):
+                    text = text.replace(ast.dump(name), ast.dump(made[0]))
+                    lines.append(made[0].lineno)
+            texts.append(text)
+        between = range(min(lines, default=0), max(lines, default=0) + 1)
+        read = {name.id for node in (one, other) for value in self._values(node) for name in walk(value, ast.Name)}
+        return texts[0] == texts[1] and not any(line in between for name in read for line in self._bindings(name))
+
+    def _values(self, node: ast.expr) -> list[ast.expr]:
+        return [value for name in walk(node, ast.Name) for value in self.made(name)]
+
+    def _bindings(self, name: str) -> list[int]:
+        """The lines that bind it."""
+        bound = (one for one in walk(self.method.body, ast.Name) if isinstance(one.ctx, ast.Store))
+        return [one.lineno for one in bound if one.id == name]
+
     def factor(self, operator: str, value: ast.expr) -> Factor:
         """A factor under the condition of this statement."""
         return Factor(operator, value, self._condition())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from patchgen.anatomy.attention import FOLLOWING, Attentions, Reason
 from patchgen.anatomy.chain import Chain
-from patchgen.anatomy.code import method_of, names, parsed, receiver, walk
+from patchgen.anatomy.code import method_of, names, parsed, receiver, stored, walk
 from patchgen.anatomy.scores import Context, Factor, Term
 from patchgen.declare.edits import code, edit
 
@@ -78,6 +78,9 @@ class ChainEdit:
             return []
         name = next(node for node in walk(mask.value, ast.Name) if "mask" in node.id).id
         scores = self.chain.scores
+        inside = stored(self.chain.suite[self.chain.first : self.chain.last + 1])
+        if early := sorted((names(scores.query) | names(scores.key)) & inside):
+            raise Refused(Reason(scores.query, f"the mask of eager depends on `{early[0]}`, which is made later"))
         query, key = self._code(scores.query), self._code(scores.key)
         return [f"{name} = additive_mask({name}, {query}, {key}, causal={self._causal(mask)})"]
 

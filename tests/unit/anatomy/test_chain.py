@@ -141,6 +141,26 @@ OTHERS = {
         "s = q @ k.mT\nif self.mix is not None:\n    s = self.mix(s)",
         {"unless": ["self.mix is not None"]},
     ),
+    "products side by side": (
+        "s = torch.cat([q @ k.mT, bias @ mask.mT], dim=-1)",
+        {
+            "q": "torch.cat([q, bias], dim=-1)",
+            "k": "torch.cat([nn.functional.pad(k, (0, mask.shape[-1])), "
+            "nn.functional.pad(mask, (k.shape[-1], 0))], dim=-2)",
+        },
+    ),
+    "products of the same keys one below the other": (
+        "s = torch.cat([q @ k.mT, bias @ k.mT], dim=2)",
+        {"q": "torch.cat([q, bias], dim=-2)", "k": "k"},
+    ),
+    "one product or another": (
+        "if self.mix:\n    r = self.mix(q)\n    s = r @ k.mT\nelse:\n    s = q @ bias.mT",
+        {"q": "r if self.mix else q", "k": "k if self.mix else bias"},
+    ),
+    "the shape of scores": (
+        "s = q @ k.mT\nb, h, n, m = s.shape\ns = s + self.table(n, m)",
+        {"terms": [("add", "self.table(n, m)", None)]},
+    ),
     "two products are summed": (
         "s = q @ k.mT / 3\nr = bias @ mask.mT * self.scale\ns = s + r",
         {
@@ -238,6 +258,14 @@ REFUSED = {
     "a method that does more than add": (
         "s = self.add_and_scale(q @ k.mT, q)\nreturn s.softmax(-1) @ v",
         "the scores go into",
+    ),
+    "products of other keys one below the other": (
+        "s = torch.cat([q @ k.mT, q @ bias.mT], dim=2)\nreturn s.softmax(-1) @ v",
+        "softmax of what is no product",
+    ),
+    "scores are read by what is kept": (
+        "s = q @ k.mT\nseen = [s]\nreturn self.log(seen), s.softmax(-1) @ v",
+        "is read by another statement",
     ),
     "softmax over the queries": (
         "s = (q @ k.mT).transpose(-1, -2)\nreturn s.softmax(-1) @ v",
