@@ -49,7 +49,7 @@ def coverage(
     book = read_book(place / "coverage.json")
     todo = tasks(modules_of(env, models), parts)
     with _bar("by structure", len(todo)) as progress:
-        found = survey(project.home, todo, book, jobs, progress, convert=not numeric)
+        found = survey(project.home, todo, book, jobs, progress)
     aims = _aims(env, found.book)
     keeper = _Keeper(place, found.book, aims, env)
     keeper.keep()

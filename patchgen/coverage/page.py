@@ -60,8 +60,8 @@ def _opening(book: Book, versions: Mapping[str, str], command: str) -> Iterator[
     yield ""
     yield f"    {command}"
     yield ""
-    yield "which begins where it was interrupted: a result is believed while the parent's file, the part and what"
-    yield "`patchgen new` writes are the same. [coverage.json](coverage.json) has the errors that were seen."
+    yield "which begins where it was interrupted: a result is believed while the parent's file and the"
+    yield "code that stands beside it are the same. [coverage.json](coverage.json) has the errors that were seen."
 
 
 def _totals(book: Book) -> Iterator[str]:

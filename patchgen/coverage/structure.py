@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import re
 import tempfile
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-import patchgen
 from patchgen.anatomy.module import Module, open_module
 from patchgen.coverage.book import Entry
 from patchgen.coverage.grouped import GROUPED, classes_of, grouped
@@ -46,7 +43,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Structural:
-    """`entry` says "written" where the converter is yet to be asked, and `text` is then the modular file."""
+    """`entry` says "written" where there is a modular file, `text`; it has a key once that is flattened."""
 
     task: Task
     entry: Entry
@@ -66,8 +63,7 @@ def declared(env: Environment, task: Task) -> Structural:
     if not found.parts:
         return Structural(task, Entry("redundant", found.left_out[0].redundant))
     names = tuple(dict.fromkeys(one.name for part in found.parts for one in part.declared))
-    entry = Entry("written", key=_key(found.module, found.text, task.part))
-    return Structural(task, entry, found.text, names, "input_ids" in found.module.source.text)
+    return Structural(task, Entry("written"), found.text, names, "input_ids" in found.module.source.text)
 
 
 def _of_project(env: Environment, task: Task) -> Structural:
@@ -75,8 +71,7 @@ def _of_project(env: Environment, task: Task) -> Structural:
     text, entry = grouped(env, module, ".".join(task.modular.with_suffix("").parts))
     if entry is not None:
         return Structural(task, entry)
-    entry = Entry("written", key=_key(module, text, task.part))
-    return Structural(task, entry, text, tuple(classes_of(text)), "input_ids" in module.source.text)
+    return Structural(task, Entry("written"), text, tuple(classes_of(text)), "input_ids" in module.source.text)
 
 
 def _refused(env: Environment, task: Task, problems: tuple[Problem, ...]) -> Entry:
@@ -90,31 +85,33 @@ def _refused(env: Environment, task: Task, problems: tuple[Problem, ...]) -> Ent
     return Entry("refused", f"{first.at}: {first.code} {what}{more}")
 
 
-def _key(module: Module, text: str, part: str) -> str:
-    """The digest of the parent's file, of what is written for it, and of the parts in that."""
-    digest = hashlib.sha256(text.encode())
-    digest.update(module.source.text.encode())
-    for each in sorted({part, *re.findall(r"patchgen\.parts\.(\w+)", text)}):
-        digest.update(_meaning(each).encode())
-    return digest.hexdigest()[:16]
-
-
-@cache
-def _meaning(part: str) -> str:
-    """The sources of the part without comments."""
-    folder = Path(patchgen.__file__).parent / "parts"
-    files = sorted((folder / part).rglob("*.py")) or [folder / f"{part}.py"]
-    return "\n".join(ast.dump(ast.parse(path.read_text(encoding="utf-8"))) for path in files)
-
-
-def converted(found: Structural) -> Entry:
-    """The entry of what was written, once the converter was asked."""
+def settled(env: Environment, found: Structural, known: Entry | None = None) -> Entry:
+    """The entry of what was written, once it is flattened: `known` if that is of the same code."""
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         flat = flat_in(Path(folder), found)
     if flat.problems:
         first = min(flat.problems)
-        return Entry("refused", f"by the converter: {first.at}: {first.code} {first.what}", found.entry.key)
-    return found.entry
+        return Entry("refused", f"by the converter: {first.at}: {first.code} {first.what}")
+    key = _key(open_module(env, found.task.module), flat)
+    return known if known is not None and known.key == key else Entry("written", key=key)
+
+
+def _key(parent: Module, flat: Flattened) -> str:
+    """The digest of the parent's file, and of the code that stands beside it in a trial, whatever wrote that."""
+    digest = hashlib.sha256(parent.source.text.encode())
+    for file in flat.files:
+        digest.update(file.name.encode())
+        digest.update(_code(file.text).encode())
+    return digest.hexdigest()[:16]
+
+
+def _code(text: str) -> str:
+    """`text` without comments, docstrings and places."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 def flat_in(home: Path, found: Structural) -> Flattened:

@@ -14,7 +14,7 @@ from pathlib import Path
 from patchgen.anatomy.module import every_module, find_module
 from patchgen.coverage.book import Book, Entry
 from patchgen.coverage.page import Target
-from patchgen.coverage.structure import PARTS, Structural, Task, converted, declared
+from patchgen.coverage.structure import PARTS, Structural, Task, declared, settled
 from patchgen.source.locate import Environment, make_environment
 
 Progress = Callable[[int], None]
@@ -49,29 +49,23 @@ def survey(
     book: Book,
     jobs: int,
     progress: Progress = lambda done: None,
-    *,
-    convert: bool = True,
 ) -> Survey:
-    """The structural pass over `todo`, with the entries of `book` that still hold.
-
-    Unless it is to `convert`, what the converter was not asked about is left out of the book: the numeric pass asks.
-    """
+    """The structural pass over `todo`, with the entries of `book` that still hold."""
     written: list[Structural] = []
-    for found in _surveyed(home, todo, book, jobs, convert):
+    for found in _surveyed(home, todo, book, jobs):
         task, entry = found.task, found.entry
-        if convert or entry.status != "written" or entry == book.entry(task.model, task.part):
-            book = book.with_entry(task.model, task.part, entry)
+        book = book.with_entry(task.model, task.part, entry)
         if found.text and entry.status != "refused":
             written.append(found)
         progress(1)
     return Survey(book, tuple(written))
 
 
-def _surveyed(home: Path, todo: Sequence[Task], book: Book, jobs: int, convert: bool) -> Iterator[Structural]:
+def _surveyed(home: Path, todo: Sequence[Task], book: Book, jobs: int) -> Iterator[Structural]:
     by_model: dict[str, list[Task]] = {}
     for task in todo:
         by_model.setdefault(task.module, []).append(task)
-    work = [(home, several, [book.entry(t.model, t.part) for t in several], convert) for several in by_model.values()]
+    work = [(home, several, [book.entry(t.model, t.part) for t in several]) for several in by_model.values()]
     if jobs < 2 or len(work) < SMALL:
         for one in work:
             yield from _of_model(*one)
@@ -81,18 +75,13 @@ def _surveyed(home: Path, todo: Sequence[Task], book: Book, jobs: int, convert: 
             yield from several
 
 
-def _of_model(home: Path, several: Sequence[Task], known: Sequence[Entry | None], convert: bool) -> list[Structural]:
+def _of_model(home: Path, several: Sequence[Task], known: Sequence[Entry | None]) -> list[Structural]:
     env = make_environment(home)
-    return [_believed(declared(env, task), entry, convert) for task, entry in zip(several, known, strict=True)]
+    return [_settled(env, declared(env, task), entry) for task, entry in zip(several, known, strict=True)]
 
 
-def _believed(found: Structural, known: Entry | None, convert: bool) -> Structural:
-    """With the entry that is known, if it is of the same text; else the converter may be asked."""
-    if found.entry.status != "written":
-        return found
-    if known is not None and known.key == found.entry.key:
-        return replace(found, entry=known)
-    return replace(found, entry=converted(found)) if convert else found
+def _settled(env: Environment, found: Structural, known: Entry | None) -> Structural:
+    return replace(found, entry=settled(env, found, known)) if found.entry.status == "written" else found
 
 
 def in_order(written: Iterable[Structural], targets: Sequence[Target]) -> tuple[Structural, ...]:

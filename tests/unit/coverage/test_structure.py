@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from patchgen.coverage.book import Book, Entry
 from patchgen.coverage.lacking import CHECKPOINTING, SDPA, Flags
 from patchgen.coverage.page import Target
-from patchgen.coverage.structure import Structural, Task, declared
+from patchgen.coverage.structure import Structural, Task, declared, settled
 from patchgen.coverage.survey import in_order, modules_of, survey, tasks
 from patchgen.coverage.targets import targets
 from patchgen.source.locate import make_environment
@@ -35,7 +36,7 @@ CASES = {
     ("mobilenet_v1", "sdpa"): ("not applicable", "no attention is computed in this file"),
     ("mobilenet_v1", "loss"): ("not applicable", "no head over words"),
     ("yoso", "sdpa"): ("refused", "no attention is computed in this file"),
-    ("deberta", "sdpa"): ("refused", "modeling_deberta.py:"),
+    ("longformer", "sdpa"): ("refused", "modeling_longformer.py:"),
     ("gpt2", "loss"): ("written", ""),
     ("mixtral", "grouped"): ("redundant", "experts_implementation='grouped_mm'"),
     ("doge", "grouped"): ("redundant", "DogeCDMoE reads the rows of the experts that it chose"),
@@ -68,11 +69,15 @@ def test_a_result_is_believed_while_its_key_is_the_same(tmp_path, env):
         assert entries(tmp_path, env, ["mpnet"], ["checkpoint"], known).entry("mpnet", "checkpoint").status == status
 
 
-def test_the_key_is_of_the_parent_the_part_and_what_is_written(env):
+def test_the_key_is_of_the_code_that_is_tried_and_of_no_comment(env):
     name = "transformers.models.mpnet.modeling_mpnet"
-    keys = {declared(env, Task("mpnet", name, part)).entry.key for part in ("sdpa", "checkpoint", "loss")}
-    assert len(keys) == 3
-    assert declared(env, Task("mpnet", name, "sdpa")).entry.key in keys
+    found = [declared(env, Task("mpnet", name, part)) for part in ("sdpa", "checkpoint", "loss")]
+    keys = [settled(env, one).key for one in found]
+    assert len(set(keys)) == 3
+    said = replace(found[0], text=found[0].text.replace('"""', '"""Said otherwise: ', 1) + "# nothing\n")
+    assert settled(env, said).key == keys[0]
+    renamed = replace(found[0], text=found[0].text.replace("\nclass ", "\nFLAG = 1\n\n\nclass ", 1))
+    assert settled(env, renamed).key != keys[0]
 
 
 def test_what_counts_for_a_target_runs_first():
