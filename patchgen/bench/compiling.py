@@ -45,6 +45,15 @@ def allow_many_models() -> None:
     config.fail_on_recompile_limit_hit = True
 
 
+def forget_graphs() -> None:
+    """Of all models: what was compiled, and the memory that CUDA graphs hold."""
+    torch._dynamo.reset()
+    if torch.cuda.is_available():
+        from torch._inductor.cudagraph_trees import reset_cudagraph_trees
+
+        reset_cudagraph_trees()
+
+
 def _backend(masks: Masks, how: Compiled, traced_only: bool) -> Callable[..., Any]:
     def compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
         masks.extend(_masks_of(graph))

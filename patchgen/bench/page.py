@@ -55,7 +55,7 @@ def as_markdown(record: Record, cases: Sequence[Case]) -> str:
 
 
 def _command(record: Record, tiny: bool) -> str:
-    table = record.path.stem.removesuffix("-tiny")
+    table = record.path.stem.removeprefix("bench-").removesuffix("-tiny")
     return "patchgen bench" + (f" --table {table}" if table != "matrix" else "") + (" --tiny" if tiny else "")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from patchgen.bench.case import Case
-from patchgen.bench.compiling import allow_many_models
+from patchgen.bench.compiling import allow_many_models, forget_graphs
 from patchgen.bench.contestant import Contestant
 from patchgen.bench.fits import rows_that_fit
 from patchgen.bench.reference import Reference, reference_of
@@ -74,7 +74,7 @@ def run_case(case: Case, device: str, tiny: bool, skip: Collection[str], budget:
                 _guarded(running, contestant, partial(_again, running, steps=steps))
     say(case=case.id, done=True)
     running.entrants.clear()
-    torch._dynamo.reset()
+    forget_graphs()
     _forget(device)
 
 
@@ -147,7 +147,7 @@ def _reference(running: _Running, rows: int | None) -> Reference:
 
 
 def _forget(device: str) -> None:
-    """Gives back what the last one held: memory, and graphs that were compiled for it."""
+    """Gives back the memory that the last one held."""
     gc.collect()
     if device.startswith("cuda"):
         torch.cuda.empty_cache()

@@ -45,7 +45,7 @@ def bench(
         cases = wanted_cases(table, ids, only, tiny=tiny)
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from error
-    path = Path(folder) / f"{table}{'-tiny' if tiny else ''}.json"
+    path = Path(folder) / f"bench-{table}{'-tiny' if tiny else ''}.json"
     made = {"device": device_name(device), "tiny": tiny, "versions": versions()}
     try:
         record = begun(path, made, [case.id for case in cases]) if again else taken_up(path, made)

@@ -52,7 +52,7 @@ def test_without_a_gpu_nothing_is_timed(bench):
 
 
 def test_a_damaged_record_is_refused_and_kept(bench, tmp_path):
-    path = tmp_path / "matrix-tiny.json"
+    path = tmp_path / "bench-matrix-tiny.json"
     path.write_text('{"format": 1, "made"', encoding="utf-8")
     code, _, err = bench("L1", "--tiny")
     assert code == 2 and "is not a file that patchgen bench wrote" in err and "--again begins anew" in err
@@ -63,9 +63,9 @@ def test_one_case_is_run_written_and_taken_up(bench, tmp_path):
     argv = ("M2", "--only", "five lines", "--tiny")
     code, out, err = bench(*argv)
     assert (code, out.splitlines()[0]) == (0, "2 ok"), err
-    told = json.loads((tmp_path / "matrix-tiny.json").read_text(encoding="utf-8"))
+    told = json.loads((tmp_path / "bench-matrix-tiny.json").read_text(encoding="utf-8"))
     assert list(told["cases"]["M2"]["contestants"]) == ["sdpa", "five lines"] and told["made"]["tiny"]
-    page = (tmp_path / "matrix-tiny.md").read_text(encoding="utf-8")
+    page = (tmp_path / "bench-matrix-tiny.md").read_text(encoding="utf-8")
     assert "| five lines | ok | 0e+00 |" in page and "tokens/s" not in page
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".md"], "no picture of no times"
     again = bench(*argv)

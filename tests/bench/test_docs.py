@@ -48,5 +48,5 @@ def test_links_lead_somewhere():
 
 
 def test_where_no_gpu_has_been_the_page_says_so():
-    measured = (REPOSITORY / "docs/benchmarks/matrix.json").exists()
+    measured = (REPOSITORY / "docs/benchmarks/bench-matrix.json").exists()
     assert ("**No figure of a GPU has been measured yet.**" in PAGE) != measured

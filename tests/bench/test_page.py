@@ -34,7 +34,7 @@ def ran(seconds: float, gib: float, **more) -> Result:
 
 
 def record(tmp_path, results: dict[str, Result], **about) -> Record:
-    made = Record(tmp_path / "matrix.json", MADE, MACHINE)
+    made = Record(tmp_path / "bench-matrix.json", MADE, MACHINE)
     made.about("C1").update(
         {"parameters": 1e9, "tokens": 1000, "places": 2000, "texts": 2, "work": 8e12, "done": True, **about}
     )

@@ -1,0 +1,119 @@
+"""What only a GPU can show: events, peaks, graphs, sizes that fit, and what inductor makes of a model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+
+from patchgen.bench.case import Case, Shape
+from patchgen.bench.claims import broken_claims
+from patchgen.bench.compiling import compile_model
+from patchgen.bench.contestant import COMPILED, CUDNN, FIVE_LINES, FIVE_LINES_COMPILED, FLASH, LAYERS, SDPA, Contestant
+from patchgen.bench.fits import rows_that_fit
+from patchgen.bench.machine import machine
+from patchgen.bench.matrix import B1, variant
+from patchgen.bench.play import Budget, run_case
+from patchgen.bench.reference import reference_of
+from patchgen.bench.result import from_json
+from patchgen.bench.stage import Scale, Stage
+from patchgen.bench.tiny import tiny_case
+from patchgen.bench.turn import TINY_TURNS, first_turn
+from tests.toytree import REPOSITORY
+
+SIZES = (
+    ("vocab_size", 4096),
+    ("hidden_size", 256),
+    ("intermediate_size", 512),
+    ("num_hidden_layers", 4),
+    ("num_attention_heads", 4),
+    ("num_key_value_heads", 2),
+    ("head_dim", 64),
+)
+GRAPHS = Contestant("sdpa + CUDA graphs", compiled="graphs")
+CASE = Case(
+    id="S",
+    group="s",
+    about="a small Llama",
+    model="llama",
+    head="LlamaForCausalLM",
+    config=SIZES,
+    shape=Shape(8, 512),
+    task="causal",
+    contestants=(
+        *(SDPA, CUDNN, FLASH, COMPILED, LAYERS, GRAPHS, FIVE_LINES, FIVE_LINES_COMPILED),
+        variant("llama_loss"),
+        Contestant("autocast float16", precision="autocast float16"),
+    ),
+    seconds=500,
+)
+
+
+def play(case: Case) -> dict:
+    said: list[dict] = []
+    run_case(case, "cuda", False, (), Budget(time.monotonic() + 500), lambda **told: said.append(told))
+    return {told["contestant"]: from_json(told["result"]) for told in said if "result" in told}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_a_case_is_timed_on_the_device():
+    results = play(CASE)
+    assert {name: result.status for name, result in results.items()} == dict.fromkeys(results, "ok")
+    assert broken_claims(CASE, results) == {}
+    assert all([len(turn) for turn in result.turns] == [7, 3] for result in results.values())
+    assert all(0 < result.step.median < 1 and result.peak for result in results.values())
+    assert results["llama_loss"].peak < results["sdpa"].peak, "logits of 4096 tokens by 4096 words are gone"
+    assert any("flash" in kernel.lower() for kernel in results["sdpa, flash forced"].kernels)
+    assert any("cudnn" in kernel.lower() for kernel in results["sdpa, cuDNN forced"].kernels)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_what_does_not_fit_below_a_limit_is_found():
+    stage = Stage(CASE, Scale("cuda"))
+    free = rows_that_fit(stage, SDPA)
+    tight = rows_that_fit(stage, SDPA, limit=2 * 2**30)
+    assert tight.rows is not None and free.rows is not None and tight.rows < free.rows
+    assert rows_that_fit(stage, replace(SDPA, checkpoint="full"), limit=2 * 2**30).rows >= tight.rows
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_the_machine_is_measured():
+    told = machine("cuda")
+    assert told["product"] > 1e12 and told["memory"] > 2**30
+    assert told["datasheet"] is None or told["product"] < 1.05 * told["datasheet"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_the_command_measures(tmp_path):
+    argv = ["bench", "B3", "--only", "sdpa + CUDA graphs", "--folder", str(tmp_path), "--seconds", "200"]
+    done = subprocess.run([sys.executable, "-m", "patchgen", *argv], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads((tmp_path / "bench-matrix.json").read_text(encoding="utf-8"))
+    assert told["cases"]["B3"]["done"] and told["machine"]["product"] > 0
+    assert (tmp_path / "bench-matrix-B3-speed.svg").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["whole", "layers", "graphs"])
+def test_inductor_takes_the_graphs(how):
+    """As it does on a GPU; on the CPU it makes C++ of them, and no CUDA graphs."""
+    stage = Stage(tiny_case(B1), Scale("cpu", tiny=True))
+    reference, entrant = reference_of(stage), stage.enter(SDPA)
+    compile_model(entrant.model, how, entrant.masks, traced_only=False)
+    entrant = replace(entrant, contestant=replace(SDPA, compiled=how))
+    result = first_turn(stage, entrant, reference, TINY_TURNS[0])
+    torch._dynamo.reset()
+    assert result.status == "ok" and result.masks == (("none",) if how == "layers" else ("bool",))
