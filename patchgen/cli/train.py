@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from patchgen.cli.report import table
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from patchgen.train.run import Ended
 
 GIB = 2**30
+RECIPE = "recipe.json"
 
 
 def train(
@@ -33,6 +35,7 @@ def train(
     from patchgen.train.run import train as run
 
     if resume is not None:
+        _insist_on_nothing_else(model, switches)
         folder = RunFolder(Path(resume))
         recipe = folder.recipe()
         if folder.ended:
@@ -43,7 +46,7 @@ def train(
     else:
         recipe = Recipe(model=model, **switches)
         folder = new_folder(output or "", recipe)
-    with _quiet(), _watching() as watch:
+    with _watching() as watch:
         try:
             if search is not None:
                 return _search(recipe, search, folder, watch)
@@ -55,24 +58,19 @@ def train(
     return 0
 
 
+def _insist_on_nothing_else(model: str | None, switches: Mapping[str, Any]) -> None:
+    """A run is gone on with as it was begun: what is said beside `--resume` would be ignored."""
+    context = click.get_current_context()
+    said = [name for name in switches if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if model is not None or said:
+        told = ", ".join([*([model] if model else []), *(f"--{name.replace('_', '-')}" for name in said)])
+        raise click.UsageError(f"--resume goes on as {RECIPE} of the run says, and so takes no {told}")
+
+
 def _insist_on_models() -> None:
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
             raise click.UsageError(f"train trains models and needs {package}: pip install 'patchgen[train]'")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Neither transformers' progress bars nor its warnings: what matters is said here."""
-    from transformers.utils import logging
-
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from patchgen.train.recipe import Recipe, recipe_of
 
 RECIPE, FOUND, METRICS, CURVE, RESULT = "recipe.json", "run.json", "metrics.jsonl", "curve.svg", "result.json"
 KINDS = ("loss", "eval_loss", "train_loss")  # what a line of figures is about
+ALONE = ".lock"
 RUNS = "runs"
 
 
@@ -68,6 +70,14 @@ class RunFolder:
         path = self.path / FOUND
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return told
+
+    def forget(self) -> None:
+        """Remove what was written before anything was trained, and the folder itself where it is empty then."""
+        shutil.rmtree(self.tokenizer, ignore_errors=True)
+        for name in (RECIPE, ALONE):
+            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody else's file
+            self.path.rmdir()
 
     def metrics(self) -> list[dict[str, float]]:
         """Every line that was measured, of each step the last attempt's; a line that was cut off is none."""
@@ -117,7 +127,7 @@ def alone(folder: RunFolder) -> Iterator[None]:
     """While no other process goes on with the same run.  Raises PatchgenError PG817 where one does."""
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder.path / ".lock")
+    lock = FileLock(folder.path / ALONE)
     try:
         lock.acquire(timeout=0)
     except Timeout:

@@ -30,6 +30,7 @@ from patchgen.train.layers import compile_layers, insist_on_checkpointing
 from patchgen.train.machine import description, free_memory, insist_on_machine, peak_memory
 from patchgen.train.meter import Meter, Watch, draw, operations_a_second, operations_of_a_token
 from patchgen.train.models import Source, build, parameters_of, source_of
+from patchgen.train.quiet import quiet
 from patchgen.train.recipe import Recipe
 from patchgen.train.rows import Collate, Row, insist_on_passages_apart, insist_on_rows, rows_of
 from patchgen.train.switches import compiling, insist_on_sense
@@ -87,7 +88,7 @@ def train(recipe: Recipe, folder: RunFolder, watch: Watch, *, resume: bool = Fal
         start = _start(folder, at, watch) if resume else None
         model = built(recipe, source, material)
         trainer, meter = _trainer(recipe, material, model, folder, device, batch, watch)
-        _write_down(folder, recipe, source, material, model, device, batch, meter)
+        write_down(folder, recipe, source, material, model, device, batch, meter)
         trainer.train(resume_from_checkpoint=None if start is None else str(start))
         return _ended(trainer, meter, folder, material, 0 if start is None else step_of(start))
 
@@ -95,8 +96,13 @@ def train(recipe: Recipe, folder: RunFolder, watch: Watch, *, resume: bool = Fal
 @contextlib.contextmanager
 def guarded(folder: RunFolder) -> Iterator[None]:
     """While no other process is at the run; what stops it in its middle becomes a PatchgenError."""
-    with alone(folder), _failures(folder):
-        yield
+    try:
+        with alone(folder), quiet(), _failures(folder):
+            yield
+    except PatchgenError:
+        if not folder.found() and not checkpoints(folder.path):
+            folder.forget()
+        raise
 
 
 def insist_on_all(recipe: Recipe, folder: RunFolder, *, search: bool = False) -> tuple[str, Source]:
@@ -262,7 +268,7 @@ def accuracy(predicted: Any) -> dict[str, float]:
     return {"accuracy": float(numpy.mean(logits.argmax(-1) == predicted.label_ids))}
 
 
-def _write_down(
+def write_down(
     folder: RunFolder,
     recipe: Recipe,
     source: Source,
@@ -272,6 +278,7 @@ def _write_down(
     batch: int,
     meter: Meter,
 ) -> None:
+    """What was found, and what runs it: one attempt more."""
     parameters = list(model.parameters())
     attempts = [*folder.found().get("attempts", []), description(device)]
     told = {

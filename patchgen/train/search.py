@@ -30,6 +30,7 @@ from patchgen.train.run import (
     insist_on_all,
     material_of,
     measured,
+    write_down,
 )
 from patchgen.train.switches import Searching, refuse, searching
 
@@ -71,7 +72,9 @@ def search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch) -> tuple[
         steps = {"max_steps": wanted.steps} if wanted.steps else {}
         quiet = {"save_strategy": "no", "eval_strategy": "no", **steps}
         arguments = arguments_of(recipe, folder.path, device, recipe.asked_batch, **quiet)
-        meter = measured(recipe, material, built(recipe, source, material), folder, device, watch)
+        model = built(recipe, source, material)
+        meter = measured(recipe, material, model, folder, device, watch)
+        write_down(folder, recipe, source, material, model, device, recipe.asked_batch, meter)
         trainer = Trainer(
             model_init=lambda trial=None: compiled(recipe, built(recipe, source, material)),
             args=arguments,

@@ -155,6 +155,23 @@ def test_a_folder_that_is_no_run(tmp_path):
     assert isinstance(done.exception, PatchgenError) and "PG817" in str(done.exception)
 
 
+def test_nothing_is_said_beside_resume(broken):
+    argv = ["train", "--resume", str(broken.path), "--steps", "100"]
+    done = CliRunner().invoke(command_line, argv, standalone_mode=False)
+    assert "takes no --steps" in str(done.exception)
+
+
+@pytest.mark.parametrize("made_before", [False, True])
+def test_a_run_that_was_refused_leaves_nothing(tmp_path, made_before):
+    path = tmp_path / "run"
+    if made_before:
+        path.mkdir()
+    with pytest.raises(PatchgenError, match="PG816"):
+        run(path, batch_size="auto", memory=0.001)
+    assert not path.exists()
+    run(path, steps=1)
+
+
 def test_a_text_that_is_another_one(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join(f"Passage {n}." for n in range(90)), encoding="utf-8")
