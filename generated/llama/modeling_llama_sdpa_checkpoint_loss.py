@@ -18,6 +18,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -29,12 +30,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
-from torch.utils.checkpoint import (
-    CheckpointPolicy,
-    checkpoint,
-    create_selective_checkpoint_contexts,
-    noop_context_fn,
-)
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts, noop_context_fn
 
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -223,9 +219,11 @@ NOT_IN_SDPA = ("block_indices", "cache", "indices", "s_aux", "sinks", "softcap")
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
     """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
     if implementation not in ("sdpa", "eager", None):
+        # transformers' own words first: its tests, and whoever catches the error, look for them.
         raise ValueError(
-            f'{owner} calls scaled_dot_product_attention itself and takes attn_implementation="sdpa" or "eager", '
-            f'not "{implementation}", whose masks it would misread. The class of this name in transformers takes it.'
+            f'Specified `attn_implementation="{implementation}"` is not supported: {owner} calls '
+            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
+            "implementation. The class of this name in transformers takes it."
         )
 
 
@@ -239,6 +237,7 @@ def sdpa_attention(
     *,
     dropout: float = 0.0,
     scaling: float | None = None,
+    whole_mask: bool = False,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The attention output (batch, queries, heads, size), and the weights where they are asked for.
@@ -249,6 +248,7 @@ def sdpa_attention(
                bool: True is seen; float: added to the scores
         eager  None: all keys; bool and float as above
 
+    With `whole_mask`, the mask comes `for_eager`: None is all keys under "sdpa" too.
     A sliding window is in the mask: transformers makes none only where the window holds every key.  A `position_bias`
     (one or batch, heads, queries, keys) is added to the scores that are seen.
 
@@ -262,7 +262,7 @@ def sdpa_attention(
             f"{type(module).__name__} takes a mask of four dimensions, not one of shape {tuple(attention_mask.shape)}"
         )
     causal = kwargs.get("is_causal")
-    causal = module.is_causal if causal is None else causal
+    causal = not whole_mask and (module.is_causal if causal is None else causal)
 
     if implementation == "eager" or kwargs.get("output_attentions") or module.config.output_attentions:
         mask = additive_mask(attention_mask, query, key, causal=causal and implementation != "eager")
@@ -350,7 +350,10 @@ def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tenso
 
 
 def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query."""
+    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
+
+    Each term is added to those before it, or hides what it is False for.
+    """
     if not terms:
         return None
     terms = [windows(term, len(query_BHLD)) for term in terms]
@@ -359,13 +362,14 @@ def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: 
         for term in terms[1:]:
             whole = whole & term
     else:
-        zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
         least = torch.finfo(query_BHLD.dtype).min
-        numbers = [torch.where(term, zero, least) if term.dtype == torch.bool else term for term in terms]
-        whole = numbers[0].to(query_BHLD.dtype)
-        for number in numbers[1:]:
-            # Two minima are minus infinity: a row of nothing else would be NaN.
-            whole = (whole + number).to(query_BHLD.dtype).clamp(min=least)
+        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+        for term in terms:
+            hides = term.dtype == torch.bool
+            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
+        if len(terms) > 1:
+            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
+            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
     return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
 
 
@@ -484,23 +488,6 @@ class LlamaDecoderLayer(GradientCheckpointingLayer):
         return hidden_states
 
 
-CHECKPOINT_OPTIONS = ("policy", "every", "use_reentrant", "preserve_rng_state", "determinism_check", "debug")
-
-# Operations by their names in torch's registry: one that an installation does not have is never met.
-CHOICES = frozenset({"aten::topk", "aten::sort", "aten::argmax", "aten::max"})
-
-PRODUCTS = frozenset(
-    {
-        "aten::mm",
-        "aten::addmm",
-        "aten::convolution",
-        "aten::_grouped_mm",
-        "aten::_scaled_mm",
-        "aten::_scaled_grouped_mm",
-        "transformers::grouped_mm_fallback",
-    }
-)
-
 BATCHED_PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
 
 ATTENTIONS = frozenset(
@@ -520,117 +507,22 @@ ATTENTIONS = frozenset(
     }
 )
 
+# Operations by their names in torch's registry: one that an installation does not have is never met.
+CHOICES = frozenset({"aten::topk", "aten::sort", "aten::argmax", "aten::max"})
+
+PRODUCTS = frozenset(
+    {
+        "aten::mm",
+        "aten::addmm",
+        "aten::convolution",
+        "aten::_grouped_mm",
+        "aten::_scaled_mm",
+        "aten::_scaled_grouped_mm",
+        "transformers::grouped_mm_fallback",
+    }
+)
+
 CHECKPOINT_POLICIES = {"full": CHOICES, "selective": CHOICES | PRODUCTS | BATCHED_PRODUCTS | ATTENTIONS}
-
-
-def read_options(given: dict[str, Any], every_n_layers: int = 1) -> tuple[str, int]:
-    """The policy, and the k of "every k-th"; ValueError for what is not taken."""
-    if "context_fn" in given:
-        raise ValueError('context_fn is made from the policy: give {"policy": "selective"} in its place')
-    if unknown := sorted(given.keys() - set(CHECKPOINT_OPTIONS)):
-        raise ValueError(
-            f"unknown options of checkpointing: {', '.join(unknown)}. There are {', '.join(CHECKPOINT_OPTIONS)}."
-        )
-    if given.get("use_reentrant"):
-        raise ValueError(
-            "use_reentrant=True is refused: what reaches a layer by keyword, or from frozen layers, would get no "
-            "gradient. Leave it out."
-        )
-    if not given.get("preserve_rng_state", True):
-        raise ValueError("preserve_rng_state=False is refused: the recompute would draw other dropout masks")
-    policy = given.get("policy", "full")
-    if policy not in tuple(CHECKPOINT_POLICIES):
-        raise ValueError(f"policy={policy!r}: there are {', '.join(map(repr, CHECKPOINT_POLICIES))}")
-    if given.get("debug") and policy != "full":
-        raise ValueError('debug=True is for {"policy": "full"}: torch traces nothing else')
-    every = given.get("every", 1)
-    for value in (every, every_n_layers):
-        if type(value) is not int or value < 1:
-            raise ValueError(f"every={value!r}: it takes a whole number from 1 on")
-    if 1 not in (every, every_n_layers) and every != every_n_layers:
-        raise ValueError(f"every={every} and every_n_layers={every_n_layers} are two names for one number")
-    return policy, max(every, every_n_layers)
-
-
-def checkpointed_layers(model: nn.Module, every: int) -> list[nn.Module]:
-    """The layers that can be checkpointed, in transformers' order; ValueError where the result would be wrong."""
-    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
-    if every > 1 and len(layers) < 2:
-        raise ValueError(
-            f"every={every}: {type(model).__name__} has no two layers to tell apart. One that is used many times is "
-            "checkpointed at each use."
-        )
-    shared = (getattr(getattr(each, "config", None), "num_kv_shared_layers", 0) for each in model.modules())
-    if any(shared) and not any("shared_kv_states" in inspect.signature(each.forward).parameters for each in layers):
-        raise ValueError(f"the layers of {type(model).__name__} share keys and values through a cache")
-    return layers
-
-
-def checkpoint_layer(
-    run: Callable[..., Any], policy: str, function: Callable[..., Any], *args: Any, **passed_on: Any
-) -> Any:
-    """`function(*args)` under `policy`, where `function` is a layer's forward with keyword arguments bound to it.
-
-    `run` is torch's `checkpoint`, or transformers' function around it that also offloads.
-    """
-    if torch.compiler.is_compiling():
-        # The compiler plans the recompute itself, from the policy: it takes no other contexts.
-        compiled = partial(create_selective_checkpoint_contexts, partial(keep_or_recompute, policy))
-        return run(function, *args, use_reentrant=False, context_fn=compiled, **passed_on)
-    layer = owner_of(function)
-    function, args = as_positional(function, without_cache(layer, args))
-    if not torch.is_grad_enabled():
-        return function(*args)
-    before = [(module, name, buffer, times_written(buffer)) for module, name, buffer in own_buffers(layer)]
-    keeping = Keeping(policy)
-    context_fn = noop_context_fn if passed_on.get("debug") else partial(checkpoint_contexts, layer, keeping)
-    output = run(function, *args, use_reentrant=False, context_fn=context_fn, **passed_on)
-    # What leaves the layer may be changed in place where nobody sees it.
-    keeping.forget(tensors_in(output))
-    refuse_changed_buffers(layer, before)
-    if keeping.used:
-        layer.makes_choices = keeping.met_a_choice
-    return output
-
-
-def owner_of(function: Callable[..., Any]) -> nn.Module:
-    """The layer whose forward `function` is: bound to it as a method, or by `partial`."""
-    while isinstance(function, partial) and not (function.args and isinstance(function.args[0], nn.Module)):
-        function = function.func
-    found = function.args[0] if isinstance(function, partial) else getattr(function, "__self__", function)
-    if not isinstance(found, nn.Module):
-        raise TypeError(f"{function} is no module's forward")
-    return found
-
-
-def without_cache(layer: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`args` without a cache, which the recompute would fill a second time.
-
-    transformers takes away the one that is given by name; an empty one given by position does not matter either.
-    """
-    if getattr(layer, "_can_checkpoint_with_cache", False):
-        return args
-    if any(isinstance(value, Cache) and value.get_seq_length() for value in args):
-        raise ValueError(f"{type(layer).__name__} is checkpointed and was given a cache with something in it")
-    return tuple(None if isinstance(value, Cache) else value for value in args)
-
-
-def as_positional(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The same call with at least one tensor in `args`, if there is one at all.
-
-    torch keeps the random state of the devices on which it finds `args`: without any, dropout on a GPU would be drawn
-    anew in the recompute.
-    """
-    if any(isinstance(value, torch.Tensor) for value in args) or not isinstance(function, partial):
-        return function, args
-    given = function.keywords
-    names = tuple(name for name, value in given.items() if isinstance(value, torch.Tensor))
-    call = partial(function.func, *function.args, **{name: given[name] for name in given if name not in names})
-
-    def with_names(*values: Any) -> Any:
-        return call(*values[len(names) :], **dict(zip(names, values, strict=False)))
-
-    return with_names, (*(given[name] for name in names), *args)
 
 
 def is_kept(policy: str, operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -740,6 +632,100 @@ def storage_of(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
+def checkpoint_layer(
+    run: Callable[..., Any], policy: str, function: Callable[..., Any], *args: Any, **passed_on: Any
+) -> Any:
+    """`function(*args)` under `policy`, where `function` is a layer's forward with keyword arguments bound to it.
+
+    `run` is torch's `checkpoint`, or transformers' function around it that also offloads.
+    """
+    if torch.compiler.is_compiling():
+        # The compiler plans the recompute itself, from the policy: it takes no other contexts.
+        compiled = partial(create_selective_checkpoint_contexts, partial(keep_or_recompute, policy))
+        return run(function, *args, use_reentrant=False, context_fn=compiled, **passed_on)
+    layer = owner_of(function)
+    function, args = as_positional(with_own_caches(layer, function, args), args)
+    if not torch.is_grad_enabled():
+        return function(*args)
+    before = [(module, name, buffer, times_written(buffer)) for module, name, buffer in own_buffers(layer)]
+    keeping = Keeping(policy)
+    context_fn = noop_context_fn if passed_on.get("debug") else partial(checkpoint_contexts, layer, keeping)
+    output = run(function, *args, use_reentrant=False, context_fn=context_fn, **passed_on)
+    # What leaves the layer may be changed in place where nobody sees it.
+    keeping.forget(tensors_in(output))
+    refuse_changed_buffers(layer, before)
+    if keeping.used:
+        layer.makes_choices = keeping.met_a_choice
+    return output
+
+
+def owner_of(function: Callable[..., Any]) -> nn.Module:
+    """The layer whose forward `function` is: bound to it as a method, or by `partial`."""
+    while isinstance(function, partial) and not (function.args and isinstance(function.args[0], nn.Module)):
+        function = function.func
+    found = function.args[0] if isinstance(function, partial) else getattr(function, "__self__", function)
+    if not isinstance(found, nn.Module):
+        raise TypeError(f"{function} is no module's forward")
+    return found
+
+
+def with_own_caches(layer: nn.Module, function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """The same call, in which each run fills a cache of its own: a recompute would fill the one that is given again.
+
+    transformers takes away what is called `past_key_values`.  An empty one of another name, or of none, is copied, and
+    not taken away, so that a layer computes in the steps in which it does without checkpointing.
+    """
+    given = [*args, *(function.keywords.values() if isinstance(function, partial) else ())]
+    caches = [value for value in given if isinstance(value, Cache)]
+    if not caches or getattr(layer, "_can_checkpoint_with_cache", False):
+        return function
+    if any(cache.get_seq_length() for cache in caches):
+        raise ValueError(
+            f"{type(layer).__name__} is checkpointed and was given a cache with something in it: give use_cache=False"
+        )
+    if isinstance(function, partial):
+        return partial(run_with_copies, function.func, *function.args, **function.keywords)
+    return partial(run_with_copies, function)
+
+
+def run_with_copies(run: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """`run(*args, **named)` with a copy of each cache, for which the cache itself stands in what is returned."""
+    caches = {id(value): value for value in (*args, *named.values()) if isinstance(value, Cache)}
+    copies = {key: copied(cache) for key, cache in caches.items()}
+    output = run(
+        *(copies.get(id(value), value) for value in args),
+        **{name: copies.get(id(value), value) for name, value in named.items()},
+    )
+    back = {id(own): caches[key] for key, own in copies.items()}
+    return tree_map_only(Cache, lambda value: back.get(id(value), value), output)
+
+
+def copied(cache: Cache) -> Cache:
+    """A copy that can be filled.  What other layers wrote is not written in place, and stays what it is."""
+    parts = [cache, *(value for value in vars(cache).values() if isinstance(value, Cache))]
+    layers = [layer for part in parts for layer in getattr(part, "layers", ())]
+    kept = {id(value): value for layer in layers for value in vars(layer).values() if isinstance(value, torch.Tensor)}
+    return copy.deepcopy(cache, kept)
+
+
+def as_positional(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The same call with at least one tensor in `args`, if there is one at all.
+
+    torch keeps the random state of the devices on which it finds `args`: without any, dropout on a GPU would be drawn
+    anew in the recompute.
+    """
+    if any(isinstance(value, torch.Tensor) for value in args) or not isinstance(function, partial):
+        return function, args
+    given = function.keywords
+    names = tuple(name for name, value in given.items() if isinstance(value, torch.Tensor))
+    call = partial(function.func, *function.args, **{name: given[name] for name in given if name not in names})
+
+    def with_names(*values: Any) -> Any:
+        return call(*values[len(names) :], **dict(zip(names, values, strict=False)))
+
+    return with_names, (*(given[name] for name in names), *args)
+
+
 class Replaying(TorchDispatchMode):
     """Stands around each recompute: what is kept takes the place of the calls that gave it."""
 
@@ -827,6 +813,52 @@ def refuse_changed_buffers(layer: nn.Module, before: list[tuple[nn.Module, str, 
                 f"{type(layer).__name__} cannot be checkpointed: {type(module).__name__} changes its {name} in the "
                 "forward pass, and would again in the recompute"
             )
+
+
+CHECKPOINT_OPTIONS = ("policy", "every", "use_reentrant", "preserve_rng_state", "determinism_check", "debug")
+
+
+def read_options(given: dict[str, Any], every_n_layers: int = 1) -> tuple[str, int]:
+    """The policy, and the k of "every k-th"; ValueError for what is not taken."""
+    if "context_fn" in given:
+        raise ValueError('context_fn is made from the policy: give {"policy": "selective"} in its place')
+    if unknown := sorted(given.keys() - set(CHECKPOINT_OPTIONS)):
+        raise ValueError(
+            f"unknown options of checkpointing: {', '.join(unknown)}. There are {', '.join(CHECKPOINT_OPTIONS)}."
+        )
+    if given.get("use_reentrant"):
+        raise ValueError(
+            "use_reentrant=True is refused: what reaches a layer by keyword, or from frozen layers, would get no "
+            "gradient. Leave it out."
+        )
+    if not given.get("preserve_rng_state", True):
+        raise ValueError("preserve_rng_state=False is refused: the recompute would draw other dropout masks")
+    policy = given.get("policy", "full")
+    if policy not in tuple(CHECKPOINT_POLICIES):
+        raise ValueError(f"policy={policy!r}: there are {', '.join(map(repr, CHECKPOINT_POLICIES))}")
+    if given.get("debug") and policy != "full":
+        raise ValueError('debug=True is for {"policy": "full"}: torch traces nothing else')
+    every = given.get("every", 1)
+    for value in (every, every_n_layers):
+        if type(value) is not int or value < 1:
+            raise ValueError(f"every={value!r}: it takes a whole number from 1 on")
+    if 1 not in (every, every_n_layers) and every != every_n_layers:
+        raise ValueError(f"every={every} and every_n_layers={every_n_layers} are two names for one number")
+    return policy, max(every, every_n_layers)
+
+
+def checkpointed_layers(model: nn.Module, every: int) -> list[nn.Module]:
+    """The layers that can be checkpointed, in transformers' order; ValueError where the result would be wrong."""
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    if every > 1 and len(layers) < 2:
+        raise ValueError(
+            f"every={every}: {type(model).__name__} has no two layers to tell apart. One that is used many times is "
+            "checkpointed at each use."
+        )
+    shared = (getattr(getattr(each, "config", None), "num_kv_shared_layers", 0) for each in model.modules())
+    if any(shared) and not any("shared_kv_states" in inspect.signature(each.forward).parameters for each in layers):
+        raise ValueError(f"the layers of {type(model).__name__} share keys and values through a cache")
+    return layers
 
 
 @auto_docstring
