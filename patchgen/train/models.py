@@ -6,11 +6,12 @@ In: a recipe.  Out: a `Source`, which can build the model any number of times.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     CONFIG_MAPPING,
     AutoModelForCausalLM,
@@ -33,7 +34,15 @@ HEADS: dict[str, Any] = {
     "classification": AutoModelForSequenceClassification,
 }
 PEFT_TASKS = {"causal-lm": "CAUSAL_LM", "classification": "SEQ_CLS"}
+TOLD = 3  # names of weights in one message
 SPARE = 8  # positions that some models begin to count at
+
+
+Note: TypeAlias = Callable[[str], None]
+
+
+def silent(text: str) -> None:
+    """Nobody is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +188,14 @@ def insist_on_positions(config: Any, recipe: Recipe) -> None:
         refuse("length", recipe.length, f"the model has {most} positions")
 
 
-def build(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> Any:
+def build(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str], note: Note = silent) -> Any:
     """The model, weights in float32, with LoRA's matrices where they are wanted.
 
+    `note` is told of weights that its checkpoint does not have, or has for nobody.
     Its random numbers are drawn from the global generator, which the caller has seeded.
     """
     if source.checkpoint:
-        model = _loaded(source, recipe, labels)
+        model = _loaded(source, recipe, labels, note)
         held = model.get_input_embeddings().weight.shape[0]
         if len(tokenizer) > held:
             hint = f"--vocabulary {held}, where the checkpoint brings no tokenizer"
@@ -202,16 +212,25 @@ def build(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str])
     return model if chosen is None else _adapted(model, recipe, chosen)
 
 
-def _loaded(source: Source, recipe: Recipe, labels: Sequence[str]) -> Any:
+def _loaded(source: Source, recipe: Recipe, labels: Sequence[str], note: Note) -> Any:
     default = source.config_class()
     changes = config_changes(recipe, {**default.to_dict(), **default.attribute_map})
     try:
-        return source.model_class.from_pretrained(
-            source.checkpoint, dtype=torch.float32, **changes, **_labelled(recipe, labels)
+        model, told = source.model_class.from_pretrained(
+            source.checkpoint,
+            dtype=torch.float32,
+            output_loading_info=True,
+            **changes,
+            **_labelled(recipe, labels),
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         what = f"cannot be loaded: {' '.join(str(error).split())}"
         raise PatchgenError("PG811", Location(source.checkpoint), what) from error
+    for kind, meaning in (("missing_keys", "has no {}: drawn"), ("unexpected_keys", "has {}: not taken")):
+        if names := sorted(told[kind]):
+            listed = ", ".join(names[:TOLD]) + (f" and {len(names) - TOLD} more" if len(names) > TOLD else "")
+            note(f"{source.checkpoint} {meaning.format(listed)}")
+    return model
 
 
 def _adapted(model: Any, recipe: Recipe, chosen: Adapting) -> Any:

@@ -29,7 +29,7 @@ from patchgen.train.folder import FOUND, RESULT, RunFolder, alone
 from patchgen.train.layers import compile_layers, insist_on_checkpointing
 from patchgen.train.machine import description, free_memory, insist_on_machine, peak_memory
 from patchgen.train.meter import Meter, Watch, draw, operations_a_second, operations_of_a_token
-from patchgen.train.models import Source, build, parameters_of, source_of
+from patchgen.train.models import Note, Source, build, parameters_of, silent, source_of
 from patchgen.train.quiet import quiet
 from patchgen.train.recipe import Recipe
 from patchgen.train.rows import Collate, Row, insist_on_passages_apart, insist_on_rows, rows_of
@@ -86,7 +86,7 @@ def train(recipe: Recipe, folder: RunFolder, watch: Watch, *, resume: bool = Fal
         _insist_on_room(recipe, source, material, folder, device)
         batch = _batch(recipe, source, material, folder, device, watch)
         start = _start(folder, at, watch) if resume else None
-        model = built(recipe, source, material)
+        model = built(recipe, source, material, watch.note)
         trainer, meter = _trainer(recipe, material, model, folder, device, batch, watch)
         write_down(folder, recipe, source, material, model, device, batch, meter)
         trainer.train(resume_from_checkpoint=None if start is None else str(start))
@@ -133,10 +133,10 @@ def material_of(recipe: Recipe, source: Source, folder: RunFolder | None = None)
     return Material(corpus, tokenizer, labels, train, kept, collate)
 
 
-def built(recipe: Recipe, source: Source, material: Material) -> Any:
+def built(recipe: Recipe, source: Source, material: Material, note: Note = silent) -> Any:
     """The model as training begins with it: the same for the same seed."""
     set_seed(recipe.seed)
-    model = build(source, recipe, material.tokenizer, material.labels)
+    model = build(source, recipe, material.tokenizer, material.labels, note)
     insist_on_checkpointing(model, recipe)
     if recipe.packing == "apart":
         insist_on_passages_apart(model, len(material.tokenizer))

@@ -72,7 +72,7 @@ def search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch) -> tuple[
         steps = {"max_steps": wanted.steps} if wanted.steps else {}
         quiet = {"save_strategy": "no", "eval_strategy": "no", **steps}
         arguments = arguments_of(recipe, folder.path, device, recipe.asked_batch, **quiet)
-        model = built(recipe, source, material)
+        model = built(recipe, source, material, watch.note)
         meter = measured(recipe, material, model, folder, device, watch)
         write_down(folder, recipe, source, material, model, device, recipe.asked_batch, meter)
         trainer = Trainer(

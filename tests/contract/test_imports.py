@@ -80,6 +80,7 @@ OUTSIDE = {
     "peft": {"train"},
     "platformdirs": {"project"},
     "rich": {"cli"},
+    "safetensors": {"train"},
     "tokenizers": {"train"},
     "torch": {"bench", "coverage", "lab", "memory", "parts", "train"},
     "transformers": {"bench", "coverage", "lab", "memory", "parts", "train", "use"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections import Counter
 
 import pytest
@@ -324,3 +325,23 @@ def test_models_that_are_not_to_be_had(tmp_path, model, switches, code, told):
 def test_a_checkpoint_of_another_model(tmp_path, plain):
     with pytest.raises(PatchgenError, match="PG811.*is a llama, and bert_sdpa takes bert"):
         run(tmp_path / "run", "bert_sdpa", task="masked-lm", tiny=False, start=str(plain.folder / "model"))
+
+
+def test_what_a_checkpoint_does_not_have_is_told(tmp_path, plain):
+    watch = Remembered()
+    begin = {"task": "classification", "tiny": False, "start": str(plain.folder / "model"), "steps": 1}
+    run(tmp_path / "run", "llama", watch, **begin)
+    assert any("has no score.weight: drawn" in note for note in watch.notes)
+    assert any("has lm_head.weight: not taken" in note for note in watch.notes)
+    quiet = Remembered()
+    run(tmp_path / "same", "llama", quiet, tiny=False, start=str(plain.folder / "model"), steps=1)
+    assert quiet.notes == []
+
+
+def test_a_checkpoint_that_was_cut_off(tmp_path, plain):
+    folder = tmp_path / "cut"
+    shutil.copytree(plain.folder / "model", folder)
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(PatchgenError, match="PG811.*cannot be loaded"):
+        run(tmp_path / "run", tiny=False, start=str(folder))
