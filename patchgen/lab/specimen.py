@@ -311,7 +311,7 @@ def _by_optimum(names: frozenset[str], config: PreTrainedConfig, *, labels: bool
         size = config.input_feat_per_channel
         heard = Inputs({first: torch.randn(ROWS, FRAMES, size, generator=draw, dtype=torch.float64)})
         return _answered(heard, names, labels=labels)
-    if first == "input_values" and hasattr(config, "conv_stride"):
+    if first == "input_values" and (hasattr(config, "conv_stride") or config.is_encoder_decoder):
         heard = Inputs({first: torch.randn(ROWS, SAMPLES, generator=draw, dtype=torch.float64)})
         return _answered(heard, names, labels=labels) if "decoder_input_ids" in names else heard
     if first is None:

@@ -54,6 +54,8 @@ MORE_SIZES = {
     "embedding_size": 16,
     "image_size": 12,
     "patch_size": 3,
+    "max_image_size": 24,
+    "output_channels": SIZES["hidden_size"],  # of Sam's encoder, which prompts are added to
     # Of mixtures of experts, whose defaults leave three layers without any, and of latent attention.
     **dict.fromkeys(("moe_topk", "moe_top_k"), SIZES["num_experts_per_tok"]),
     **dict.fromkeys(("ffn_hidden_size", "expert_ffn_hidden_size", "share_expert_dim"), 40),

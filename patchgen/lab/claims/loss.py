@@ -53,8 +53,12 @@ def forgotten_items(loss: Loss, *args: Any, num_items_in_batch: Any = None, **kw
 
 
 def lost_shift(
-    loss: Loss, model: Any, head: Any, states: Tensor, logits: Any, labels: Tensor, *rest: Any, **kwargs: Any
+    loss: Loss, model: Any, head: Any, states: Tensor, logits: Any, labels: Tensor | None, *rest: Any, **kwargs: Any
 ) -> Tensor:
+    if labels is None:  # they are given shifted: Moonshine's decoder is
+        return loss(
+            model, head, states, logits, labels, *rest, **kwargs | {"shift_labels": kwargs["shift_labels"].roll(1, -1)}
+        )
     return loss(model, head, states, logits, labels, *rest, **kwargs | {"shift_labels": labels})
 
 
