@@ -48,6 +48,11 @@ def versions() -> dict[str, str]:
     return found
 
 
+def has_gpu() -> bool:
+    """Whether torch finds a CUDA device."""
+    return bool(torch.cuda.is_available())
+
+
 def device_name(device: str) -> str:
     """Of the GPU; "cpu" without one."""
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu"

@@ -67,7 +67,7 @@ def _insist_on_models() -> None:
 
 def _device(wanted: str | None, tiny: bool) -> str:
     """Where models run: `wanted`, or the CPU for tiny ones, or the GPU.  A usage error where that is not there."""
-    import torch
+    from patchgen.bench.machine import has_gpu
 
     device = wanted or ("cpu" if tiny else "cuda")
     kind = device.partition(":")[0]
@@ -75,17 +75,16 @@ def _device(wanted: str | None, tiny: bool) -> str:
         raise click.UsageError(f"--device {device}: bench knows cpu and cuda")
     if kind == "cpu" and not tiny:
         raise click.UsageError("times of a CPU say nothing: --tiny checks there, without timing")
-    if kind == "cuda" and not torch.cuda.is_available():
+    if kind == "cuda" and not has_gpu():
         raise click.UsageError("torch finds no CUDA device here: --tiny checks on the CPU, without timing")
     return device
 
 
 def _look(device: str | None) -> int:
-    import torch
-
     from patchgen.bench.look import look
+    from patchgen.bench.machine import has_gpu
 
-    found = look(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    found = look(device or ("cuda" if has_gpu() else "cpu"))
     click.echo(json.dumps(found, indent=1))
     return 0
 
