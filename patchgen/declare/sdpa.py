@@ -53,7 +53,7 @@ def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
     found = Attentions(module)
     if not found.chains and not found.interfaces and not torch_calls(module):
-        missed = _missed(found) or _other_softmaxes(found)
+        missed = _missed(found) or _other_softmaxes(found) or _softmaxes_of_its_own(module)
         missed = missed or (Missing(module.at(module.tree), "no attention is computed in this file", True),)
         return Contribution("sdpa", missing=_fatal(missed))
     if not found.chains and found.flag("_supports_sdpa"):
@@ -256,6 +256,19 @@ def _other_softmaxes(found: Attentions) -> tuple[Missing, ...]:
     return tuple(
         Missing(at(one.node), f"{one.owner.name}: {one.why}") for one in found.missed if "ttention" in one.owner.name
     )
+
+
+def _softmaxes_of_its_own(module: Module) -> tuple[Missing, ...]:
+    """Softmaxes that a class other than torch's takes, in attentions."""
+    missed = []
+    for owner in module.classes.values():
+        for call in walk(owner.node.body, ast.Call) if "ttention" in owner.name else ():
+            name = called(call)
+            function = (name.removesuffix(".apply"),) if name.endswith(".apply") else ()
+            made = owner.makes(name[5:]) if name.startswith("self.") else function
+            if own := next((one for one in made if one.endswith("Softmax") and last(one) != "Softmax"), None):
+                missed.append(Missing(module.at(call), f"{owner.name}: softmax is taken by {own}, not by torch"))
+    return tuple(missed)
 
 
 def _fatal(missing: Iterable[Missing]) -> tuple[Missing, ...]:
