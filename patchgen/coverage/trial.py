@@ -28,10 +28,10 @@ from patchgen.lab.built import quiet
 from patchgen.lab.cases import Case, cases
 from patchgen.lab.claim import Scene
 from patchgen.lab.claimed import claims_of
+from patchgen.lab.inputs import CannotBuild
 from patchgen.lab.pair import Pair
 from patchgen.lab.plan import Plan
 from patchgen.lab.result import Result
-from patchgen.lab.specimen import CannotBuild
 from patchgen.lab.step import observe_step
 from patchgen.lab.subject import Subject, subject_of
 

@@ -15,9 +15,9 @@ from patchgen.lab.cases import Case
 from patchgen.lab.checks import CHECKS
 from patchgen.lab.checks.plants import planted
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict
+from patchgen.lab.inputs import CannotBuild, takes
 from patchgen.lab.pair import Pair
 from patchgen.lab.result import Result
-from patchgen.lab.specimen import CannotBuild, takes
 from patchgen.lab.subject import Subject
 
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
 from patchgen.lab.claim import Build, Route, strictly_loaded
-from patchgen.lab.specimen import LARGEST, CannotBuild
+from patchgen.lab.inputs import LARGEST, CannotBuild
 from patchgen.lab.weights import draw_weights
 
 

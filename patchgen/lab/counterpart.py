@@ -11,7 +11,7 @@ from types import ModuleType
 
 from transformers import PreTrainedModel
 
-from patchgen.lab.specimen import CannotBuild
+from patchgen.lab.inputs import CannotBuild
 from patchgen.lab.subject import Subject
 
 

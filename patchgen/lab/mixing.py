@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from patchgen.lab.specimen import BOUNDARY, Inputs
+from patchgen.lab.inputs import BOUNDARY, Inputs
 from patchgen.lab.step import outputs, takes_cache
 
 

@@ -19,8 +19,9 @@ from patchgen.lab.claim import Claim, Observation, Route, Scene, Specimen, reloa
 from patchgen.lab.claimed import claims_of, merged_routes, weights_route
 from patchgen.lab.counterpart import class_of_parent, module_of
 from patchgen.lab.evidence import Evidence, gathered
+from patchgen.lab.inputs import CannotBuild, Inputs
 from patchgen.lab.mixing import is_causal, keeps_packed_apart
-from patchgen.lab.specimen import CannotBuild, Inputs, inputs_for
+from patchgen.lab.specimen import inputs_for
 from patchgen.lab.step import observe_step
 from patchgen.lab.subject import Subject
 from patchgen.lab.tiny import tiny_config

@@ -1,7 +1,7 @@
-"""Inputs for one class of a model, whatever it takes: text, text to text, images, audio.
+"""Inputs for one class of a model, whatever it takes: text, text to text, images, series, audio.
 
-In: the class and its tiny configuration.  Out: arguments of the forward, and which of its tokens are real.  What no
-rule here knows is asked of optimum's generators; what they do not know either is a `CannotBuild`, which says so.
+In: the class and its tiny configuration.  Out: arguments of the forward, and which of its tokens are real.  Text and
+what is wanted of it is made here, the rest in `sights` and `signals`; what nobody knows is a `CannotBuild`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -18,49 +17,13 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.lab.claim import Scene
+from patchgen.lab.inputs import ANSWER, BOUNDARY, LARGEST, LENGTH, ROWS, CannotBuild, Inputs, takes
+from patchgen.lab.sights import images, seen
+from patchgen.lab.signals import by_optimum, series
 from patchgen.lab.tiny import FIRST_WORD, SIZES, Batch, batch
 
-ROWS = 3
 ONE_ROW = ("tvp",)  # their forward adds up for one row alone
-IMAGE, PYRAMID = 32, 96  # pixels each way where a configuration does not say how many; above a backbone
-LENGTH = 13  # of text
-ANSWER = 9  # tokens of a decoder behind an encoder
 MEMORY = 7  # tokens of an encoder whose states are given
-BOUNDARY = 6  # of two texts in one row
-LARGEST = 5_000_000  # parameters
-FRAMES = 24  # of speech, as features
-SAMPLES = 4000  # of sound, as a wave
-
-
-class CannotBuild(Exception):
-    """Why a model or its inputs cannot be made here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """Arguments of a forward, and the places of real tokens: one mask for each length that sequences have."""
-
-    given: dict[str, Tensor]
-    real: tuple[Tensor, ...] = ()  # bool, (rows, length)
-
-    def to(self, device: str, dtype: torch.dtype) -> Inputs:
-        """On `device`; what is floating, in `dtype`."""
-        given = {name: t.to(device, dtype if t.is_floating_point() else None) for name, t in self.given.items()}
-        return Inputs(given, tuple(mask.to(device) for mask in self.real))
-
-    def rows(self, first: int, last: int) -> Inputs:
-        """Some of the rows."""
-        return Inputs({name: t[first:last] for name, t in self.given.items()}, tuple(m[first:last] for m in self.real))
-
-    @property
-    def lengths(self) -> frozenset[int]:
-        """Of the sequences that attention may run over."""
-        return frozenset(mask.shape[1] for mask in self.real)
-
-
-def takes(model_class: type[PreTrainedModel]) -> frozenset[str]:
-    """The names that the forward takes."""
-    return frozenset(inspect.signature(model_class.forward).parameters)
 
 
 def inputs_for(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int = 0) -> Inputs:
@@ -76,11 +39,11 @@ def _inputs(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene:
     elif scene.rows != "full":
         raise CannotBuild("there is no text to pad")
     elif "pixel_values" in names or "pixel_values_videos" in names:
-        made = _seen(model_class, config, seed)
+        made = seen(model_class, config, seed)
     elif "past_values" in names:
-        made = _series(names, config, seed, labels=scene.labels)
+        made = series(names, config, seed, labels=scene.labels)
     else:
-        made = _by_optimum(names, config, labels=scene.labels)
+        made = by_optimum(names, config, labels=scene.labels)
     if "MultipleChoice" in model_class.__name__:
         return _choices(made)
     if scene.labels and not _refuses_labels(model_class):
@@ -107,7 +70,7 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
     text = batch(padding, rows=ROWS, length=LENGTH, seed=seed)
     given, real = {"input_ids": _ended(text, config) if _is_pooled(model_class) else text.input_ids}, [text.real]
     if _has_places(config) and "pixel_values" in names:
-        given = {"input_ids": _with_places(text, config), **_images(config, seed).given}
+        given = {"input_ids": _with_places(text, config), **images(config, seed).given}
     if text.attention_mask is not None:
         if "attention_mask" not in names:
             raise CannotBuild("its forward takes no attention_mask")
@@ -134,7 +97,7 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
     if "visual_feats" in names:
         given.update(_regions(config, seed))
     elif _wants_image(model_class, config):
-        given.update(_images(config, seed).given)
+        given.update(images(config, seed).given)
     if getattr(config, "add_cross_attention", False) and "encoder_hidden_states" in names:
         given.update(_memory(config, seed))
     return Inputs(given, tuple(real))
@@ -241,101 +204,3 @@ def _choices(made: Inputs) -> Inputs:
         if name in ("input_ids", "attention_mask")
     }
     return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, ())
-
-
-def _seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
-    """Images or frames, and what is asked about them."""
-    names, made = takes(model_class), _images(config, seed, pair="KeypointMatching" in model_class.__name__)
-    if "pixel_values" not in names:
-        frames = torch.stack([made.given["pixel_values"], made.given["pixel_values"].flip(-1)], 1)
-        return Inputs({"pixel_values_videos": frames})
-    for name in ("task_inputs", "tasks_input_ids", "classes_input_ids"):
-        if name in names:
-            made.given[name] = batch("none", rows=ROWS, length=LENGTH, seed=seed).input_ids
-    for name in ("tasks_attention_mask", "classes_attention_mask"):
-        if name in names:
-            made.given[name] = torch.ones(ROWS, LENGTH, dtype=torch.long)
-    if "classes_structure" in names:
-        made.given["classes_structure"] = torch.ones(ROWS, dtype=torch.long)
-    return made
-
-
-def _images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:
-    owner = getattr(config, "vision_config", None) or getattr(config, "image_config", None) or config
-    height, width = _image_size(owner)
-    draw = torch.Generator().manual_seed(seed)
-    channels = getattr(owner, "num_channels", 3)
-    # An axis of time, or of the two images that are matched.
-    several = [2] if pair else [config.num_frames] if hasattr(config, "num_frames") else []
-    shape = (ROWS, *several, channels, height, width)
-    return Inputs({"pixel_values": torch.randn(shape, generator=draw, dtype=torch.float64)})
-
-
-def _image_size(owner: PreTrainedConfig) -> tuple[int, int]:
-    """By the configuration or by that of its backbone."""
-    for config in (owner, getattr(owner, "backbone_config", None)):
-        for name in ("image_size", "max_img_size"):
-            size = getattr(config, name, None)
-            if size:
-                height, width = size if isinstance(size, list | tuple) else (size, size)
-                return height, width
-    side = IMAGE if getattr(owner, "backbone_config", None) is None else PYRAMID
-    return side, side
-
-
-def _series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels: bool) -> Inputs:
-    """What was measured, and what came after it."""
-    draw = torch.Generator().manual_seed(seed)
-    lengths = {"past": config.context_length + max(getattr(config, "lags_sequence", [0]))}
-    # Where a decoder goes on from them, it reads them too.
-    if "future_values" in names and (labels or config.is_encoder_decoder):
-        after = [getattr(config, name, None) for name in ("prediction_length", "horizon_length")]
-        lengths["future"] = next(length for length in after if length)
-    given: dict[str, Tensor] = {}
-    for time, length in lengths.items():
-        widths = [n for n in (getattr(config, "num_input_channels", 1),) if n > 1]
-        given[f"{time}_values"] = torch.randn(ROWS, length, *widths, generator=draw, dtype=torch.float64)
-        if f"{time}_time_features" in names:
-            shape = (ROWS, length, config.num_time_features)
-            given[f"{time}_time_features"] = torch.randn(shape, generator=draw, dtype=torch.float64)
-    if "past_observed_mask" in names and "past_time_features" in names:
-        given["past_observed_mask"] = torch.ones_like(given["past_values"])
-    return Inputs(given)
-
-
-def _by_optimum(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) -> Inputs:
-    """What optimum makes for the first input of another kind."""
-    first = next((name for name in ("input_features", "input_values") if name in names), None)
-    draw = torch.Generator().manual_seed(0)
-    if first == "input_features" and hasattr(config, "input_feat_per_channel"):
-        size = config.input_feat_per_channel
-        heard = Inputs({first: torch.randn(ROWS, FRAMES, size, generator=draw, dtype=torch.float64)})
-        return _answered(heard, names, labels=labels)
-    if first == "input_values" and (hasattr(config, "conv_stride") or config.is_encoder_decoder):
-        heard = Inputs({first: torch.randn(ROWS, SAMPLES, generator=draw, dtype=torch.float64)})
-        return _answered(heard, names, labels=labels) if "decoder_input_ids" in names else heard
-    if first is None:
-        raise CannotBuild(f"no inputs are known for a forward of {', '.join(sorted(names - {'self'}))}")
-    make = _audio_generator(config)
-    torch.manual_seed(0)
-    return Inputs({first: make(first).double()})
-
-
-def _answered(made: Inputs, names: frozenset[str], *, labels: bool) -> Inputs:
-    """With what a decoder says to it."""
-    answer = batch("none", rows=ROWS, length=ANSWER, seed=1)
-    name = "labels" if labels and "labels" in names else "decoder_input_ids"
-    return Inputs({**made.given, name: answer.input_ids}, (answer.real,))
-
-
-def _audio_generator(config: PreTrainedConfig) -> Callable[[str], Tensor]:
-    try:
-        from optimum.utils import DummyAudioInputGenerator, NormalizedConfigManager
-    except ImportError:
-        raise CannotBuild("needs optimum, which makes inputs of this kind") from None
-    try:
-        normal = NormalizedConfigManager.get_normalized_config_class(config.model_type)(config)
-    except KeyError as error:
-        raise CannotBuild(f"optimum does not know {config.model_type}") from error
-    made = DummyAudioInputGenerator("audio-classification", normal, batch_size=ROWS)
-    return lambda name: made.generate(name, framework="pt")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, set_seed
 
 from patchgen.lab.claim import Scene
-from patchgen.lab.specimen import Inputs, takes
+from patchgen.lab.inputs import Inputs, takes
 from patchgen.lab.wide import widened
 
 SEED = 11  # of dropout

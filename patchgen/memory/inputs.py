@@ -8,7 +8,8 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.lab.claim import Scene
-from patchgen.lab.specimen import ANSWER, LENGTH, ROWS, CannotBuild, inputs_for, takes
+from patchgen.lab.inputs import ANSWER, LENGTH, ROWS, CannotBuild, takes
+from patchgen.lab.specimen import inputs_for
 from patchgen.lab.tiny import batch as tokens
 
 # One of them tells the decoder behind an encoder what it says.

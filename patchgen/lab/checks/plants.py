@@ -9,8 +9,8 @@ import torch
 from patchgen.lab.checks.numbers import compare, insist_on_scene
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict, allowed, is_narrow
 from patchgen.lab.claim import Plant
+from patchgen.lab.inputs import CannotBuild
 from patchgen.lab.pair import Pair
-from patchgen.lab.specimen import CannotBuild
 from patchgen.lab.tolerance import MARGIN
 
 

@@ -10,11 +10,12 @@ pytest.importorskip("transformers")
 from patchgen.lab.child import Work, work_of  # noqa: E402
 from patchgen.lab.claim import Scene  # noqa: E402
 from patchgen.lab.claimed import ATTENTION, claims_of, merged_routes, trained, weights_route  # noqa: E402
+from patchgen.lab.inputs import CannotBuild, Inputs  # noqa: E402
 from patchgen.lab.plan import Plan  # noqa: E402
 from patchgen.lab.report import Circumstances, as_json, as_markdown  # noqa: E402
 from patchgen.lab.result import Result, counts, from_json  # noqa: E402
 from patchgen.lab.run import Limits, Wanted, results_of, verify  # noqa: E402
-from patchgen.lab.specimen import CannotBuild, Inputs, inputs_for  # noqa: E402
+from patchgen.lab.specimen import inputs_for  # noqa: E402
 from patchgen.lab.step import observe_step  # noqa: E402
 from patchgen.lab.subject import Subject, heads_of, subjects  # noqa: E402
 from patchgen.lab.tiny import tiny_config  # noqa: E402

@@ -1,0 +1,47 @@
+"""What a forward is given, and how much of it: arguments, and the places of real tokens in them."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+ROWS = 3
+LENGTH = 13  # of text
+ANSWER = 9  # tokens of a decoder behind an encoder
+BOUNDARY = 6  # of two texts in one row
+LARGEST = 5_000_000  # parameters
+
+
+class CannotBuild(Exception):
+    """Why a model or its inputs cannot be made here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Arguments of a forward, and the places of real tokens: one mask for each length that sequences have."""
+
+    given: dict[str, Tensor]
+    real: tuple[Tensor, ...] = ()  # bool, (rows, length)
+
+    def to(self, device: str, dtype: torch.dtype) -> Inputs:
+        """On `device`; what is floating, in `dtype`."""
+        given = {name: t.to(device, dtype if t.is_floating_point() else None) for name, t in self.given.items()}
+        return Inputs(given, tuple(mask.to(device) for mask in self.real))
+
+    def rows(self, first: int, last: int) -> Inputs:
+        """Some of the rows."""
+        return Inputs({name: t[first:last] for name, t in self.given.items()}, tuple(m[first:last] for m in self.real))
+
+    @property
+    def lengths(self) -> frozenset[int]:
+        """Of the sequences that attention may run over."""
+        return frozenset(mask.shape[1] for mask in self.real)
+
+
+def takes(model_class: type[PreTrainedModel]) -> frozenset[str]:
+    """The names that the forward takes."""
+    return frozenset(inspect.signature(model_class.forward).parameters)
