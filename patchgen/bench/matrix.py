@@ -187,6 +187,7 @@ L1 = Case(
         Target(("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"), ("sdpa",), "speed", 1.2),
         Target(("llama_sdpa_checkpoint_loss", "llama_sdpa"), ("sdpa + compile",), "speed", 1.4),
         Target(("llama_sdpa_checkpoint_loss", "llama_loss"), ("sdpa",), "memory", 0.55),
+        Target(("llama_sdpa_checkpoint_loss, selective",), ("sdpa",), "speed", 0.94),
         Target(
             ("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"), ("Liger", "Liger + compile"), "speed", 1.03
         ),

@@ -26,6 +26,7 @@ from patchgen.bench.turn import TINY_TURNS, Steps, first_turn, further_turn
 from patchgen.bench.work import work_of
 
 EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0
+BROKEN = "CUDA error"  # whatever is asked of the device afterwards fails with it
 Say = Callable[..., None]
 
 
@@ -58,10 +59,20 @@ class _Running:
 
 
 def run_case(case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say) -> None:
-    """Run all contestants but those of `skip`."""
+    """Run all contestants but those of `skip`; nothing of the case is left in memory.
+
+    What breaks the device for whoever comes next is raised: the process is to end.
+    """
     allow_many_models()
     budget = budget if tiny else Budget(min(budget.until, time.monotonic() + budget.times * case.seconds))
     say(begun=case.id, contestant="", limit=BUILD_SECONDS)
+    _play(case, device, tiny, skip, budget, say)
+    forget_graphs()
+    _forget(device)
+    say(case=case.id, done=True)
+
+
+def _play(case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say) -> None:
     running = _Running(case, Stage(case, Scale(device, tiny)), say, budget)
     say(case=case.id, about=_about(running))
     contestants = [one for one in case.contestants if one.name not in skip]
@@ -72,10 +83,6 @@ def run_case(case: Case, device: str, tiny: bool, skip: Collection[str], budget:
         for contestant in contestants if number % 2 else reversed(contestants):
             if running.results[contestant.name].status == "ok":
                 _guarded(running, contestant, partial(_again, running, steps=steps))
-    say(case=case.id, done=True)
-    running.entrants.clear()
-    forget_graphs()
-    _forget(device)
 
 
 def _about(running: _Running) -> dict[str, Any]:
@@ -111,6 +118,8 @@ def _guarded(running: _Running, contestant: Contestant, act: Callable[[Contestan
     except torch.OutOfMemoryError:
         result = Result("does not fit")
     except Exception as error:
+        if BROKEN in str(error):
+            raise
         result = Result("failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
     if result.status not in ("ok", "wrong"):
         running.entrants.pop(contestant.name, None)

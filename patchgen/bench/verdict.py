@@ -159,8 +159,8 @@ def _figures(case: Case, results: Mapping[str, Result], target: Target, names: I
 
 
 def _is_meant(contestant: Contestant, names: Iterable[str]) -> bool:
-    """Variants by the variant's name, however they are run, all else by its own."""
-    return (contestant.variant or contestant.name) in names
+    """By its own name, or by its variant's, however that is run."""
+    return contestant.name in names or contestant.variant in names
 
 
 def _figure(result: Result, target: Target) -> float | None:

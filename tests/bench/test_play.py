@@ -37,7 +37,12 @@ def too_large(*_args, **_kwargs):
     raise torch.OutOfMemoryError("so much cannot be allocated")
 
 
+def breaks_the_device(*_args, **_kwargs):
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
 AttentionInterface.register("too_large", too_large)
+AttentionInterface.register("breaks_the_device", breaks_the_device)
 CASE = Case(
     id="S",
     group="s",
@@ -115,6 +120,13 @@ def test_weights_begin_the_same_in_every_turn(said):
     assert found["sdpa"].losses[1] < found["sdpa"].losses[0], "it learns"
     assert 0 < found["sdpa"].apart[1] < 3e-2, "bfloat16 beside float32"
     assert found["one row, float32"].apart[1] < 1e-5
+
+
+def test_what_breaks_the_device_ends_the_process():
+    """Nothing that ran after it in this process would count."""
+    case = replace(CASE, contestants=(SDPA, Contestant("breaks", attention="breaks_the_device")))
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        play(case, tiny=True)
 
 
 def test_without_time_nothing_runs_and_all_are_told():

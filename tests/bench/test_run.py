@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -16,6 +17,7 @@ from patchgen.bench.contestant import Contestant
 from patchgen.bench.record import Unreadable, begun, read_record, taken_up
 from patchgen.bench.result import Result
 from patchgen.bench.run import Wanted, run
+from tests.toytree import REPOSITORY
 
 MADE = {"device": "cpu", "tiny": True, "versions": {"torch": "2"}}
 
@@ -128,6 +130,28 @@ def test_an_interrupt_ends_the_child_and_blames_nobody(play, tmp_path):
     assert (tmp_path / "started").read_text(encoding="utf-8") == "A1 A2\n"
     _, started, _ = play([case("A1"), case("A2")])
     assert started == ["A1 A2"]
+
+
+def test_a_run_that_is_killed_has_lost_nothing(play, tmp_path):
+    record, _, _ = play([])
+    killed = f"""
+import os, sys, threading
+from pathlib import Path
+from patchgen.bench.case import Case, Shape
+from patchgen.bench.contestant import Contestant
+from patchgen.bench.record import taken_up
+from patchgen.bench.run import Wanted, run
+some = tuple(Contestant(each) for each in ("sdpa", "fast", "small"))
+case = Case("A1", "g", "", "llama", "LlamaForCausalLM", (), Shape(1, 1), "causal", some)
+wanted = Wanted("matrix", "cpu", False, 60.0, command=(sys.executable, {str(tmp_path / "child.py")!r}))
+kill = lambda case, name, result: name == "fast" and os.kill(os.getpid(), 9)
+run([case], wanted, taken_up(Path({str(record.path)!r}), {MADE!r}), kill)
+"""
+    done = subprocess.run([sys.executable, "-c", killed], cwd=REPOSITORY, env=os.environ, check=False)
+    assert done.returncode == -9
+    assert statuses(read_record(record.path), "A1") == {"sdpa": "ok", "fast": "ok"}
+    again, _, _ = play([case("A1")])
+    assert again.done("A1", ["sdpa", "fast", "small"])
 
 
 def test_when_time_is_up_the_rest_has_no_time(play):

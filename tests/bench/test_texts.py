@@ -86,7 +86,7 @@ def test_cases_are_well_formed(case):
     names = [one.name for one in case.contestants]
     assert len(set(names)) == len(names)
     assert case.contestant(case.anchor).role == "baseline"
-    known = {one.variant or one.name for one in case.contestants}
+    known = {name for one in case.contestants for name in (one.name, one.variant)}
     for target in case.targets:
         assert {*target.who, *target.against} <= known and bool(target.against) == (target.metric != "rate")
 
