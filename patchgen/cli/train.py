@@ -61,9 +61,10 @@ def train(
 def _insist_on_nothing_else(model: str | None, switches: Mapping[str, Any]) -> None:
     """A run is gone on with as it was begun: what is said beside `--resume` would be ignored."""
     context = click.get_current_context()
-    said = [name for name in switches if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    flags = {option.name: option.opts[0] for option in context.command.params}
+    said = [flags[name] for name in switches if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if model is not None or said:
-        told = ", ".join([*([model] if model else []), *(f"--{name.replace('_', '-')}" for name in said)])
+        told = ", ".join([*([model] if model else []), *said])
         raise click.UsageError(f"--resume goes on as {RECIPE} of the run says, and so takes no {told}")
 
 
@@ -80,42 +81,29 @@ def _watching() -> Iterator[Watch]:
         yield _Lines()
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
-    )
+    columns = (BarColumn(16), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"))
     with Progress(*columns, console=Console(stderr=True)) as bar:
         yield _Bar(bar)
 
 
-def figures_line(figures: Mapping[str, float]) -> str:
-    """Loss, speed and memory, those of them that are there."""
+def figures_line(figures: Mapping[str, float], between: str = "  ") -> str:
+    """Loss, speed and memory, those of them that are there; `between` stands before speed."""
     words = []
     for name, shown in (
         ("loss", "loss {:.4f}"),
         ("eval_loss", "eval loss {:.4f}"),
         ("eval_accuracy", "accuracy {:.3f}"),
-        ("tokens_a_second", "{:,.0f} tokens/s"),
     ):
         if name in figures:
             words.append(shown.format(figures[name]))
-    if "mfu" in figures:
-        words.append(f"MFU {figures['mfu']:.1%}")
+    fast = []
+    if "tokens_a_second" in figures:
+        fast += [f"{figures['tokens_a_second']:,.0f} tokens/s", f"MFU {figures['mfu']:.1%}"]
     if "peak_bytes" in figures:
-        words.append(f"{figures['peak_bytes'] / GIB:.2f} GiB")
-    return "  ".join(words)
+        fast.append(f"{figures['peak_bytes'] / GIB:.2f} GiB")
+    return between.join("  ".join(part) for part in (words, fast) if part)
 
 
 class _Lines:
@@ -151,7 +139,7 @@ class _Bar:
     def told(self, figures: Mapping[str, float]) -> None:
         self.last |= figures
         if self.task is not None:
-            self.bar.update(self.task, figures=figures_line(self.last))
+            self.bar.update(self.task, figures=figures_line(self.last, between="\n"))
 
     def note(self, text: str) -> None:
         self.bar.console.print(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import xml.etree.ElementTree as ET
 
@@ -63,3 +64,20 @@ def test_the_model_and_its_tokenizer_load_from_the_folder(folder):
 def test_the_same_run_gives_the_same_losses(tmp_path):
     first, again, other = (run(tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
     assert losses(first.folder) == losses(again.folder) != losses(other.folder)
+
+
+def test_a_bar_says_what_was_measured_last(tmp_path):
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn
+
+    from patchgen.cli.train import _Bar
+
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with Progress(TextColumn("{task.completed}/{task.total} {task.fields[figures]}"), console=console) as bar:
+        watch = _Bar(bar)
+        run(tmp_path / "run", watch=watch, steps=5, eval_every=5)
+    (task,) = bar.tasks
+    assert (task.completed, task.total) == (5, 5)
+    loss, speed = task.fields["figures"].split("\n")
+    assert loss.startswith("loss 6.") and "eval loss 6." in loss
+    assert "tokens/s  MFU" in speed and speed.endswith("GiB")
