@@ -37,8 +37,7 @@ def memory(
 ) -> int:
     """Tell the anatomy of one model's memory; the exit code."""
     _insist_on_models()
-    import torch
-
+    from patchgen.lab.report import best_device
     from patchgen.memory.fits import bytes_of, largest_batch
     from patchgen.memory.page import anatomy_of, as_json, as_markdown, as_text
     from patchgen.memory.picture import as_svg
@@ -50,18 +49,18 @@ def memory(
         raise click.UsageError("--no-predict is for --measure alone: --card and --figure show what is predicted")
     try:
         target = find_target(name, Choice(head, config, tiny, tuple(_change(each) for each in changes)))
-        wanted = Setup(**setup, device=device or ("cuda" if card or torch.cuda.is_available() else "cpu"))
+        wanted = Setup(**setup, device=device or ("cuda" if card else best_device()))
         room = bytes_of(card) if card else 0
         most = largest_batch(target, wanted, room) if room else 0
         books = predicted(target, wanted) if predict else None
         found = _measured(target, wanted, books) if measure else None
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    if figure and books is not None:
-        replace_file(Path(figure), as_svg(books, room).encode())
     told = replace(anatomy_of(books, found, name, target.model_class.__name__, wanted), card=room, most=most)
     write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
     sys.stdout.write(write(told))
+    if figure and books is not None:
+        replace_file(Path(figure), as_svg(books, room).encode())
     return 0
 
 

@@ -54,7 +54,7 @@ class Figures:
 class Kind:
     """Activations of modules that have the same place in each layer."""
 
-    path: str  # "model.layers.*.mlp"
+    path: str  # "model.layers.*.mlp"; "" for the model's own forward, where the loss is
     class_name: str
     layers: int  # how many places the path stands for
     bytes: int
@@ -133,7 +133,7 @@ def kinds(books: Books) -> tuple[Kind, ...]:
     found = []
     for path, size in sizes.items():
         first = min(places[path])
-        found.append(Kind(path or "(outside)", books.classes.get(first, ""), len(places[path]), size))
+        found.append(Kind(path, books.classes.get(first, ""), len(places[path]), size))
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import torch
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.memory.account import figures
+from patchgen.memory.account import Figures, figures
 from patchgen.memory.page import size
 from patchgen.memory.predict import predicted
 from patchgen.memory.setup import Setup
@@ -40,13 +40,18 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
     """The most rows with which a step fits into `room` bytes.  Raises PatchgenError PG823 where not even one does."""
 
     @functools.cache
-    def peak(batch: int) -> int:
-        return figures(predicted(target, replace(setup, batch=batch))).peak
+    def found(batch: int) -> Figures:
+        return figures(predicted(target, replace(setup, batch=batch)))
 
-    if peak(1) > room:
-        what = f"a batch of 1 takes {size(peak(1))}, {size(peak(1) - room)} more than there is"
+    def growing(batch: int) -> int:
+        """Without the optimizer's step, which is the same for any batch and would hide how peaks grow."""
+        return max(most for phase, most in found(batch).peaks if phase != "optimizer")
+
+    least = found(1).peak
+    if least > room:
+        what = f"a batch of 1 takes {size(least)}, {size(least - room)} more than there is"
         raise PatchgenError("PG823", Location(target.name), what, _savings(setup))
-    return _last_within(peak, room)
+    return _last_within(growing, room)
 
 
 def _last_within(peak: Callable[[int], int], room: int) -> int:

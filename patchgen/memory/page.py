@@ -61,7 +61,7 @@ def anatomy_of(books: Books | None, measured: Figures | None, name: str, class_n
 
 def size(count: float) -> str:
     """Bytes in decimal units with three digits: "12.9 GB"."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(count) >= 0.9995 * unit:
             digits = 2 if abs(count) < 9.995 * unit else 1 if abs(count) < 99.95 * unit else 0
             return f"{count / unit:.{digits}f} {name}"
@@ -109,7 +109,8 @@ def _object(found: Figures | None) -> dict[str, Any] | None:
 
 
 def _head(told: Anatomy) -> str:
-    many = f", {told.parameters / 1e6:,.1f} M parameters" if told.parameters else ""
+    count = f"{told.parameters / 1e6:,.1f} M" if told.parameters >= 1e6 else f"{told.parameters:,}"
+    many = f", {count} parameters" if told.parameters else ""
     return f"{told.class_name} ({told.name}){many}: {told.setup.told()}\n"
 
 
@@ -152,7 +153,7 @@ def _activations(found: Sequence[Kind], setup: Setup) -> Table:
     total = sum(kind.bytes for kind in found) or 1
     rows = [
         (
-            f"{kind.path} ({kind.class_name})" if kind.class_name else kind.path,
+            f"{kind.path} ({kind.class_name})" if kind.path else f"{kind.class_name} itself",
             str(kind.layers),
             size(kind.bytes),
             size(kind.bytes / setup.tokens / kind.layers),

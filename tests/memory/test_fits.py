@@ -58,7 +58,7 @@ def test_not_even_one_fits():
 
 def test_what_this_machine_does_not_have_is_not_run():
     target = find_target("bert", Choice(tiny=True), REPOSITORY)
-    with pytest.raises(PatchgenError, match="PG823 the step takes 1000000 GB, and this machine has"):
+    with pytest.raises(PatchgenError, match="PG823 the step takes 1000 TB, and this machine has"):
         insist_on_room(target, 10**15, "cpu")
 
 

@@ -1,0 +1,97 @@
+"""What is kept where CUDA's kernels run, on a torch that knows only the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+from torch.nn import functional as F
+
+from patchgen.memory.account import figures, kept, kinds, peak
+from patchgen.memory.kernels import kernels_of
+from patchgen.memory.predict import predicted
+from patchgen.memory.setup import Setup
+from patchgen.memory.target import Choice, find_target
+from tests.toytree import REPOSITORY
+
+SETUP = Setup(batch=2, length=64, device="cuda")
+without_cuda = pytest.mark.skipif(torch.backends.cuda.is_built(), reason="this torch has CUDA's own kernels")
+
+
+def books(name, setup, **changes):
+    return predicted(find_target(name, Choice(tiny=True, changes=tuple(changes.items())), REPOSITORY), setup)
+
+
+@without_cuda
+def test_dropout_keeps_one_byte_for_each_element():
+    with kernels_of("cuda"):
+        given = torch.ones(5, requires_grad=True)
+        seen = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: seen.append(tensor) or tensor, lambda t: t):
+            F.dropout(given, 0.5)
+    assert [tensor.dtype for tensor in seen] == [torch.bool]
+
+
+@without_cuda
+def test_attention_with_dropout_keeps_no_weights():
+    """On the CPU it does: fused attention has no dropout there."""
+    grown = {}
+    for device in ("cpu", "cuda"):
+        one, two = (
+            sum(kind.bytes for kind in kinds(books("bert", replace(SETUP, device=device, length=length))))
+            for length in (32, 64)
+        )
+        grown[device] = two / one
+    assert grown["cuda"] <= 2
+    assert grown["cpu"] > 2.2
+
+
+@without_cuda
+def test_a_mask_is_added_to_scores_and_padded():
+    """A row of scores begins at a multiple of 16 elements."""
+    with kernels_of("cuda"):
+        query = torch.empty(2, 4, 5, 8, requires_grad=True)
+        mask = torch.ones(2, 1, 5, 5, dtype=torch.bool)
+        seen = []
+        with (
+            torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True),
+            torch.autograd.graph.saved_tensors_hooks(lambda tensor: seen.append(tensor) or tensor, lambda t: t),
+        ):
+            out = F.scaled_dot_product_attention(query, query, query, attn_mask=mask, dropout_p=0.1)
+    assert out.shape == query.shape
+    assert any(tensor.untyped_storage().nbytes() == 2 * 1 * 5 * 16 * 4 for tensor in seen)
+
+
+@without_cuda
+def test_autocast_computes_softmax_in_float32():
+    found = {}
+    for device in ("cpu", "cuda"):
+        entries = kept(books("bert", replace(SETUP, device=device, precision="autocast", attention="eager")))
+        found[device] = {entry.dtype for entry in entries if entry.maker == "aten._softmax.default"}
+    assert found == {"cpu": {torch.bfloat16}, "cuda": {torch.float32}}
+
+
+def test_an_allocator_gives_whole_blocks():
+    assert figures(books("bert", SETUP)).inputs % 512 == 0
+    assert figures(books("bert", replace(SETUP, batch=1, length=3))).inputs == 2 * 512
+
+
+@without_cuda
+def test_functions_are_torch_s_own_afterwards():
+    before = F.dropout, F.scaled_dot_product_attention, torch.softmax, torch.Tensor.softmax, F.rms_norm
+    with kernels_of("cuda"):
+        assert before[0] is not F.dropout
+    assert before == (F.dropout, F.scaled_dot_product_attention, torch.softmax, torch.Tensor.softmax, F.rms_norm)
+    assert "softmax" not in torch.Tensor.__dict__
+
+
+def test_roles_at_the_peak_are_all_that_is_held():
+    found = books("llama_checkpoint", replace(SETUP, checkpoint="full", precision="autocast"))
+    highest = peak(found)
+    assert highest.bytes == figures(found).peak
+    assert {"weights", "optimizer", "activations"} <= dict(highest.roles).keys()

@@ -1,0 +1,105 @@
+"""What a person sees: tables, JSON, Markdown, a picture, and errors."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.cli import main
+
+TINY = ("memory", "llama_checkpoint", "--tiny", "--batch", "2", "--length", "24", "--device", "cpu")
+
+
+def run(capfd, *argv) -> tuple[int, str, str]:
+    code = main(argv)
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+def test_text(capfd):
+    code, out, _ = run(capfd, *TINY, "--measure")
+    assert code == 0
+    assert out.startswith("LlamaForCausalLM (llama_checkpoint), 29,")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["held", "predicted", "measured", "apart"] in rows
+    (peak,) = (row for row in rows if row[:1] == ["peak"])
+    assert abs(float(peak[-1].rstrip("%"))) < 5
+    assert any(row[:2] == ["model.layers.*.mlp", "(LlamaMLP)"] and row[2] == "3" for row in rows)
+
+
+def test_json_adds_up(capfd):
+    told = json.loads(run(capfd, *TINY, "--output-format", "json", "--card", "1GB")[1])
+    assert sum(told["at_peak"]["roles"].values()) == max(told["predicted"]["peaks"].values())
+    assert sum(kind["bytes"] for kind in told["activations"]) == told["predicted"]["saved"]
+    assert told["measured"] is None
+    assert told["largest_batch"] > 2
+
+
+def test_markdown_is_the_same_tables(capfd):
+    out = run(capfd, *TINY, "--output-format", "markdown")[1]
+    assert "| weights | 118 kB |" in out
+    assert out.count("| --- |") == 3
+
+
+def test_picture(capfd, tmp_path):
+    code, _, _ = run(capfd, *TINY, "--checkpoint", "full", "--figure", str(tmp_path / "step.svg"), "--card", "1MB")
+    assert code == 0
+    root = ElementTree.parse(tmp_path / "step.svg").getroot()
+    width, height = (float(each) for each in root.get("viewBox").split()[2:])
+    paths = [each for each in root.iter() if each.tag.endswith("path")]
+    assert len(paths) >= 5
+    points = [tuple(map(float, p.split(","))) for each in paths for p in each.get("d").strip("MZ").split()]
+    assert all(0 <= x <= width and 0 <= y <= height for x, y in points)
+    said = "".join(root.itertext())
+    assert all(word in said for word in ("forward", "backward", "again", "prefers-color-scheme:dark"))
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (
+            ["lama_sdpa"],
+            2,
+            "lama_sdpa is no variant, no model type of transformers and no size. did you mean",
+        ),
+        (["bert", "--tiny", "--head", "Foo"], 2, "bert has no Foo"),
+        (["bert", "--config", "llama-1b"], 2, "llama-1b is a llama, and the model takes bert"),
+        (
+            ["bert", "--config", "nowhere.json"],
+            2,
+            "nowhere.json is no configuration: name a file",
+        ),
+        (["bert", "--tiny", "--set", "hiden_size=3"], 2, "BertConfig has no hiden_size. did you mean hidden_size"),
+        (["bert", "--tiny", "--set", "hidden_size=31"], 2, "hidden size (31) is not a multiple"),
+        (["bert", "--tiny", "--optimizer", "adamw-8bit"], 2, "the 8-bit states are bitsandbytes' own"),
+        (["bert", "--tiny", "--attention", "fast"], 2, "fast"),
+        (["llama_sdpa", "--tiny", "--checkpoint", "selective"], 2, "the part checkpoint gives it policies"),
+        (["bert", "--tiny", "--every", "2"], 2, "--checkpoint says that none is"),
+        (["bert", "--tiny", "--card", "big"], 2, "big is no size"),
+        (["bert", "--tiny", "--no-predict"], 2, "--no-predict is for --measure alone"),
+        (["bert", "--tiny", "--length", "65"], 1, "modeling_bert.py:94:1: PG822 the model's forward fails"),
+        (
+            ["gpt2", "--tiny", "--length", "65"],
+            1,
+            "fails: IndexError: row 64 of an embedding",
+        ),
+        (["bert", "--tiny", "--length", "16", "--card", "9kB"], 1, "PG823 a batch of 1 takes"),
+        (["llama-70b", "--set", "num_hidden_layers=20", "--measure", "--length", "8"], 1, "PG823 the step takes 3"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_errors(capfd, argv, code, said):
+    found, out, err = run(capfd, "memory", *argv, *([] if "--card" in argv else ["--device", "cpu"]))
+    assert said in err
+    assert (found, out) == (code, "")
+
+
+def test_a_folder_with_a_configuration(capfd, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "num_hidden_layers": 1}))
+    out = run(capfd, "memory", "bert", "--config", str(tmp_path), "--length", "8", "--output-format", "json")[1]
+    assert [kind["layers"] for kind in json.loads(out)["activations"] if "layer.*" in kind["path"]] == [1, 1, 1]
