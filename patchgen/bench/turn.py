@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from patchgen.bench.clock import timed
 from patchgen.bench.compiling import noting_masks
 from patchgen.bench.kernels import attention_kernels
 from patchgen.bench.optimizers import optimizer_of
-from patchgen.bench.reference import NARROW, WIDE, Bounds, Reference, deviation, norms_of
+from patchgen.bench.reference import NARROW, WIDE, Bounds, Deviation, Reference, deviation, norms_of
 from patchgen.bench.result import Result
 from patchgen.bench.saved import saved_bytes
 from patchgen.bench.stage import Entrant, Stage
@@ -37,39 +37,51 @@ TINY_TURNS = (Steps(1, 1),)
 def first_turn(stage: Stage, entrant: Entrant, reference: Reference, steps: Steps) -> Result:
     """The result of a contestant that has not run before."""
     trainer = _trainer(stage, entrant)
-    device = stage.scale.device
     with entrant.on(), products(entrant.contestant.precision):
-        with nullcontext() if entrant.contestant.compiled else noting_masks(entrant.masks):
-            loss = float(trainer.backward())
-        scale = trainer.scaler.get_scale() if trainer.scaler else 1.0
-        apart = deviation(reference, loss, norms_of(stage, scale), stage)
+        loss, apart = _first_step(trainer, stage, reference)
         saved = _saved(trainer, stage)
         _drop_gradients(stage)
-        for _ in range(steps.warm):
-            trainer.step()
-        _forget_peak(device)
-        last: list[Any] = []
-        seconds = timed(lambda: last.append(trainer.step()), steps.timed, device)
-        peak = _peak(device)
-        kernels = attention_kernels(trainer.backward, device)
+        losses, seconds, peak = _steps(trainer, steps, stage.scale.device)
+        kernels = attention_kernels(trainer.backward, stage.scale.device)
         block = _block_seconds(stage, entrant)
     _drop_gradients(stage)
-    bounds = bounds_of(stage, entrant)
-    right = apart.within(bounds)
-    return Result(
-        "ok" if right else "wrong",
-        note="" if right else _told(apart, bounds),
+    return replace(
+        _judged(apart, bounds_of(stage, entrant)),
         turns=() if stage.scale.tiny else (tuple(seconds),),
         tokens=entrant.batch.tokens,
         samples=len(entrant.batch.texts),
         peak=peak,
         saved=saved,
-        losses=(loss, float(last[-1])),
-        apart=(apart.loss, apart.norm, apart.worst),
+        losses=(loss, losses[-1]),
         masks=tuple(sorted(set(entrant.masks))),
         kernels=kernels,
         block=() if stage.scale.tiny else block,
     )
+
+
+def _first_step(trainer: Trainer, stage: Stage, reference: Reference) -> tuple[float, Deviation]:
+    """The loss at the weights where all begin, and how far it and its gradients are from the reference's."""
+    entrant = trainer.entrant
+    with nullcontext() if entrant.contestant.compiled else noting_masks(entrant.masks):
+        loss = float(trainer.backward())
+    scale = trainer.scaler.get_scale() if trainer.scaler else 1.0
+    return loss, deviation(reference, loss, norms_of(stage, scale), stage)
+
+
+def _steps(trainer: Trainer, steps: Steps, device: str) -> tuple[list[float], list[float], int | None]:
+    """Losses and seconds of the timed steps, and the peak of what was allocated in them."""
+    for _ in range(steps.warm):
+        trainer.step()
+    _forget_peak(device)
+    losses: list[Tensor] = []
+    seconds = timed(lambda: losses.append(trainer.step()), steps.timed, device)
+    return [float(loss) for loss in losses], seconds, _peak(device)
+
+
+def _judged(apart: Deviation, bounds: Bounds) -> Result:
+    right = apart.within(bounds)
+    note = "" if right else _told(apart, bounds)
+    return Result("ok" if right else "wrong", note, apart=(apart.loss, apart.norm, apart.worst))
 
 
 def further_turn(stage: Stage, entrant: Entrant, steps: Steps, result: Result) -> Result:
@@ -98,7 +110,7 @@ def bounds_of(stage: Stage, entrant: Entrant) -> Bounds:
     return WIDE if wide else NARROW
 
 
-def _told(apart: Any, bounds: Bounds) -> str:
+def _told(apart: Deviation, bounds: Bounds) -> str:
     return (
         f"loss {apart.loss:.1e} and gradients {apart.norm:.1e} from the reference, bounds {bounds.loss:g} and "
         f"{bounds.norm:g}; furthest by {apart.worst:.1e}: {apart.where}"
