@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
@@ -31,7 +32,7 @@ BERT = {"model": "bert", "task": "masked-lm", "config": DROPOUT}
         {**BERT, "loader": "workers=2"},
         {**BERT, "task": "classification"},
         {**BERT, "model": "bert_moe"},
-        {"lora": "rank=4,dropout=0.1"},
+        pytest.param({"lora": "rank=4,dropout=0.1"}, marks=pytest.mark.skipif(not find_spec("peft"), reason="peft")),
         {"precision": "bf16", "grad_accum": 2},
         {"optim": "adafactor", "schedule": "cosine", "warmup": 0.2},
         {"packing": "apart", "model": "llama_packed"},

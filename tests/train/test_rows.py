@@ -125,6 +125,8 @@ def test_other_texts(tmp_path, kind):
     texts = {"one": [f"the first, {n}" for n in range(15)], "two": [f"the second, {n}" for n in range(15)]}
     for name, said in texts.items():
         (tmp_path / f"{name}.txt").write_text("\n\n".join(said), encoding="utf-8")
+    if kind in ("csv", "saved"):
+        pytest.importorskip("datasets")
     flat = [(text, label) for label, said in texts.items() for text in said]
     if kind == "csv":
         lines = "".join(f'"{text}",{label}\n' for text, label in flat)
@@ -160,6 +162,7 @@ def test_texts_that_cannot_be_trained_on(tmp_path, content, told):
 
 
 def test_a_column_that_is_not_there(tmp_path):
+    pytest.importorskip("datasets")
     (tmp_path / "t.csv").write_text("words\n" + "x\n" * 20, encoding="utf-8")
     with pytest.raises(PatchgenError, match="PG815.*has no column text, but words"):
         read_corpus(Recipe(model="any", data=(str(tmp_path / "t.csv"),)))

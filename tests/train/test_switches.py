@@ -107,6 +107,8 @@ def test_what_a_cpu_cannot_run(switches, told):
 
 @pytest.mark.parametrize("switches", [{}, {"precision": "bf16"}, {"optim": "adafactor"}, {"lora": "on"}], ids=str)
 def test_what_a_cpu_can_run(switches):
+    if "lora" in switches:
+        pytest.importorskip("peft")
     insist_on_machine(Recipe(model="llama", **switches), "cpu")
 
 
