@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import math
 import os
 import platform
 import re
@@ -26,6 +25,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from patchgen.draw.bars import Bar, bars
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 YARDSTICK = """
@@ -182,38 +183,10 @@ def as_markdown(y: float, table: Sequence[Row], about: dict[str, str]) -> str:
 
 
 def as_svg(table: Sequence[Row]) -> str:
-    """Bars of CPU time in yardsticks on a logarithmic scale; readable on light and on dark ground."""
-    left, width, step, low, high = 250, 360, 30, 0.01, 2.0
-
-    def x(value: float) -> float:
-        part = math.log(max(value, low) / low) / math.log(high / low)
-        return left + width * min(part, 1.0)
-
-    parts = []
-    bottom = 40 + step * len(table)
-    for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2):
-        at = f"{x(tick):.1f}"
-        parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="34" y2="{bottom}"/>')
-        parts.append(f'<text class="tick" x="{at}" y="28" text-anchor="middle">{tick:g}</text>')
-    for index, row in enumerate(table):
-        top = 40 + step * index
-        parts.append(f'<text x="{left - 8}" y="{top + 17}" text-anchor="end">{row.name}</text>')
-        parts.append(f'<rect class="bar" x="{left}" y="{top + 5}" width="{x(row.y) - left:.1f}" height="16" rx="2"/>')
-        parts.append(f'<text class="value" x="{x(row.y) + 6:.1f}" y="{top + 17}">{row.y:.3f}</text>')
-        if row.name in TARGETS:
-            at = f"{x(TARGETS[row.name]):.1f}"
-            parts.append(f'<line class="target" x1="{at}" x2="{at}" y1="{top + 1}" y2="{top + 25}"/>')
-    height = 52 + step * len(table)
-    style = (
-        "text{font:12px system-ui,sans-serif;fill:#57606a}.value{font-weight:600}.bar{fill:#2f81f7}"
-        ".grid{stroke:#8b949e;stroke-opacity:.3}.target{stroke:#d1782a;stroke-width:3}"
-        "@media(prefers-color-scheme:dark){text{fill:#adbac7}}"
-    )
-    title = "CPU time in Y (libcst.parse_module of the same files = 1); orange: target"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 680 {height}" role="img" aria-label="{title}">'
-        f'<style>{style}</style><text x="8" y="12">{title}</text>{"".join(parts)}</svg>\n'
-    )
+    """Bars of CPU time in yardsticks on a logarithmic scale."""
+    rows = [Bar(row.name, (row.y,), said=f"{row.y:.3f}", target=TARGETS.get(row.name)) for row in table]
+    title = "CPU time in Y (libcst.parse_module of the same files = 1); dashed: target"
+    return bars(title, rows, logarithmic=True)
 
 
 def main() -> None:

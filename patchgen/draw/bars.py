@@ -98,11 +98,13 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
         done += value
     if row.spread is not None:
         parts.append(_spread(axis.x(row.spread[0]), axis.x(row.spread[1]), top + 13))
+    said = row.said or short(sum(row.parts))
+    at = axis.x(max(sum(row.parts), row.spread[1] if row.spread else 0.0)) + 6
     if row.target is not None:
-        at = axis.x(row.target)
-        parts.append(f'<line class="target" x1="{at:.1f}" x2="{at:.1f}" y1="{top + 1:.1f}" y2="{top + 25:.1f}"/>')
-    beyond = axis.x(max(sum(row.parts), row.spread[1] if row.spread else 0.0))
-    parts.append(text(beyond + 6, top + 17, row.said or short(sum(row.parts)), kind="value"))
+        line = axis.x(row.target)
+        parts.append(f'<line class="target" x1="{line:.1f}" x2="{line:.1f}" y1="{top + 1:.1f}" y2="{top + 25:.1f}"/>')
+        at = line + 6 if at - 6 <= line <= at + wide(said) else at  # behind the target, not under it
+    parts.append(text(at, top + 17, said, kind="value"))
     return "".join(parts)
 
 

@@ -74,6 +74,15 @@ def test_spread_and_target_stand_where_they_are():
     assert right == pytest.approx(target) == pytest.approx(float(bar.get("x")) + float(bar.get("width")), abs=0.2)
 
 
+@pytest.mark.parametrize(("target", "moved"), [(10.5, True), (5, False), (100, False)])
+def test_no_target_stands_in_a_figure(target, moved):
+    svg = bars("speed", [Bar("one", (10,), said="10", target=target), Bar("two", (100,))])
+    line = float(drawn(svg, "line", "target")[0].get("x1", "0"))
+    bar, figure = drawn(svg, "rect", "fill")[0], drawn(svg, "text", "value")[0]
+    behind = line if moved else float(bar.get("x", "0")) + float(bar.get("width", "0"))
+    assert float(figure.get("x", "0")) == pytest.approx(behind + 6, abs=0.2)
+
+
 def test_text_is_escaped():
     svg = bars("a < b & c", [Bar("<x>", (1,))])
     assert "a < b & c" in [one.text for one in ElementTree.fromstring(svg).iter(SVG + "text")]
