@@ -15,7 +15,7 @@ from dataclasses import replace
 import torch
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.memory.account import Figures, figures
+from patchgen.memory.account import figures
 from patchgen.memory.page import size
 from patchgen.memory.predict import predicted
 from patchgen.memory.setup import Setup
@@ -40,40 +40,39 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
     """The most rows with which a step fits into `room` bytes.  Raises PatchgenError PG823 where not even one does."""
 
     @functools.cache
-    def found(batch: int) -> Figures:
-        return figures(predicted(target, replace(setup, batch=batch)))
+    def peaks(batch: int) -> tuple[int, ...]:
+        return tuple(most for _, most in figures(predicted(target, replace(setup, batch=batch))).peaks)
 
-    def growing(batch: int) -> int:
-        """Without the optimizer's step, which is the same for any batch and would hide how peaks grow."""
-        return max(most for phase, most in found(batch).peaks if phase != "optimizer")
-
-    least = found(1).peak
+    least = max(peaks(1))
     if least > room:
         what = f"a batch of 1 takes {size(least)}, {size(least - room)} more than there is"
         raise PatchgenError("PG823", Location(target.name), what, _savings(setup))
-    return _last_within(growing, room)
+    return _last_within(peaks, room)
 
 
-def _last_within(peak: Callable[[int], int], room: int) -> int:
-    """The largest batch up to `MOST` within `room`, of which 1 is, by peaks that grow with it, almost straight."""
+def _last_within(peaks: Callable[[int], tuple[int, ...]], room: int) -> int:
+    """The largest batch up to `MOST` within `room`, of which 1 is.
+
+    `peaks` are those of the phases, each of which grows with the batch, almost straight where it grows at all.
+    """
     low, high = 1, MOST + 1  # the largest that is known to fit, the smallest that is known not to
     while high - low > 1:
-        crossing = _crossing(peak, low, high, room)
-        neighbour = crossing + 1 if low <= crossing < high and peak(crossing) <= room else crossing - 1
+        crossing = _crossing(peaks, low, high, room)
+        neighbour = crossing + 1 if low <= crossing < high and max(peaks(crossing)) <= room else crossing - 1
         # Half the way at last, so that no bend of the line takes long.
         for batch in (crossing, neighbour, None):
             batch = batch or (min(2 * low, MOST) if high > MOST else (low + high) // 2)
             if low < batch < high:
-                low, high = (batch, high) if peak(batch) <= room else (low, batch)
+                low, high = (batch, high) if max(peaks(batch)) <= room else (low, batch)
     return low
 
 
-def _crossing(peak: Callable[[int], int], low: int, high: int, room: int) -> int:
-    """The batch at which peaks leave `room`, were they to grow as they do at the end that is known."""
+def _crossing(peaks: Callable[[int], tuple[int, ...]], low: int, high: int, room: int) -> int:
+    """The batch at which a phase leaves `room`, were all to grow as they do at the end that is known."""
     end = high if high <= MOST else max(low, 2)
-    slope = peak(end) - peak(end - 1)
-    guess = end + (room - peak(end)) // slope if slope > 0 else low
-    return min(high - 1, max(low, guess))
+    pairs = zip(peaks(end), peaks(end - 1), strict=True)
+    guesses = [end + (room - most) // (most - before) for most, before in pairs if most > before]
+    return min(high - 1, max(low, min(guesses, default=2 * low)))
 
 
 def _savings(setup: Setup) -> str:

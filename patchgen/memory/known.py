@@ -9,18 +9,20 @@ not given, and told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from patchgen.errors import PatchgenError
+from patchgen.memory.ordinary import taken_for_real
 from patchgen.memory.place import called_from
 
 aten = torch.ops.aten
@@ -226,43 +228,15 @@ class Known(TorchDispatchMode):
 
 
 @contextmanager
-def shapes_only(seed: int = 0) -> Iterator[Known]:
-    """A context in which tensors are made without memory; gives what is known of them."""
-    torch.manual_seed(seed)
+def shapes_only(*modules: ModuleType) -> Iterator[Known]:
+    """A context in which tensors are made without memory; gives what is known of them.
+
+    In `modules` they pass for ordinary tensors where a type is asked for.
+    """
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     known = Known(fake)
-    with fake, known, _taken_for_real():
+    with fake, known, taken_for_real(modules):
         yield known
-
-
-@contextmanager
-def _taken_for_real() -> Iterator[None]:
-    """Fake tensors go the way of real ones: in transformers, which would make every mask that a real run leaves out,
-    in modules that are converted to what they are already, and where a number becomes part of a name.
-    """
-    from transformers.utils import import_utils
-
-    is_fake: Callable[[Any], bool] | None = getattr(import_utils, "is_fake_tensor", None)
-    convert = nn.Module._apply
-
-    def converted(module: nn.Module, to: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
-        held = [*module.parameters(recurse), *module.buffers(recurse)]
-        return module if all(to(each) is each for each in held) else convert(module, to, recurse)
-
-    def formatted(tensor: Tensor, spec: str) -> str:
-        return format(tensor.item(), spec) if tensor.dim() == 0 else object.__format__(tensor, spec)
-
-    if is_fake is not None:
-        import_utils.is_fake_tensor = lambda tensor: False
-    nn.Module._apply = converted
-    FakeTensor.__format__ = formatted
-    try:
-        yield
-    finally:
-        nn.Module._apply = convert
-        del FakeTensor.__format__
-        if is_fake is not None:
-            import_utils.is_fake_tensor = is_fake
 
 
 def _product_of_groups(left: Tensor, right: Tensor, offsets: Tensor | None = None, *rest: Any) -> Tensor:

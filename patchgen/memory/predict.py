@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging as python_logging
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +48,8 @@ def predicted(target: Target, setup: Setup) -> Books:
     be built or given inputs so.
     """
     given = batch_for(target.model_class, target.config, setup.batch, setup.length)
-    with quiet(), shapes_only() as known, kernels_of(setup.device):
+    module = sys.modules[target.model_class.__module__]
+    with quiet(), shapes_only(module) as known, kernels_of(setup.device):
         model = built(target, setup)
         known.assumed.clear()  # of initial values, on which no size depends
         inputs = _told(given, known, setup)

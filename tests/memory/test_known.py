@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 pytest.importorskip("torch")
@@ -92,6 +94,17 @@ def test_a_module_that_is_converted_to_what_it_is(known):
     weight = layer.weight
     (layer(torch.empty(2, 3))).sum().backward()
     assert layer.to(torch.float32).weight is weight
+
+
+def test_a_fake_tensor_passes_for_an_ordinary_one():
+    asked = ModuleType("asked")
+    exec("def of(x): return type(x), isinstance(x, type), type('Made', (), {}).__name__", vars(asked))
+    with shapes_only(asked):
+        assert asked.of(torch.empty(3)) == (torch.Tensor, False, "Made")
+        assert asked.of(torch.nn.Parameter(torch.empty(3)))[0] is torch.nn.Parameter
+        assert asked.of(3)[:2] == (int, False)
+        assert asked.of(int)[:2] == (type, True)
+    assert "type" not in vars(asked)
 
 
 def test_the_world_is_as_it_was_afterwards():
