@@ -49,7 +49,7 @@ def train(
     with _watching() as watch:
         try:
             if search is not None:
-                return _search(recipe, search, folder, watch)
+                return _search(recipe, search, folder, watch, resume=resume is not None)
             ended = run(recipe, folder, watch, resume=resume is not None, at=at)
         except KeyboardInterrupt:
             click.echo(interrupted(folder), err=True)
@@ -145,11 +145,11 @@ class _Bar:
         self.bar.console.print(text)
 
 
-def _search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch) -> int:
+def _search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume: bool) -> int:
     from patchgen.train.search import search
     from patchgen.train.switches import searching
 
-    found = search(recipe, text, folder, watch)
+    found = search(recipe, text, folder, watch, resume=resume)
     objectives = searching(text).objectives
     settings = [name for name, _ in found[0].settings] if found else []
     rows = [

@@ -79,7 +79,7 @@ def train(recipe: Recipe, folder: RunFolder, watch: Watch, *, resume: bool = Fal
     Raises PatchgenError for what cannot be done (PG81x), for a disk or memory that is full (PG910, PG816), and for a
     loss that is no number any more (PG820).  What was written before stays.
     """
-    with guarded(folder):
+    with guarded(folder, fresh=not resume):
         device, source = insist_on_all(recipe, folder)
         material = material_of(recipe, source, folder)
         _insist_on_the_same_text(folder, material)
@@ -94,15 +94,19 @@ def train(recipe: Recipe, folder: RunFolder, watch: Watch, *, resume: bool = Fal
 
 
 @contextlib.contextmanager
-def guarded(folder: RunFolder) -> Iterator[None]:
-    """While no other process is at the run; what stops it in its middle becomes a PatchgenError."""
-    try:
-        with alone(folder), quiet(), _failures(folder):
-            yield
-    except PatchgenError:
-        if not folder.found() and not checkpoints(folder.path):
-            folder.forget()
-        raise
+def guarded(folder: RunFolder, *, fresh: bool) -> Iterator[None]:
+    """While no other process is at the run; what stops it in its middle becomes a PatchgenError.
+
+    Of a `fresh` run that is refused before anything is trained, nothing is left.
+    """
+    with alone(folder), quiet():
+        try:
+            with _failures(folder):
+                yield
+        except PatchgenError:
+            if fresh and not folder.found():
+                folder.forget()
+            raise
 
 
 def insist_on_all(recipe: Recipe, folder: RunFolder, *, search: bool = False) -> tuple[str, Source]:

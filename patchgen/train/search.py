@@ -50,19 +50,19 @@ class Tried:
     front: bool  # no other trial beats it in every objective
 
 
-def search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch) -> tuple[Tried, ...]:
+def search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume: bool = False) -> tuple[Tried, ...]:
     """Run the trials that are still to be run; all that ended, the best first.
 
     Raises PatchgenError as `train` does.
     """
-    import optuna
-
-    wanted = searching(text)
-    if recipe.asked_batch is None:
-        refuse("batch-size", recipe.batch_size, "a search tries batches around a number of rows")
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with guarded(folder):
+    with guarded(folder, fresh=not resume):
+        wanted = searching(text)
         device, source = insist_on_all(recipe, folder, search=True)
+        if recipe.asked_batch is None:
+            refuse("batch-size", recipe.batch_size, "a search tries batches around a number of rows")
+        import optuna  # it is known to be there by now
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
         material = material_of(recipe, source, folder)
         storage = _storage(folder.path)
         before = _ended(storage, wanted)

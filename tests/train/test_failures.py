@@ -18,6 +18,7 @@ from patchgen.cli.commands import patchgen as command_line
 from patchgen.errors import PatchgenError
 from patchgen.train.checkpoints import SEAL, damage
 from patchgen.train.folder import alone, new_folder
+from patchgen.train.run import train
 from tests.train.runs import Remembered, broken_run, recipe, resume, run, weights
 
 SAVED = {"steps": 9, "save_every": 3, "keep": 3}
@@ -150,6 +151,14 @@ def test_a_folder_that_is_in_use(tmp_path, broken):
         resume(broken)
 
 
+def test_a_run_that_has_just_begun_is_not_taken_away_by_another_process(tmp_path):
+    asked = recipe()
+    folder = new_folder(str(tmp_path / "run"), asked)
+    with alone(folder), pytest.raises(PatchgenError, match="PG817.*another process"):
+        train(asked, folder, Remembered())
+    assert folder.recipe() == asked
+
+
 def test_a_folder_that_is_no_run(tmp_path):
     done = CliRunner().invoke(command_line, ["train", "--resume", str(tmp_path)], standalone_mode=False)
     assert isinstance(done.exception, PatchgenError) and "PG817" in str(done.exception)
@@ -182,9 +191,9 @@ def test_a_text_that_is_another_one(tmp_path):
 
 
 def test_control_c_says_how_to_go_on(tmp_path, monkeypatch):
-    from patchgen.cli import train
+    from patchgen.cli.train import _Lines
 
-    monkeypatch.setattr(train._Lines, "steps", lambda self, done, of: Does(4, interrupt).steps(done, of))
+    monkeypatch.setattr(_Lines, "steps", lambda self, done, of: Does(4, interrupt).steps(done, of))
     switches = ["--tiny", "--steps", "9", "--save-every", "3", "--length", "32", "--output", str(tmp_path / "run")]
     done = CliRunner().invoke(command_line, ["train", "llama", *switches], standalone_mode=False)
     assert isinstance(done.exception, KeyboardInterrupt) or done.exit_code == 1

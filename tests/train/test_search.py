@@ -62,9 +62,11 @@ def test_a_search_goes_on_where_it_was_broken_off(tmp_path):
     assert first[0].values in [one.values for one in found]
     assert len({one.settings for one in found}) == 2
     with pytest.raises(PatchgenError, match="PG817.*other objectives"):
-        search(asked, "loss,throughput,trials=2", folder, Remembered())
+        search(asked, "loss,throughput,trials=2", folder, Remembered(), resume=True)
+    assert (folder.path / "search.json").is_file()
 
 
 def test_batches_around_auto(tmp_path):
     with pytest.raises(PatchgenError, match="PG813.*around a number of rows"):
         run(tmp_path / "run", "trials=1", batch_size="auto")
+    assert not (tmp_path / "run").exists()
