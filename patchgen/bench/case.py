@@ -16,8 +16,9 @@ Metric = Literal["speed", "memory", "rows", "block", "rate"]
 class Shape:
     """Rows of `length` tokens.
 
-    Each is one text of that length; with `shortest`, one of a length between both, drawn uniformly, and padding; with
-    `packed`, as many texts of a length between its two numbers as fill it, the last one cut.
+    Each is one text of that length; with `shortest`, one of a length between both, and padding: drawn uniformly, one
+    from each of as many equal ranges as there are rows; with `packed`, as many texts of a length between its two
+    numbers as fill it, the last one cut.
     """
 
     rows: int
@@ -27,17 +28,23 @@ class Shape:
 
     def texts(self, rows: int | None = None, seed: int = 0) -> tuple[int, ...]:
         """The lengths of all texts: the same for the same shape; fewer rows have the first of them."""
-        draw = random.Random(seed)
-        return tuple(text for _ in range(rows or self.rows) for text in self._row(draw))
-
-    def _row(self, draw: random.Random) -> list[int]:
+        draw, rows = random.Random(seed), rows or self.rows
         if self.shortest is not None:
-            return [draw.randint(self.shortest, self.length)]
+            return tuple(self._spread(self.shortest, draw, max(rows, self.rows))[:rows])
         if self.packed is None:
-            return [self.length]
-        texts = [draw.randint(*self.packed)]
+            return (self.length,) * rows
+        return tuple(text for _ in range(rows) for text in self._row(self.packed, draw))
+
+    def _spread(self, shortest: int, draw: random.Random, rows: int) -> list[int]:
+        ranges = list(range(rows))
+        draw.shuffle(ranges)
+        wide = (self.length - shortest + 1) / rows
+        return [shortest + int((each + draw.random()) * wide) for each in ranges]
+
+    def _row(self, packed: tuple[int, int], draw: random.Random) -> list[int]:
+        texts = [draw.randint(*packed)]
         while (left := self.length - sum(texts)) > 0:
-            texts.append(min(left, draw.randint(*self.packed)))
+            texts.append(min(left, draw.randint(*packed)))
         return texts[:-1] + [self.length - sum(texts[:-1])]
 
 

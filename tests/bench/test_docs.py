@@ -42,6 +42,14 @@ def test_the_five_lines_are_those_that_run():
     assert [each.arg for each in ours.args.args] == [each.arg for each in theirs.args.args]
 
 
+def test_padding_is_what_is_told():
+    padded, packed = (next(case.shape for case in CASES if case.id == name) for name in ("B2", "L2"))
+    first, second = padded.texts(), packed.texts()
+    free = [1 - sum(first) / (len(first) * padded.length), 1 - sum(second) / (len(second) * max(second))]
+    told = re.search(r"padding is (\d+) of 100 places in B2 and (\d+) in L2", PAGE)
+    assert told is not None and [round(100 * part) for part in free] == [int(number) for number in told.groups()]
+
+
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)", PAGE):
         assert (REPOSITORY / "docs" / target).is_file(), target

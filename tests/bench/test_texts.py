@@ -28,7 +28,9 @@ def test_full_rows():
 def test_padded_rows_lie_between_shortest_and_length():
     texts = Shape(200, 50, shortest=10).texts()
     assert (min(texts), max(texts), len(texts)) == (10, 50, 200)
-    assert 28 < sum(texts) / 200 < 32, "uniform"
+    assert sum(texts) / 200 == pytest.approx(30, abs=0.2), "uniform"
+    assert Shape(200, 50, shortest=10).texts(7) == texts[:7]
+    assert sorted(Shape(4, 40, shortest=1).texts()) != [1, 11, 21, 31], "drawn"
 
 
 def test_packed_rows_are_full():
