@@ -21,11 +21,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from patchgen.draw.lines import Line, lines
+from patchgen.train.begin import Material, built, material_of
 from patchgen.train.folder import RunFolder, new_folder, series
 from patchgen.train.machine import description
 from patchgen.train.models import source_of
 from patchgen.train.recipe import Recipe
-from patchgen.train.run import Material, built, material_of, train
+from patchgen.train.run import train
 
 WITHIN = 0.02  # of the stock model's loss
 SEEDS = (0, 1, 2)

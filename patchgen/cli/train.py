@@ -29,9 +29,9 @@ def train(
 ) -> int:
     """Train, or go on with a run."""
     _insist_on_models()
+    from patchgen.train.failures import way_on
     from patchgen.train.folder import RunFolder, new_folder
     from patchgen.train.recipe import Recipe
-    from patchgen.train.run import interrupted
     from patchgen.train.run import train as run
 
     if resume is not None:
@@ -52,7 +52,7 @@ def train(
                 return _search(recipe, search, folder, watch, resume=resume is not None)
             ended = run(recipe, folder, watch, resume=resume is not None, at=at)
         except KeyboardInterrupt:
-            click.echo(interrupted(folder), err=True)
+            click.echo(way_on(folder), err=True)
             raise
     _show(ended)
     return 0

@@ -14,24 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PrinterCallback, Trainer
-
 from patchgen.draw.lines import Line, lines
 from patchgen.errors import Location, PatchgenError
-from patchgen.train.arguments import arguments_of
+from patchgen.train.begin import built, compiled
+from patchgen.train.failures import guarded
 from patchgen.train.folder import RunFolder
+from patchgen.train.job import Job, job_of, measured, write_down
 from patchgen.train.meter import Meter, Watch
 from patchgen.train.recipe import Recipe
-from patchgen.train.run import (
-    accuracy,
-    built,
-    compiled,
-    guarded,
-    insist_on_all,
-    material_of,
-    measured,
-    write_down,
-)
 from patchgen.train.switches import Searching, refuse, searching
 
 LOG, TABLE, PICTURE = "search.log", "search.json", "search.svg"
@@ -57,37 +47,15 @@ def search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume
     """
     with guarded(folder, fresh=not resume):
         wanted = searching(text)
-        device, source = insist_on_all(recipe, folder, search=True)
         if recipe.asked_batch is None:
             refuse("batch-size", recipe.batch_size, "a search tries batches around a number of rows")
-        import optuna  # it is known to be there by now
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        material = material_of(recipe, source, folder)
+        job = job_of(recipe, folder, watch, search=True)
         storage = _storage(folder.path)
         before = _ended(storage, wanted)
-        missing = wanted.trials - len(before)
         if before:
             watch.note(f"{len(before)} trials ended before")
-        steps = {"max_steps": wanted.steps} if wanted.steps else {}
-        quiet = {"save_strategy": "no", "eval_strategy": "no", **steps}
-        arguments = arguments_of(recipe, folder.path, device, recipe.asked_batch, **quiet)
-        model = built(recipe, source, material, watch.note)
-        meter = measured(recipe, material, model, folder, device, watch)
-        write_down(folder, recipe, source, material, model, device, recipe.asked_batch, meter)
-        trainer = Trainer(
-            model_init=lambda trial=None: compiled(recipe, built(recipe, source, material)),
-            args=arguments,
-            data_collator=material.collate,
-            train_dataset=material.train,
-            eval_dataset=material.kept,
-            processing_class=material.tokenizer,
-            compute_metrics=accuracy if recipe.task == "classification" else None,
-            callbacks=[meter],
-        )
-        trainer.remove_callback(PrinterCallback)
-        if missing > 0:
-            _try(trainer, recipe, wanted, missing, meter, storage)
+        if len(before) < wanted.trials:
+            _try(job, wanted, len(before), storage)
         found = _ended(storage, wanted)
         _write(folder, wanted, found)
         return found
@@ -100,22 +68,34 @@ def _storage(folder: Path) -> Any:
     return JournalStorage(JournalFileBackend(str(folder / LOG)))
 
 
-def _try(trainer: Any, recipe: Recipe, wanted: Searching, trials: int, meter: Meter, storage: Any) -> None:
+def _try(job: Job, wanted: Searching, done: int, storage: Any) -> None:
+    """Run the trials that are missing."""
     import optuna
 
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    recipe, batch = job.recipe, int(job.recipe.batch_size)
+    model = job.model()
+    meter = measured(job, model)
+    write_down(job, model, batch, meter)
+    changes: dict[str, Any] = {"save_strategy": "no", "eval_strategy": "no"}
+    changes |= {"max_steps": wanted.steps} if wanted.steps else {}
+    trainer = job.trainer(
+        job.arguments(batch, **changes),
+        model_init=lambda trial=None: compiled(recipe, built(recipe, job.source, job.material)),
+        callbacks=[meter],
+    )
     directions = [DIRECTIONS[objective] for objective in wanted.objectives]
-    # A sampler that begins anew with the same seed would begin with the same settings.
-    done = len(_ended(storage, wanted))
     trainer.hyperparameter_search(
         hp_space=_space(recipe),
         compute_objective=_objective(wanted, meter),
-        n_trials=trials,
+        n_trials=wanted.trials - done,
         direction=directions if len(directions) > 1 else directions[0],
         backend="optuna",
         hp_name=lambda trial: str(trial.number),
         study_name=NAME,
         storage=storage,
         load_if_exists=True,
+        # One that began anew with the same seed would begin with the same settings.
         sampler=optuna.samplers.TPESampler(seed=recipe.seed + done),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,6 +82,17 @@ def test_from_an_earlier_checkpoint(tmp_path):
     whole = run(tmp_path / "whole", **given)
     ended = resume(broken_run(tmp_path / "broken", after=8, **given), at=3)
     assert ended.resumed_from == 3 and weights(ended.folder) == weights(whole.folder)
+
+
+def test_a_run_that_was_killed_behind_its_last_step(tmp_path):
+    given = {"steps": 6, "save_every": 3}
+    whole = run(tmp_path / "whole", **given)
+    folder = RunFolder(shutil.copytree(whole.folder, tmp_path / "killed"))
+    (folder.path / "result.json").unlink()
+    shutil.rmtree(folder.model)
+    ended = resume(folder)
+    assert weights(ended.folder) == weights(whole.folder)
+    assert ended.figures["steps"] == 6 and ended.figures["eval_loss"] == whole.figures["eval_loss"]
 
 
 def test_a_run_without_a_checkpoint_begins_anew(tmp_path):

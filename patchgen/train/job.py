@@ -1,0 +1,150 @@
+"""What is known of a run before its first step: recipe, place, device, model, rows; and what is measured of it.
+
+In: a recipe and a folder.  Out: a `Job`, after all is refused that this machine, model or text cannot do.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from transformers import PrinterCallback, Trainer
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.train.arguments import arguments_of
+from patchgen.train.begin import Material, built, material_of
+from patchgen.train.engine import device_of
+from patchgen.train.fit import gib
+from patchgen.train.folder import FOUND, RunFolder
+from patchgen.train.machine import description, free_memory, insist_on_machine
+from patchgen.train.meter import Meter, Watch, operations_a_second, operations_of_a_token
+from patchgen.train.models import Source, parameters_of, source_of
+from patchgen.train.recipe import Recipe
+from patchgen.train.switches import insist_on_sense
+
+SAMPLE = 8  # rows on which the operations of a token are counted
+WEIGHT = 4  # bytes: weights and gradients are kept in float32
+STATES = 2  # of an optimizer for each weight, the most that is usual
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run."""
+
+    recipe: Recipe
+    folder: RunFolder
+    watch: Watch
+    device: str
+    source: Source
+    material: Material
+
+    def model(self) -> Any:
+        """A new model, as training begins with it; whoever looks on is told what its checkpoint lacks."""
+        return built(self.recipe, self.source, self.material, self.watch.note)
+
+    def arguments(self, batch: int, **changes: Any) -> Any:
+        """What Trainer is to do, with `batch` rows a step; `changes` in its own words."""
+        return arguments_of(self.recipe, self.folder.path, self.device, batch, **changes)
+
+    def trainer(self, arguments: Any, **changes: Any) -> Any:
+        """Trainer, with the job's rows; `changes` are what else it takes."""
+        made = Trainer(
+            args=arguments,
+            data_collator=self.material.collate,
+            processing_class=self.material.tokenizer,
+            compute_metrics=accuracy if self.recipe.task == "classification" else None,
+            **{"train_dataset": self.material.train, "eval_dataset": self.material.kept, **changes},
+        )
+        made.remove_callback(PrinterCallback)  # it prints; the meter tells
+        return made
+
+
+def job_of(recipe: Recipe, folder: RunFolder, watch: Watch, *, search: bool = False) -> Job:
+    """The job of a recipe.  Raises PatchgenError (PG81x, PG910) for what cannot be done."""
+    insist_on_sense(recipe)
+    device = device_of(recipe.device)
+    insist_on_machine(recipe, device, search=search)
+    _insist_on_optimizer(recipe, folder.path, device)
+    source = source_of(recipe)
+    job = Job(recipe, folder, watch, device, source, material_of(recipe, source, folder))
+    _insist_on_the_same_text(job)
+    _insist_on_room(job)
+    return job
+
+
+def _insist_on_optimizer(recipe: Recipe, output: Path, device: str) -> None:
+    """PG814 where Trainer cannot make the optimizer here: some are of packages of their own."""
+    try:
+        Trainer.get_optimizer_cls_and_kwargs(arguments_of(recipe, output, device, 1))
+    except (ImportError, ValueError) as error:
+        what = f"Trainer cannot make it: {' '.join(str(error).split())}"
+        raise PatchgenError("PG814", Location(f"--optim {recipe.optim}"), what) from error
+
+
+def _insist_on_the_same_text(job: Job) -> None:
+    before = job.folder.found().get("data", {}).get("digest")
+    if before is not None and before != job.material.corpus.digest:
+        what = f"{job.material.corpus.source} is not what the run began with"
+        hint = "give it the same text, or begin a new run"
+        raise PatchgenError("PG817", Location(str(job.folder.path)), what, hint)
+
+
+def _insist_on_room(job: Job) -> None:
+    """Refuse what no batch makes fit: weights and gradients in memory, checkpoints on the disk."""
+    if job.source.checkpoint:  # its size is that of its files, which are there
+        return
+    recipe = job.recipe
+    parameters = parameters_of(job.source, recipe, job.material.tokenizer, job.material.labels)
+    needed = parameters * WEIGHT * (1 if recipe.lora else 2)
+    if needed > (free := free_memory(job.device)):
+        what = f"{parameters:,} parameters take {gib(needed)} with their gradients, and {gib(free)} are free"
+        hint = "--tiny, --config num_hidden_layers=4 and such, or --lora on"
+        raise PatchgenError("PG816", Location(recipe.model), what, hint)
+    if not recipe.save_every or recipe.lora:
+        return
+    needed = parameters * WEIGHT * (1 + STATES) * (recipe.keep + 1)
+    if needed > (free := shutil.disk_usage(job.folder.path).free):
+        what = f"{recipe.keep} checkpoints, and one more while it is written, take {gib(needed)}; {gib(free)} are free"
+        raise PatchgenError("PG910", Location(str(job.folder.path)), what, "another --output, or --save-every 0")
+
+
+def accuracy(predicted: Any) -> dict[str, float]:
+    """The share of passages whose label is found."""
+    logits = predicted.predictions[0] if isinstance(predicted.predictions, tuple) else predicted.predictions
+    return {"accuracy": float(numpy.mean(logits.argmax(-1) == predicted.label_ids))}
+
+
+def measured(job: Job, model: Any) -> Meter:
+    """What will measure the run, after what a token costs and what the device can do is known."""
+    model.to(job.device)
+    per_token = operations_of_a_token(model, job.material.collate(job.material.train[:SAMPLE]))
+    peak = operations_a_second(job.device, job.recipe.precision)
+    return Meter(job.folder, job.watch, job.device, per_token, peak)
+
+
+def write_down(job: Job, model: Any, batch: int, meter: Meter) -> None:
+    """What was found, and what runs it: one attempt more."""
+    parameters, material = list(model.parameters()), job.material
+    told = {
+        "model": f"{job.source.model_class.__module__}.{job.source.model_class.__name__}",
+        "parameters": sum(parameter.numel() for parameter in parameters),
+        "trained_parameters": sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
+        "data": {
+            "source": material.corpus.source,
+            "digest": material.corpus.digest,
+            "passages": [len(material.corpus.train), len(material.corpus.kept)],
+            "rows": [len(material.train), len(material.kept)],
+            "labels": list(material.labels),
+        },
+        "vocabulary": len(material.tokenizer),
+        "batch_size": batch,
+        "seed": job.recipe.seed,
+        "operations_per_token": meter.per_token,
+        "operations_per_second_of_the_device": meter.peak,
+        "configuration": model.config.to_diff_dict(),
+        "attempts": [*job.folder.found().get("attempts", []), description(job.device)],
+    }
+    job.folder.write(FOUND, told)
