@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 # "baseline" is what transformers and its users have without writing code, "rival" what they have by five lines of it.
 Role = Literal["baseline", "rival", "variant"]
-Layout = Literal["padded", "packed"]
+Layout = Literal["padded", "packed", "flat"]
 Compiled = Literal["", "whole", "layers", "graphs"]
 Precision = Literal["float32", "tf32", "bfloat16", "autocast bfloat16", "autocast float16"]
 
@@ -17,7 +17,8 @@ class Contestant:
     """What differs between two rows of a table.
 
     variant     of the gallery, by name; "": transformers' own class
-    attention   `attn_implementation`; "mask_free" is the five lines of `patchgen.bench.rivals`
+    attention   `attn_implementation`; "mask_free" is the five lines of `patchgen.bench.rivals`, "unpadding" what
+                transformers does for flash-attn, by torch's own kernels
     backend     of SDPA, forced: "cudnn", "flash"
     compiled    "whole": the model; "layers": each layer for itself; "graphs": the model, launched by CUDA graphs
     checkpoint  the policy; "selective" is of variants with the part `checkpoint`
@@ -25,6 +26,7 @@ class Contestant:
     precision   of weights, or of autocast over weights in float32
     accumulate  backward passes in a step, over as many parts of the batch
     rows        where they are not the case's
+    layout      of texts that are packed: in rows of the case's length, or "flat", all in one row
     settings    of the configuration
     no_mask     claims that SDPA gets no mask; checked
     saves       claims to keep at most this part of what the case's anchor keeps for the backward pass; checked where
@@ -64,3 +66,4 @@ FIVE_LINES_COMPILED = Contestant(
 LIGER = Contestant("Liger", liger=True)
 LIGER_COMPILED = Contestant("Liger + compile", liger=True, compiled="whole")
 FLASH2 = Contestant("flash_attention_2", attention="flash_attention_2")
+TORCH_FLASH = Contestant("flash_attention_2, torch's kernels", attention="unpadding")

@@ -1,4 +1,8 @@
-"""What people would use instead of a variant: five lines of their own, a forced backend, Liger-Kernel."""
+"""What people would use instead of a variant: five lines of their own, a forced backend, Liger-Kernel, flash-attn.
+
+flash-attn is a package that few machines have, and torch has its kernels.  "unpadding" is transformers' own code for
+it, padding taken out and put back in every layer, with torch's kernels in the place of the package's.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import AttentionInterface, PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers import modeling_flash_attention_utils as flash_utils
+from transformers.integrations.flash_attention import flash_attention_forward
+from transformers.masking_utils import flash_attention_mask
+
+from patchgen.parts.flash.kernels import Form, attend_in_sequences
 
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
@@ -38,7 +48,55 @@ def forced(backend: str) -> AbstractContextManager[Any]:
     return sdpa_kernel(BACKENDS[backend]) if backend else nullcontext()
 
 
+# A name without "flash" in it: transformers would look for a package, or on the Hub.
+AttentionInterface.register("unpadding", flash_attention_forward)
+AttentionMaskInterface.register("unpadding", flash_attention_mask)
+
+
+def flash_attn_func(
+    q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False
+) -> Tensor:
+    """As flash-attn's function of this name: (rows, tokens, heads, size)."""
+    query, key, value = (each.transpose(1, 2) for each in (q, k, v))
+    grouped = q.shape[2] != k.shape[2]
+    with forced("flash" if q.is_cuda else ""):
+        out = F.scaled_dot_product_attention(
+            query, key, value, dropout_p=dropout_p, is_causal=causal, scale=softmax_scale, enable_gqa=grouped
+        )
+    return out.transpose(1, 2)
+
+
+def flash_attn_varlen_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """As flash-attn's function of this name, for queries that are as many as keys: (tokens, heads, size)."""
+    return attend_in_sequences(q, k, v, cu_seqlens_q, int(max_seqlen_q), Form(causal, softmax_scale, dropout_p))
+
+
 Patch = tuple[tuple[Any, str, Any], ...]
+
+
+def flash_of_torch() -> Patch:
+    """What has transformers call these functions where it looks for those of flash-attn."""
+    return (
+        (flash_utils, "_loaded_implementation", "unpadding"),
+        (flash_utils, "_flash_fn", flash_attn_func),
+        (flash_utils, "_flash_varlen_fn", flash_attn_varlen_func),
+        (flash_utils, "_flash_with_kvcache_fn", None),
+        (flash_utils, "_pad_fn", flash_utils._pad_input),
+        (flash_utils, "_unpad_fn", flash_utils._unpad_input),
+        (flash_utils, "_process_flash_kwargs_fn", flash_utils._lazy_define_process_function(flash_attn_varlen_func)),
+        (flash_utils, "_process_with_kvcache_kwargs_fn", None),
+    )
 
 
 def apply_liger(model: PreTrainedModel) -> Patch:

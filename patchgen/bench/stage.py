@@ -20,7 +20,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from patchgen.bench.case import Case
 from patchgen.bench.compiling import Masks, compile_model
 from patchgen.bench.contestant import Contestant
-from patchgen.bench.rivals import Patch, Unavailable, apply_liger, forced, insist, patched
+from patchgen.bench.rivals import Patch, Unavailable, apply_liger, flash_of_torch, forced, insist, patched
 from patchgen.bench.texts import Batch, batch_of
 from patchgen.lab.tiny import tiny_config
 from patchgen.use.classes import module_of
@@ -97,7 +97,7 @@ class Stage:
         device = self.scale.device
         insist(contestant.attention, contestant.backend, device)
         model = self._model(contestant)
-        entrant = Entrant(contestant, model, self.batch(contestant), apply_liger(model) if contestant.liger else ())
+        entrant = Entrant(contestant, model, self.batch(contestant), _patch(contestant, model))
         if contestant.checkpoint:
             policy = {} if contestant.checkpoint == "full" else {"policy": contestant.checkpoint}
             model.gradient_checkpointing_enable({"use_reentrant": False, **policy})
@@ -148,6 +148,11 @@ def _tiny_names(model: str) -> dict[str, Any]:
     """`TINY` by the names of this model."""
     names = CONFIG_MAPPING[model].attribute_map
     return {names.get(name, name): value for name, value in TINY.items()}
+
+
+def _patch(contestant: Contestant, model: PreTrainedModel) -> Patch:
+    patch = apply_liger(model) if contestant.liger else ()
+    return patch + (flash_of_torch() if contestant.attention == "unpadding" else ())
 
 
 def _variant(name: str, case: Case) -> type[PreTrainedModel]:

@@ -61,8 +61,9 @@ def batch_of(case: Case, words: int, layout: Layout, rows: int | None = None) ->
         inputs = _padded(texts, longest=_longest(case.shape, lengths))
         return Batch({**inputs, "labels": torch.arange(len(texts)) % 2}, lengths, len(texts))
     labelled = sum(int((text.labels_L != NO_LABEL).sum()) for text in texts)
-    if layout == "packed":
-        return Batch(_packed(texts, case.shape.length), lengths, labelled)
+    if layout != "padded":
+        width = case.shape.length if layout == "packed" else sum(lengths)
+        return Batch(_packed(texts, width), lengths, labelled)
     return Batch(_padded(texts, longest=_longest(case.shape, lengths)), lengths, labelled)
 
 

@@ -13,15 +13,24 @@ pytest.importorskip("transformers")
 import torch
 from torch import nn
 from torch.nn import functional as F
+from transformers import modeling_flash_attention_utils as flash_utils
 
 from patchgen.bench.case import Shape
 from patchgen.bench.claims import broken_claims
 from patchgen.bench.compiling import allow_many_models, compile_model, layers_of
-from patchgen.bench.contestant import COMPILED, EAGER, FIVE_LINES, FIVE_LINES_COMPILED, SDPA, Contestant
+from patchgen.bench.contestant import (
+    COMPILED,
+    EAGER,
+    FIVE_LINES,
+    FIVE_LINES_COMPILED,
+    SDPA,
+    TORCH_FLASH,
+    Contestant,
+)
 from patchgen.bench.fits import ladder, largest, rows_that_fit
 from patchgen.bench.kernels import attention_kernels
 from patchgen.bench.machine import datasheet
-from patchgen.bench.matrix import B1, B2, L1, M1, M2, variant
+from patchgen.bench.matrix import B1, B2, L1, L2, M1, M2, variant
 from patchgen.bench.reference import reference_of
 from patchgen.bench.result import Result
 from patchgen.bench.rivals import Unavailable, patched
@@ -109,6 +118,16 @@ def test_what_is_fast_and_wrong_is_found():
     result = turn(B2, FIVE_LINES)
     assert result.status == "wrong" and "from the reference" in result.note
     assert turn(B1, FIVE_LINES).status == "ok"
+
+
+def test_padding_taken_out_in_every_layer():
+    """transformers' own code for flash-attn, with torch's kernels in the package's place, and only while it is on."""
+    flat = L2.contestant("flash_attention_2, packed, torch's kernels")
+    for case, contestant in ((B2, TORCH_FLASH), (L2, flat), (L1, TORCH_FLASH)):
+        result = turn(case, contestant)
+        assert result.status == "ok" and set(result.masks) <= {"none", "causal"}, result.note
+    assert flash_utils._loaded_implementation is None
+    assert turn(L2, replace(flat, layout="packed")).status == "wrong", "transformers looks for packed texts in one row"
 
 
 def test_a_gradient_that_is_missing_is_found(llama):

@@ -51,6 +51,9 @@ def test_layouts_hold_the_same_words_and_labels():
     real = padded.inputs["attention_mask"].bool()
     for name in ("input_ids", "labels"):
         assert torch.equal(padded.inputs[name][real], packed.inputs[name].flatten())
+    flat = batch_of(case, WORDS, "flat")
+    assert flat.inputs["input_ids"].shape == (1, 64)
+    assert all(torch.equal(flat.inputs[name].flatten(), packed.inputs[name].flatten()) for name in flat.inputs)
     assert (padded.tokens, padded.labelled) == (packed.tokens, packed.labelled) == (64, 64 - len(packed.texts))
     assert padded.places > packed.places == 64
 

@@ -59,7 +59,7 @@ COVERAGE = {
     "coverage": {"errors", "flat", "settings", "source", "anatomy", "declare", "flatten", "disk", "gate", "lab"},
 }
 # What it costs to train: builds models over shared weights, times them in processes of their own.
-BENCH = {"bench": {"errors", "disk", "lab", "use", "draw"}}
+BENCH = {"bench": {"errors", "disk", "lab", "parts", "use", "draw"}}
 # The training loop: transformers' own, over models and text.
 TRAIN = {"train": {"errors", "disk", "draw", "lab", "use"}}
 # What a training step holds in memory: runs models on shapes.
