@@ -64,6 +64,6 @@ FIVE_LINES_COMPILED = Contestant(
     "five lines + compile", role="rival", attention="mask_free", compiled="whole", no_mask=True
 )
 LIGER = Contestant("Liger", liger=True)
-LIGER_COMPILED = Contestant("Liger + compile", liger=True, compiled="whole")
+LIGER_LAYERS = Contestant("Liger + compiled layers", liger=True, compiled="layers")
 FLASH2 = Contestant("flash_attention_2", attention="flash_attention_2")
 TORCH_FLASH = Contestant("flash_attention_2, torch's kernels", attention="unpadding")

@@ -1,6 +1,7 @@
 """The matrix: what is trained by whom, and what is hoped for.
 
-The contestants that say most stand first: where the time of a case is up, the others have none.
+The contestants that say most stand first: where the time of a case is up, the others have none.  Whole models are
+compiled where the mask that transformers makes then is the point; layers elsewhere, which takes seconds.
 
 Sizes are those of published models, weights are drawn.  Targets are what `docs/benchmarks.md` gives reasons for.
 """
@@ -21,7 +22,7 @@ from patchgen.bench.contestant import (
     FLASH2,
     LAYERS,
     LIGER,
-    LIGER_COMPILED,
+    LIGER_LAYERS,
     SDPA,
     TORCH_FLASH,
     Compiled,
@@ -63,6 +64,7 @@ _LLAMA4_BLOCKS = (
 _MPNET_BASE = (("vocab_size", 30527),)
 _BLOOM_560M = (("vocab_size", 250880), ("hidden_size", 1024), ("n_layer", 24), ("n_head", 16))
 
+_LIGER = (LIGER.name, LIGER_LAYERS.name)
 _RIGHT_PADDED = (("assume_right_padding", True),)
 # A text has no more labels than 15 of 100 of its tokens, and at least one.
 _LABELLED = (("max_labelled_fraction", 0.16),)
@@ -92,16 +94,16 @@ B1 = Case(
     contestants=(
         SDPA,
         COMPILED,
-        FIVE_LINES,
         FIVE_LINES_COMPILED,
+        LAYERS,
+        variant("bert_mlm", "layers", no_mask=True),
+        variant("bert_mlm_padding_free", "layers", no_mask=True),
+        FIVE_LINES,
         variant("bert_mlm", saves=0.85),
-        variant("bert_mlm", "whole", settings=_LABELLED),
-        variant("bert_mlm", "whole", settings=_LABELLED, **_FIVE),
         variant("bert_mlm_padding_free"),
-        variant("bert_mlm_padding_free", "whole", settings=_LABELLED),
+        variant("bert_mlm", "whole", settings=_LABELLED, **_FIVE),
         variant("bert_sdpa", no_mask=True),
         EAGER,
-        LAYERS,
         CUDNN,
         FLASH,
         CHECKPOINTED,
@@ -110,7 +112,7 @@ B1 = Case(
         Target(("bert_mlm", "bert_mlm_padding_free"), ("sdpa",), "speed", 1.45),
         Target(("bert_mlm", "bert_mlm_padding_free"), ("sdpa + compile",), "speed", 1.35),
     ),
-    seconds=45,
+    seconds=50,
 )
 B2 = Case(
     id="B2",
@@ -124,17 +126,17 @@ B2 = Case(
     contestants=(
         SDPA,
         COMPILED,
-        variant("bert_padding_free", saves=0.95),
+        variant("bert_mlm_padding_free", "layers"),
         variant("bert_mlm_padding_free", saves=0.85),
-        variant("bert_mlm_padding_free", "whole", settings=_LABELLED),
-        variant("bert_mlm", "whole", settings=_LABELLED),
+        variant("bert_padding_free", saves=0.95),
         TORCH_FLASH,
+        LAYERS,
         FLASH2,
         EAGER,
         CUDNN,
     ),
     targets=(Target(("bert_mlm_padding_free",), ("sdpa + compile",), "speed", 2.4),),
-    seconds=28,
+    seconds=32,
 )
 B3 = Case(
     id="B3",
@@ -147,15 +149,15 @@ B3 = Case(
     task="classify",
     contestants=(
         SDPA,
-        COMPILED,
         Contestant("sdpa + CUDA graphs", compiled="graphs"),
-        FIVE_LINES,
         Contestant("five lines + CUDA graphs", "rival", attention="mask_free", compiled="graphs", no_mask=True),
         variant("bert_sdpa", "graphs"),
+        COMPILED,
+        FIVE_LINES,
         EAGER,
     ),
     targets=(Target(("bert_sdpa",), ("sdpa",), "speed", 1.5),),
-    seconds=25,
+    seconds=35,
 )
 L1 = Case(
     id="L1",
@@ -170,15 +172,14 @@ L1 = Case(
         SDPA,
         COMPILED,
         FIVE_LINES_COMPILED,
-        variant("llama_sdpa_checkpoint_loss", "whole", settings=_RIGHT_PADDED, no_mask=True),
         LIGER,
-        FIVE_LINES,
         LAYERS,
         variant("llama_sdpa_checkpoint_loss", "layers", settings=_RIGHT_PADDED, no_mask=True),
+        LIGER_LAYERS,
+        FIVE_LINES,
         variant("llama_loss", saves=0.95),
         variant("llama_sdpa_checkpoint_loss", said=", selective", checkpoint="selective", no_mask=True, saves=0.9),
         CHECKPOINTED,
-        LIGER_COMPILED,
         variant("llama_sdpa", "whole", settings=_RIGHT_PADDED, no_mask=True),
         CUDNN,
         FLASH,
@@ -191,13 +192,16 @@ L1 = Case(
         Target(("llama_sdpa_checkpoint_loss", "llama_loss"), ("sdpa",), "memory", 0.55),
         Target(("llama_sdpa_checkpoint_loss, selective",), ("sdpa",), "speed", 0.94),
         Target(
-            ("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"), ("Liger", "Liger + compile"), "speed", 1.03
+            ("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"),
+            ("Liger", "Liger + compiled layers"),
+            "speed",
+            1.03,
         ),
-        Target(("llama_sdpa_checkpoint_loss", "llama_loss"), ("Liger", "Liger + compile"), "memory", 1.0),
+        Target(("llama_sdpa_checkpoint_loss", "llama_loss"), _LIGER, "memory", 1.0),
         Target(("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"), (), "rate", 495e12),
     ),
     turns=((2, 4), (1, 3)),
-    seconds=130,
+    seconds=105,
 )
 L2 = Case(
     id="L2",
@@ -211,14 +215,13 @@ L2 = Case(
     contestants=(
         SDPA,
         variant("llama_packed", said=", packed", layout="packed", saves=0.95),
-        variant("llama_packed", said=", padded", saves=0.95),
+        variant("llama_packed", "layers", said=", packed", layout="packed"),
         LIGER,
+        variant("llama_packed", said=", padded", saves=0.95),
         Contestant("flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"),
         Contestant("sdpa, packed", layout="packed"),
         FIVE_LINES,
-        COMPILED,
-        FIVE_LINES_COMPILED,
-        variant("llama_packed", "layers", said=", packed", layout="packed"),
+        LAYERS,
         Contestant("Liger, packed", liger=True, layout="packed"),
         Contestant("flash_attention_2, packed", attention="flash_attention_2", layout="flat"),
     ),
@@ -268,7 +271,7 @@ G1 = Case(
         FIVE_LINES_COMPILED,
         variant("gpt2_gelu", saves=0.85),
         variant("gpt2_loss", saves=0.9),
-        variant("gpt2_loss", "whole", **_FIVE),
+        variant("gpt2_loss", "layers", no_mask=True),
         variant("gpt2_sdpa"),
         EAGER,
         CUDNN,
@@ -279,7 +282,7 @@ G1 = Case(
         Target(("gpt2_loss", "gpt2_gelu"), ("sdpa + compile",), "speed", 1.3),
         Target(("gpt2_loss",), ("sdpa + compile",), "memory", 0.6),
     ),
-    seconds=35,
+    seconds=38,
 )
 M1 = Case(
     id="M1",
@@ -319,12 +322,12 @@ M2 = Case(
     contestants=(
         SDPA,
         variant("llama4_grouped", saves=0.9),
-        COMPILED,
-        variant("llama4_grouped", "whole"),
+        LAYERS,
+        variant("llama4_grouped", "layers"),
         FIVE_LINES,
         LIGER,
     ),
-    targets=(Target(("llama4_grouped",), ("sdpa", "sdpa + compile"), "block", 5.0),),
+    targets=(Target(("llama4_grouped",), ("sdpa",), "block", 5.0),),
     block="model.layers.0.feed_forward",
     seconds=12,
 )
@@ -340,8 +343,8 @@ X1_MPNET = Case(
     contestants=(
         EAGER,
         variant("mpnet_sdpa_checkpoint"),
-        Contestant("eager + compile", attention="eager", compiled="whole"),
-        variant("mpnet_sdpa_checkpoint", "whole"),
+        Contestant("eager + compiled layers", attention="eager", compiled="layers"),
+        variant("mpnet_sdpa_checkpoint", "layers"),
         variant("mpnet_sdpa_checkpoint", said=", full", checkpoint="full", saves=0.6),
         variant("mpnet_sdpa_checkpoint", said=", selective", checkpoint="selective", saves=0.8),
     ),
@@ -380,8 +383,8 @@ X1_BLOOM = Case(
         Contestant("eager, checkpointed", attention="eager", checkpoint="full", saves=0.7),
         EAGER,
         variant("bloom_sdpa"),
-        variant("bloom_sdpa", "whole"),
-        Contestant("eager + compile", attention="eager", compiled="whole"),
+        variant("bloom_sdpa", "layers"),
+        Contestant("eager + compiled layers", attention="eager", compiled="layers"),
         Contestant("eager, 4 rows", attention="eager", rows=4),
     ),
     targets=(Target(("bloom_sdpa",), ("eager", "eager, 4 rows"), "speed", 2.0),),
