@@ -21,7 +21,7 @@ class Contestant:
                 transformers does for flash-attn, by torch's own kernels
     backend     of SDPA, forced: "cudnn", "flash"
     compiled    "whole": the model; "layers": each layer for itself; "graphs": the model, launched by CUDA graphs
-    checkpoint  the policy; "selective" is of variants with the part `checkpoint`
+    checkpoint  "full"; "offload": full, what is kept held by the host; "selective": of variants with that part
     experts     `experts_implementation`
     precision   of weights, or of autocast over weights in float32
     accumulate  backward passes in a step, over as many parts of the batch
@@ -59,6 +59,7 @@ FLASH = Contestant("sdpa, flash forced", backend="flash")
 COMPILED = Contestant("sdpa + compile", compiled="whole")
 LAYERS = Contestant("sdpa + compiled layers", compiled="layers")
 CHECKPOINTED = Contestant("sdpa + checkpointing", checkpoint="full", saves=0.7)
+OFFLOADED = Contestant("sdpa + checkpointing, offloaded", checkpoint="offload")
 FIVE_LINES = Contestant("five lines", role="rival", attention="mask_free", no_mask=True)
 FIVE_LINES_COMPILED = Contestant(
     "five lines + compile", role="rival", attention="mask_free", compiled="whole", no_mask=True

@@ -23,6 +23,7 @@ from patchgen.bench.contestant import (
     LAYERS,
     LIGER,
     LIGER_LAYERS,
+    OFFLOADED,
     SDPA,
     TORCH_FLASH,
     Compiled,
@@ -247,6 +248,7 @@ L3 = Case(
         variant("llama_sdpa_checkpoint_loss", said=", full", checkpoint="full"),
         variant("llama_sdpa_checkpoint_loss", said=", selective", checkpoint="selective"),
         Contestant("Liger + checkpointing", liger=True, checkpoint="full"),
+        OFFLOADED,
     ),
     targets=(
         Target(("llama_sdpa_checkpoint_loss",), ("sdpa",), "rows", 2.5),

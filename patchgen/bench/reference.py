@@ -14,7 +14,7 @@ from torch import Tensor
 
 from patchgen.bench.case import Case
 from patchgen.bench.contestant import Contestant
-from patchgen.bench.stage import Stage
+from patchgen.bench.stage import Stage, switch_checkpointing_on
 from patchgen.bench.step import products
 from patchgen.bench.texts import NO_LABEL
 
@@ -69,7 +69,7 @@ def reference_of(stage: Stage, rows: int | None = None) -> Reference:
     stage.reset(torch.float32)
     model = stage.reference()
     if model.supports_gradient_checkpointing and not stage.scale.tiny:
-        model.gradient_checkpointing_enable({"use_reentrant": False})  # scores of all layers would not fit
+        switch_checkpointing_on(model, "full")  # scores of all layers would not fit
     several = min(len(batch.inputs["input_ids"]), max(1, math.ceil(batch.places / TOKENS)))
     total = 0.0
     with products("float32"):

@@ -7,6 +7,7 @@ that a reference in float32 begins from the same.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -99,8 +100,7 @@ class Stage:
         model = self._model(contestant)
         entrant = Entrant(contestant, model, self.batch(contestant), _patch(contestant, model))
         if contestant.checkpoint:
-            policy = {} if contestant.checkpoint == "full" else {"policy": contestant.checkpoint}
-            model.gradient_checkpointing_enable({"use_reentrant": False, **policy})
+            switch_checkpointing_on(model, contestant.checkpoint)
         if contestant.compiled:
             traced_only = not device.startswith("cuda")
             compile_model(model, contestant.compiled, entrant.masks, traced_only=traced_only)
@@ -148,6 +148,20 @@ def _tiny_names(model: str) -> dict[str, Any]:
     """`TINY` by the names of this model."""
     names = CONFIG_MAPPING[model].attribute_map
     return {names.get(name, name): value for name, value in TINY.items()}
+
+
+def switch_checkpointing_on(model: PreTrainedModel, policy: str) -> None:
+    """Of every layer: "full", "selective" (of variants), or "offload": full, what is kept held by the host.
+
+    Raises Unavailable where this transformers or this machine cannot.
+    """
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    how: dict[str, Any] = {"policy": policy} if policy == "selective" else {}
+    if policy == "offload":
+        if "offload" not in inspect.signature(enable).parameters or model.device.type != "cuda":
+            raise Unavailable("offloading needs a CUDA device, and a transformers that has it")
+        return enable({"use_reentrant": False}, offload=True)
+    return enable({"use_reentrant": False, **how})
 
 
 def _patch(contestant: Contestant, model: PreTrainedModel) -> Patch:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import shlex
 
 import pytest
 
 from patchgen.bench.matrix import CASES
+from patchgen.bench.sets import wanted_cases
 from tests.toytree import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/benchmarks.md").read_text(encoding="utf-8")
@@ -48,6 +50,20 @@ def test_padding_is_what_is_told():
     free = [1 - sum(first) / (len(first) * padded.length), 1 - sum(second) / (len(second) * max(second))]
     told = re.search(r"padding is (\d+) of 100 places in B2 and (\d+) in L2", PAGE)
     assert told is not None and [round(100 * part) for part in free] == [int(number) for number in told.groups()]
+
+
+def test_commands_name_what_there_is():
+    text = (REPOSITORY / "docs/gpu.md").read_text(encoding="utf-8")
+    lines = [
+        shlex.split(line, comments=True)
+        for line in text.splitlines()
+        if re.match(r"(\.venv/bin/)?patchgen bench ", line)
+    ]
+    assert len(lines) >= 4
+    for _, _, *words in lines:
+        only = [value for name, value in zip(words, words[1:], strict=False) if name == "--only"]
+        ids = [word for word in words if re.fullmatch(r"[A-Z]\d\S*", word)]
+        assert {one.name for case in wanted_cases("matrix", ids, only) for one in case.contestants} >= set(only)
 
 
 def test_links_lead_somewhere():

@@ -23,6 +23,7 @@ from patchgen.bench.contestant import (
     EAGER,
     FIVE_LINES,
     FIVE_LINES_COMPILED,
+    OFFLOADED,
     SDPA,
     TORCH_FLASH,
     Contestant,
@@ -284,6 +285,7 @@ def test_checkpointing_fits_more(llama):
     ("contestant", "reason"),
     [
         pytest.param(Contestant("x", backend="cudnn"), "needs a CUDA device", id="backend"),
+        pytest.param(OFFLOADED, "needs a CUDA device", id="offloading"),
         pytest.param(Contestant("x", attention="flash_attention_2"), "needs a CUDA device", id="flash attention"),
         pytest.param(
             Contestant("x", variant="llama_sdpa", attention="flex_attention"), "llama", id="refused by a variant"
