@@ -27,6 +27,7 @@ from patchgen.bench.work import work_of
 
 EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0
 BROKEN = "CUDA error"  # whatever is asked of the device afterwards fails with it
+NO_KERNEL = "No available kernel"  # of a backend of SDPA that was forced
 Say = Callable[..., None]
 
 
@@ -111,20 +112,27 @@ def _guarded(running: _Running, contestant: Contestant, act: Callable[[Contestan
         return
     limit = COMPILED_SECONDS if contestant.compiled else EAGER_SECONDS
     running.say(begun=running.case.id, contestant=contestant.name, limit=limit)
-    try:
-        result = act(contestant)
-    except Unavailable as reason:
-        result = Result("unavailable", str(reason))
-    except torch.OutOfMemoryError:
-        result = Result("does not fit")
-    except Exception as error:
-        if BROKEN in str(error):
-            raise
-        result = Result("failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+    result = _result(act, contestant)
     if result.status not in ("ok", "wrong"):
         running.entrants.pop(contestant.name, None)
         _forget(running.stage.scale.device)
     running.tell(contestant.name, result)
+
+
+def _result(act: Callable[[Contestant], Result], contestant: Contestant) -> Result:
+    """What `act` gives, or why it gives nothing.  Raises what broke the device."""
+    try:
+        return act(contestant)
+    except Unavailable as reason:
+        return Result("unavailable", str(reason))
+    except torch.OutOfMemoryError:
+        return Result("does not fit")
+    except Exception as error:
+        if BROKEN in str(error):
+            raise
+        if NO_KERNEL in str(error):
+            return Result("unavailable", "the backend that was forced does not take this")
+        return Result("failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
 
 
 def _fit(running: _Running, contestant: Contestant, steps: Steps) -> Result:

@@ -132,8 +132,10 @@ def patched(patch: Patch) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-def insist(attention: str, backend: str, device: str) -> None:
-    """Raises Unavailable where this attention or this backend of SDPA cannot be had on the device."""
+def insist(attention: str, backend: str, device: str, dtype: torch.dtype) -> None:
+    """Raises Unavailable where this attention or this backend of SDPA cannot be had on the device for the dtype."""
+    if device.startswith("cuda") and dtype == torch.float32 and (backend or attention.startswith("flash_attention")):
+        raise Unavailable(f"{backend or attention} takes half precision, and this model is in float32")
     if backend and not device.startswith("cuda"):
         raise Unavailable(f"the {backend} backend needs a CUDA device")
     if attention.startswith("flash_attention"):

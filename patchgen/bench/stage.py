@@ -83,6 +83,12 @@ class Stage:
             return torch.float32
         return WEIGHTS.get(contestant.precision, torch.float32)
 
+    def computes_in(self, contestant: Contestant) -> torch.dtype:
+        """The dtype of its products: autocast's, or that of its weights."""
+        if not contestant.precision.startswith("autocast"):
+            return self.dtype(contestant)
+        return torch.bfloat16 if contestant.precision == "autocast bfloat16" else torch.float16
+
     def reset(self, dtype: torch.dtype) -> None:
         """Weights as they were at first, in `dtype`; no gradients."""
         with torch.no_grad():
@@ -96,7 +102,7 @@ class Stage:
     def enter(self, contestant: Contestant) -> Entrant:
         """The contestant with its model.  Raises Unavailable where it cannot be had."""
         device = self.scale.device
-        insist(contestant.attention, contestant.backend, device)
+        insist(contestant.attention, contestant.backend, device, self.computes_in(contestant))
         model = self._model(contestant)
         entrant = Entrant(contestant, model, self.batch(contestant), _patch(contestant, model))
         if contestant.checkpoint:

@@ -41,6 +41,11 @@ def breaks_the_device(*_args, **_kwargs):
     raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
 
+def takes_nothing(*_args, **_kwargs):
+    raise RuntimeError("No available kernel. Aborting execution.")
+
+
+AttentionInterface.register("takes_nothing", takes_nothing)
 AttentionInterface.register("too_large", too_large)
 AttentionInterface.register("breaks_the_device", breaks_the_device)
 CASE = Case(
@@ -59,6 +64,7 @@ CASE = Case(
         Contestant("one row, float32", rows=1, precision="float32"),
         CUDNN,
         Contestant("too large", attention="too_large"),
+        Contestant("no kernel", attention="takes_nothing"),
         Contestant("no such optimizer", optimizer="best"),
         variant("llama_sqpa"),
     ),
@@ -94,6 +100,7 @@ def test_each_that_runs_has_all_of_its_turns(said):
 def test_what_cannot_run_says_why_and_stops_nobody(said):
     found = results(said)
     assert found["too large"].status == "does not fit"
+    assert found["no kernel"].status == "unavailable"
     assert found["sdpa, cuDNN forced"].note == "the cudnn backend needs a CUDA device"
     assert found["no such optimizer"].note == "ValueError: there is no optimizer 'best'"
     assert found["llama_sqpa"].status == "failed" and "llama_sdpa" in found["llama_sqpa"].note

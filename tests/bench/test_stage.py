@@ -34,7 +34,7 @@ from patchgen.bench.machine import datasheet
 from patchgen.bench.matrix import B1, B2, L1, L2, M1, M2, variant
 from patchgen.bench.reference import reference_of
 from patchgen.bench.result import Result
-from patchgen.bench.rivals import Unavailable, patched
+from patchgen.bench.rivals import Unavailable, insist, patched
 from patchgen.bench.saved import saved_bytes
 from patchgen.bench.stage import Scale, Stage, adopt, config_of
 from patchgen.bench.texts import batch_of
@@ -295,6 +295,12 @@ def test_checkpointing_fits_more(llama):
 def test_unavailable(llama, contestant, reason):
     with pytest.raises(Unavailable, match=f"(?i){reason}"):
         llama.enter(contestant)
+
+
+@pytest.mark.parametrize("how", [("sdpa", "flash"), ("sdpa", "cudnn"), ("flash_attention_2", "")])
+def test_kernels_of_half_precision_are_not_asked_for_more(how):
+    with pytest.raises(Unavailable, match="takes half precision"):
+        insist(*how, "cuda", torch.float32)
 
 
 def test_a_patch_is_held_while_it_is_on():
