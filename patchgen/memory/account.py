@@ -81,8 +81,10 @@ def role_of(entry: Entry, books: Books) -> str:
     inside_base = entry.path == books.base or entry.path.startswith(f"{books.base}.")
     if books.vocabulary and entry.shape[-1:] == (books.vocabulary,) and (not books.base or not inside_base):
         return "logits"
+    if entry.phase == "backward" and entry.path:  # a module's forward in the backward pass
+        return "recomputed"
     if entry.saved:
-        return "activations" if entry.saved_in == "forward" else "recomputed"
+        return "activations"
     return "activations" if _outlives(entry, books) else "temporary"
 
 

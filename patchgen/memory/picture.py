@@ -26,6 +26,7 @@ LAYERS = {
     "temporary": ("temporary",),
 }
 LEFT, TOP, WIDTH, HEIGHT = 64, 66, 640, 260
+BOLD = 1.1  # how much wider a title is
 COLUMNS = 320  # moments that are drawn: of those between, the highest
 
 
@@ -55,10 +56,8 @@ def as_svg(books: Books, room: int = 0) -> str:
         y = scale.y(room)
         inside.append(f'<line class="target" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
     highest = peak(books)
-    title = (
-        f"{books.target.model_class.__name__} ({books.target.name}), {books.setup.told()}: peak {size(highest.bytes)}"
-    )
-    return chart(title, max(LEFT + WIDTH + 16, wide(title) + 16), TOP + HEIGHT + 30, inside)
+    title = f"{books.target.name}, {books.setup.told()}: peak {size(highest.bytes)}"
+    return chart(title, max(LEFT + WIDTH + 16, BOLD * wide(title) + 16), TOP + HEIGHT + 30, inside)
 
 
 def _columns(books: Books) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -27,7 +27,14 @@ from patchgen.errors import catalogue
 from tests.pages import Block, Command, Page, Session, commands, fits, read_page, rendered
 from tests.toytree import REPOSITORY, environment
 
-SESSIONS = ("README.md", "docs/design.md", "docs/training.md", "docs/using.md", "docs/writing-a-variant.md")
+SESSIONS = (
+    "README.md",
+    "docs/design.md",
+    "docs/memory.md",
+    "docs/training.md",
+    "docs/using.md",
+    "docs/writing-a-variant.md",
+)
 PAGES = (*SESSIONS, "docs/LOG.md", "CHANGELOG.md")
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 PROJECT = ("generated", "modular", "utils", "Makefile", "patchgen.lock", "pyproject.toml")

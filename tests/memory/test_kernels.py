@@ -95,3 +95,12 @@ def test_roles_at_the_peak_are_all_that_is_held():
     highest = peak(found)
     assert highest.bytes == figures(found).peak
     assert {"weights", "optimizer", "activations"} <= dict(highest.roles).keys()
+
+
+def test_what_a_checkpoint_computes_again_is_told_apart():
+    setup = replace(SETUP, batch=8)
+    whole, layers = (
+        dict(peak(books("llama_checkpoint", replace(setup, checkpoint=policy))).roles) for policy in ("none", "full")
+    )
+    assert "recomputed" not in whole
+    assert layers["recomputed"] > layers["activations"]
