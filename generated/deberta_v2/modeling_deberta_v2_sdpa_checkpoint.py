@@ -212,6 +212,37 @@ def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tenso
     return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
 
 
+def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
+    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
+
+    Each term is added to those before it, or hides what it is False for.
+    """
+    if not terms:
+        return None
+    terms = [windows(term, len(query_BHLD)) for term in terms]
+    if all(term.dtype == torch.bool for term in terms):
+        whole = terms[0]
+        for term in terms[1:]:
+            whole = whole & term
+    else:
+        least = torch.finfo(query_BHLD.dtype).min
+        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+        for term in terms:
+            hides = term.dtype == torch.bool
+            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
+        if len(terms) > 1:
+            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
+            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
+    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
+
+
+def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
+    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
+    if term.dim() != 5:
+        return term
+    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
+
+
 def attend(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -256,37 +287,6 @@ def attend(
         dropout=dropout,
     )
     return output.to(value.dtype).reshape(shape)
-
-
-def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
-
-    Each term is added to those before it, or hides what it is False for.
-    """
-    if not terms:
-        return None
-    terms = [windows(term, len(query_BHLD)) for term in terms]
-    if all(term.dtype == torch.bool for term in terms):
-        whole = terms[0]
-        for term in terms[1:]:
-            whole = whole & term
-    else:
-        least = torch.finfo(query_BHLD.dtype).min
-        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-        for term in terms:
-            hides = term.dtype == torch.bool
-            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
-        if len(terms) > 1:
-            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
-            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
-    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
-
-
-def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
-    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
-    if term.dim() != 5:
-        return term
-    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
 
 
 class DisentangledSelfAttention(nn.Module):

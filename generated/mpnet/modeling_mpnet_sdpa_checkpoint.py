@@ -554,25 +554,6 @@ class MPNetEmbeddings(nn.Module):
         return position_ids.unsqueeze(0).expand(input_shape)
 
 
-def additive_mask(
-    mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
-) -> torch.Tensor | None:
-    """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
-    queries, keys = query_BHLD.shape[-2], key_BGSD.shape[-2]
-    if mask is None and causal and queries > 1:
-        mask = seen_before(query_BHLD, key_BGSD)[None, None]
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-    return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
-
-
-def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
-    """(queries, keys): True where a key is not after the query."""
-    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
-    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
-
-
 def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> bool:
     """Whether the statements of the parent run: under "eager", and where their attention weights are asked for.
 
@@ -581,6 +562,24 @@ def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> 
     implementation = module.config._attn_implementation
     refuse_other_attention(type(module).__name__, implementation)
     return implementation == "eager" or bool(output_attentions) or bool(module.config.output_attentions)
+
+
+def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
+    """(queries, keys): True where a key is not after the query."""
+    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
+    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
+
+
+def additive_mask(
+    mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
+) -> torch.Tensor | None:
+    """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
+    if mask is None and causal and query_BHLD.shape[-2] > 1:
+        mask = seen_before(query_BHLD, key_BGSD)[None, None]
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+    return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
 
 
 def sdpa(
@@ -629,6 +628,37 @@ def sdpa(
     return output.reshape(output.shape[0], -1, queries, value_BGSD.shape[-1])
 
 
+def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
+    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
+
+    Each term is added to those before it, or hides what it is False for.
+    """
+    if not terms:
+        return None
+    terms = [windows(term, len(query_BHLD)) for term in terms]
+    if all(term.dtype == torch.bool for term in terms):
+        whole = terms[0]
+        for term in terms[1:]:
+            whole = whole & term
+    else:
+        least = torch.finfo(query_BHLD.dtype).min
+        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+        for term in terms:
+            hides = term.dtype == torch.bool
+            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
+        if len(terms) > 1:
+            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
+            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
+    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
+
+
+def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
+    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
+    if term.dim() != 5:
+        return term
+    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
+
+
 def attend(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -673,37 +703,6 @@ def attend(
         dropout=dropout,
     )
     return output.to(value.dtype).reshape(shape)
-
-
-def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
-
-    Each term is added to those before it, or hides what it is False for.
-    """
-    if not terms:
-        return None
-    terms = [windows(term, len(query_BHLD)) for term in terms]
-    if all(term.dtype == torch.bool for term in terms):
-        whole = terms[0]
-        for term in terms[1:]:
-            whole = whole & term
-    else:
-        least = torch.finfo(query_BHLD.dtype).min
-        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-        for term in terms:
-            hides = term.dtype == torch.bool
-            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
-        if len(terms) > 1:
-            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
-            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
-    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
-
-
-def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
-    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
-    if term.dim() != 5:
-        return term
-    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
 
 
 class MPNetSelfAttention(nn.Module):

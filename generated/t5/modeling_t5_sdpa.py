@@ -183,10 +183,6 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
-# What other attention functions take and one call of SDPA does not compute.
-NOT_IN_SDPA = ("block_indices", "cache", "indices", "s_aux", "sinks", "softcap")
-
-
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
     """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
     if implementation not in ("sdpa", "eager", None):
@@ -196,6 +192,105 @@ def refuse_other_attention(owner: str, implementation: str | None) -> None:
             'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
             "implementation. The class of this name in transformers takes it."
         )
+
+
+def sdpa(
+    query_BHLD: torch.Tensor,
+    key_BGSD: torch.Tensor,
+    value_BGSD: torch.Tensor,
+    mask: torch.Tensor | None,
+    *,
+    causal: bool,
+    scaling: float | None,
+    dropout: float,
+) -> torch.Tensor:
+    """softmax(query @ key^T * scaling, masked) @ value of shape (B, H, L, D), by one call of SDPA.
+
+    `causal` counts where there is no mask and more than one query; the first query then sees the first key alone.
+    """
+    queries, groups = query_BHLD.shape[2], query_BHLD.shape[1] // key_BGSD.shape[1]
+    # The order matters to torch.compile: a symbolic length first, or the result is no bool.
+    causal = queries > 1 and mask is None and causal
+    if causal and key_BGSD.shape[2] > queries:
+        # A static cache being filled from empty.  Only with as many keys as queries are there fast causal kernels.
+        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
+
+    native = False
+    if groups > 1:
+        # With a mask or a large head, CUDA has native grouped heads in its slow path only.
+        native = mask is None and key_BGSD.shape[-1] == value_BGSD.shape[-1] <= 256
+        if not native and queries == 1:
+            # The query heads that share a key head stand as so many queries of it: no key is copied.
+            query_BHLD = query_BHLD.unflatten(1, (-1, groups)).squeeze(3)
+            mask = mask if mask is None or mask.shape[1] == 1 else mask.unflatten(1, (-1, groups)).squeeze(3)
+        elif not native:
+            key_BGSD = key_BGSD.repeat_interleave(groups, dim=1)
+            value_BGSD = value_BGSD.repeat_interleave(groups, dim=1)
+
+    output = nn.functional.scaled_dot_product_attention(
+        query_BHLD,
+        key_BGSD,
+        value_BGSD,
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=causal,
+        scale=scaling,
+        enable_gqa=native,
+    )
+    return output.reshape(output.shape[0], -1, queries, value_BGSD.shape[-1])
+
+
+def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
+    """(queries, keys): True where a key is not after the query."""
+    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
+    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
+
+
+# What other attention functions take and one call of SDPA does not compute.
+NOT_IN_SDPA = ("block_indices", "cache", "indices", "s_aux", "sinks", "softcap")
+
+
+def additive_mask(
+    mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
+) -> torch.Tensor | None:
+    """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
+    if mask is None and causal and query_BHLD.shape[-2] > 1:
+        mask = seen_before(query_BHLD, key_BGSD)[None, None]
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+    return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
+
+
+def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
+    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
+
+    Each term is added to those before it, or hides what it is False for.
+    """
+    if not terms:
+        return None
+    terms = [windows(term, len(query_BHLD)) for term in terms]
+    if all(term.dtype == torch.bool for term in terms):
+        whole = terms[0]
+        for term in terms[1:]:
+            whole = whole & term
+    else:
+        least = torch.finfo(query_BHLD.dtype).min
+        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
+        for term in terms:
+            hides = term.dtype == torch.bool
+            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
+        if len(terms) > 1:
+            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
+            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
+    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
+
+
+def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
+    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
+    if term.dim() != 5:
+        return term
+    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
 
 
 def sdpa_attention(
@@ -253,102 +348,6 @@ def sdpa_attention(
         attention_mask = sum_of_terms(terms, query, key)
     output = sdpa(query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout)
     return output.transpose(1, 2), None
-
-
-def sdpa(
-    query_BHLD: torch.Tensor,
-    key_BGSD: torch.Tensor,
-    value_BGSD: torch.Tensor,
-    mask: torch.Tensor | None,
-    *,
-    causal: bool,
-    scaling: float | None,
-    dropout: float,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling, masked) @ value of shape (B, H, L, D), by one call of SDPA.
-
-    `causal` counts where there is no mask and more than one query; the first query then sees the first key alone.
-    """
-    queries, groups = query_BHLD.shape[2], query_BHLD.shape[1] // key_BGSD.shape[1]
-    # The order matters to torch.compile: a symbolic length first, or the result is no bool.
-    causal = queries > 1 and mask is None and causal
-    if causal and key_BGSD.shape[2] > queries:
-        # A static cache being filled from empty.  Only with as many keys as queries are there fast causal kernels.
-        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
-
-    native = False
-    if groups > 1:
-        # With a mask or a large head, CUDA has native grouped heads in its slow path only.
-        native = mask is None and key_BGSD.shape[-1] == value_BGSD.shape[-1] <= 256
-        if not native and queries == 1:
-            # The query heads that share a key head stand as so many queries of it: no key is copied.
-            query_BHLD = query_BHLD.unflatten(1, (-1, groups)).squeeze(3)
-            mask = mask if mask is None or mask.shape[1] == 1 else mask.unflatten(1, (-1, groups)).squeeze(3)
-        elif not native:
-            key_BGSD = key_BGSD.repeat_interleave(groups, dim=1)
-            value_BGSD = value_BGSD.repeat_interleave(groups, dim=1)
-
-    output = nn.functional.scaled_dot_product_attention(
-        query_BHLD,
-        key_BGSD,
-        value_BGSD,
-        attn_mask=mask,
-        dropout_p=dropout,
-        is_causal=causal,
-        scale=scaling,
-        enable_gqa=native,
-    )
-    return output.reshape(output.shape[0], -1, queries, value_BGSD.shape[-1])
-
-
-def additive_mask(
-    mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
-) -> torch.Tensor | None:
-    """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
-    queries, keys = query_BHLD.shape[-2], key_BGSD.shape[-2]
-    if mask is None and causal and queries > 1:
-        mask = seen_before(query_BHLD, key_BGSD)[None, None]
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-    return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
-
-
-def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
-    """(queries, keys): True where a key is not after the query."""
-    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
-    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
-
-
-def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
-
-    Each term is added to those before it, or hides what it is False for.
-    """
-    if not terms:
-        return None
-    terms = [windows(term, len(query_BHLD)) for term in terms]
-    if all(term.dtype == torch.bool for term in terms):
-        whole = terms[0]
-        for term in terms[1:]:
-            whole = whole & term
-    else:
-        least = torch.finfo(query_BHLD.dtype).min
-        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-        for term in terms:
-            hides = term.dtype == torch.bool
-            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
-        if len(terms) > 1:
-            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
-            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
-    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
-
-
-def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
-    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
-    if term.dim() != 5:
-        return term
-    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
 
 
 class T5Attention(nn.Module):

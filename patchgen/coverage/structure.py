@@ -106,12 +106,12 @@ def _key(parent: Module, flat: Flattened) -> str:
 
 
 def _code(text: str) -> str:
-    """`text` without comments, docstrings and places."""
+    """`text` without comments, docstrings and places, its definitions in an order of their own."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             del node.body[0]
-    return ast.dump(tree)
+    return "\n".join(sorted(map(ast.dump, tree.body)))
 
 
 def flat_in(home: Path, found: Structural) -> Flattened:
