@@ -59,9 +59,9 @@ _CHOICES: dict[Any, int] = {
 class Known(TorchDispatchMode):
     """A mode above a `FakeTensorMode`; `assumed` has the places whose condition was taken as not given."""
 
-    def __init__(self, fake: FakeTensorMode) -> None:
+    def __init__(self, device: str = "cpu") -> None:
         super().__init__()
-        self.fake = fake
+        self.device = device  # whose kernels run
         self.assumed: list[str] = []
         self._values: Any = WeakTensorKeyDictionary()
         self._spoilt: dict[int, Any] = {}  # storages of values that something unknown was written into, kept alive
@@ -92,7 +92,12 @@ class Known(TorchDispatchMode):
         elif torch.Tag.dynamic_output_shape in func.tags:
             return self._of_unknown_shape(func, args, given)
         out = func(*args, **given)
+        if func is aten.native_batch_norm.default and self.device == "cpu":
+            # torch's rule for shapes lays it out as its input is, and the kernel does not.
+            out = (torch.empty_like(args[0], memory_format=_laid_out(args[0])), *out[1:])
         self._learn(func, args, given, out)
+        if func is aten._is_all_true.default and self.value_of(out) is None:
+            self._fill(out, 1)  # asked where something is checked, before it is refused
         return out
 
     def _insist_on_rows(self, weight: Tensor, indices: Tensor) -> None:
@@ -228,14 +233,13 @@ class Known(TorchDispatchMode):
 
 
 @contextmanager
-def shapes_only(*modules: ModuleType) -> Iterator[Known]:
-    """A context in which tensors are made without memory; gives what is known of them.
+def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
+    """A context in which tensors are made without memory, by `device`'s rules; gives what is known of them.
 
     In `modules` they pass for ordinary tensors where a type is asked for.
     """
-    fake = FakeTensorMode(allow_non_fake_inputs=True)
-    known = Known(fake)
-    with fake, known, taken_for_real(modules):
+    known = Known(device)
+    with FakeTensorMode(allow_non_fake_inputs=True), known, taken_for_real(modules):
         yield known
 
 
@@ -243,6 +247,13 @@ def _product_of_groups(left: Tensor, right: Tensor, offsets: Tensor | None = Non
     """The shape that torch gives; its own rule for shapes knows bfloat16 alone."""
     groups = [] if left.dim() + right.dim() == 5 else [left.shape[0] if offsets is None else offsets.shape[0]]
     return left.new_empty([*groups, left.shape[-2], right.shape[-1]])
+
+
+def _laid_out(given: Tensor) -> torch.memory_format:
+    """The order of elements that most kernels of the CPU give a result."""
+    if given.dim() == 4 and given.is_contiguous(memory_format=torch.channels_last) and not given.is_contiguous():
+        return torch.channels_last
+    return torch.contiguous_format
 
 
 def _leaves(args: Any, kwargs: Any) -> list[Any]:

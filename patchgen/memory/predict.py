@@ -49,7 +49,7 @@ def predicted(target: Target, setup: Setup) -> Books:
     """
     given = batch_for(target.model_class, target.config, setup.batch, setup.length)
     module = sys.modules[target.model_class.__module__]
-    with quiet(), shapes_only(module) as known, kernels_of(setup.device):
+    with quiet(), shapes_only(module, device=setup.device) as known, kernels_of(setup.device):
         model = built(target, setup)
         known.assumed.clear()  # of initial values, on which no size depends
         inputs = _told(given, known, setup)

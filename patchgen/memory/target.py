@@ -25,6 +25,8 @@ from patchgen.use.classes import module_of
 from patchgen.use.variants import find_variant, known_variants
 
 DROPOUT = 0.1  # of tiny configurations: what training usually has
+# Of whole layers: whoever compares tiny models with real ones wants all of them.
+LAYERDROP = "layerdrop"
 
 
 @dataclass(frozen=True)
@@ -122,12 +124,17 @@ def _configured(config_class: type[PreTrainedConfig], size: str | None, choice: 
     try:
         if choice.tiny:
             config = tiny_config(config_class, DROPOUT)
+            changes = {**_all_layers(config), **changes}
         else:
             config = config_class(**(_told(size, config_class) if size is not None else {}))
         _insist_on_known(config, changes)
         return type(config)(**{**config.to_dict(), **changes}) if changes else config
     except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
         raise ValueError(f"{config_class.__name__} does not take this: {error}") from error
+
+
+def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
+    return {name: 0.0 for name in config.to_dict() if name.endswith(LAYERDROP)}
 
 
 def _told(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:

@@ -89,6 +89,7 @@ def test_picture(capfd, tmp_path):
             "fails: IndexError: row 64 of an embedding",
         ),
         (["bert", "--tiny", "--length", "16", "--card", "9kB"], 1, "PG823 a batch of 1 takes"),
+        (["blt", "--tiny", "--length", "16"], 1, "PG821 the forward takes the elements where a mask is true"),
         (["llama-70b", "--set", "num_hidden_layers=20", "--measure", "--length", "8"], 1, "PG823 the step takes 3"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -32,10 +32,25 @@ def apart(name: str, setup: Setup, **chosen) -> dict[str, tuple[int, int]]:
 
 
 # A decoder, an encoder, both of them, convolutions for projections, images, windows of them, two directions, a state
-# space, disentangled attention, pooling, routed experts: only the first is in the gallery.
+# space, disentangled attention, pooling, routed experts, layers that chance leaves out, series of figures: only the first
+# is in the gallery.
 @pytest.mark.parametrize(
     "name",
-    ["llama_sdpa", "bert", "t5", "gpt2", "vit", "swin", "xlnet", "mamba", "deberta-v2", "funnel", "qwen3_moe"],
+    [
+        "llama_sdpa",
+        "bert",
+        "t5",
+        "gpt2",
+        "vit",
+        "swin",
+        "xlnet",
+        "mamba",
+        "deberta-v2",
+        "funnel",
+        "qwen3_moe",
+        "opt",
+        "patchtst",
+    ],
 )
 def test_family(name):
     assert apart(name, SETUP) == {}
