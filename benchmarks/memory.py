@@ -36,7 +36,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 FAMILIES = (
     *("bert", "gpt2", "t5", "llama", "gemma2", "bloom", "deberta-v2", "xlnet", "funnel", "electra", "albert"),
     *("mamba", "jamba", "rwkv", "mixtral", "qwen3_moe", "switch_transformers", "deepseek_v3", "llama4_text"),
-    *("vit", "swin", "clip", "resnet", "lxmert"),
+    *("vit", "swin", "clip", "resnet", "lxmert", "whisper", "hubert", "patchtst", "opt"),
     *("llama_sdpa", "llama_moe", "llama_loss", "bert_padding_free", "gpt2_loss", "dbrx_grouped"),
 )
 TINY = Setup(batch=3, length=40)

@@ -32,8 +32,8 @@ def apart(name: str, setup: Setup, **chosen) -> dict[str, tuple[int, int]]:
 
 
 # A decoder, an encoder, both of them, convolutions for projections, images, windows of them, two directions, a state
-# space, disentangled attention, pooling, routed experts, layers that chance leaves out, series of figures: only the first
-# is in the gallery.
+# space, disentangled attention, pooling, routed experts, layers that chance leaves out, series of figures: only the
+# first is in the gallery.
 @pytest.mark.parametrize(
     "name",
     [
