@@ -14,6 +14,8 @@ from patchgen.lab.tiny import Batch
 
 # A gradient far below the largest may be rounding alone: a bias on the keys has none, it shifts a row's every score.
 GRADIENT_FLOOR = 1e-2
+# Below this part of the largest it is rounding alone, in float32 as well.
+VANISHING = 1e-5
 
 
 def observe(model: nn.Module, batch: Batch, *, weights: bool = False, **inputs: Tensor) -> dict[str, Tensor]:
@@ -48,7 +50,9 @@ class Difference:
     mean: float
     where: tuple[int, ...]
     rms: float = 0.0  # root mean square of the difference, relative to that of the reference
+    size: float = 0.0  # what `rms` is relative to
     tiny: bool = False  # a gradient so small that it is measured against the model's largest
+    vanishes: bool = False  # a gradient that is zero but for rounding
 
     def __str__(self) -> str:
         return f"{self.name}: max {self.largest:.2e} at {self.where}, mean {self.mean:.2e}"
@@ -78,15 +82,23 @@ def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tup
     Each of `noises` are a reference's own differences between two dtypes.  Of several the larger counts: a computation
     that chooses (a router, say) may choose otherwise along one path only.  One tensor's may be small
     by chance, a loss's that is one number most of all: at least a quarter of the median counts, and the median for
-    gradients near zero.
+    gradients near zero.  Where a bias has no gradient, both sides are rounding of what its matrix's is the sum of too:
+    that matrix's noise counts then.
     """
     own: dict[str, float] = {}
+    absolute: dict[str, float] = {}
+    vanishing: set[str] = set()
     for difference in (each for noise in noises for each in noise):
-        own[difference.name] = max(own.get(difference.name, 0.0), difference.rms)
+        name = difference.name
+        own[name] = max(own.get(name, 0.0), difference.rms)
+        absolute[name] = max(absolute.get(name, 0.0), difference.rms * difference.size)
+        vanishing |= {name} if difference.vanishes else set()
     median = statistics.median(own.values()) if own else 0.0
     told = []
     for difference in found:
         size = max(own.get(difference.name, 0.0), median if difference.tiny else median / 4)
+        if difference.name in vanishing and difference.size:
+            size = max(size, absolute.get(f"{difference.name.removesuffix('bias')}weight", 0.0) / difference.size)
         if math.isinf(size):  # the reference has it in one of its dtypes only, such as an expert's gradient
             continue
         # The median is zero where a dtype has no noise: then nothing may differ.
@@ -126,5 +138,7 @@ def _difference(
         float(relative.mean()),
         tuple(int(i) for i in where),
         rms if math.isfinite(rms) else math.inf,
+        max(own, floor),
         own < floor,
+        own < floor * VANISHING / GRADIENT_FLOOR,
     )

@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel  # noqa: E402
 
-from patchgen.lab.parity import GRADIENT_FLOOR, differences, observe, worst  # noqa: E402
+from patchgen.lab.parity import GRADIENT_FLOOR, differences, in_noises, observe, worst  # noqa: E402
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.tolerance import rounding  # noqa: E402
 from patchgen.lab.trace import traced  # noqa: E402
@@ -125,3 +125,21 @@ def test_calls_are_counted_where_python_makes_them():
     assert [call.mask for call in trace.sdpa] == ["none", "float"]
     assert trace.softmaxes_over(8) == 4
     assert len(trace.softmaxes) == 5
+
+
+def test_a_bias_without_a_gradient_is_measured_in_the_noise_of_its_matrix():
+    generator = torch.Generator().manual_seed(0)
+
+    def seen(noise, bias):
+        weight = torch.ones(8, 8) + noise * torch.randn(8, 8, generator=generator)
+        return {"gradient of k.weight": weight, "gradient of k.bias": bias * torch.ones(8), "logits": torch.ones(3)}
+
+    def apart(truth, narrow, candidate):
+        wide, one, other = seen(0, truth), seen(1e-2, truth + narrow), seen(1e-2, truth + candidate)
+        found = in_noises(differences(one, other), differences(wide, one))
+        return next(each.largest for each in found if each.name == "gradient of k.bias")
+
+    assert apart(1e-9, 1e-5, 1e-3) < 2  # a tenth of the matrix's, a hundred times its own
+    assert apart(1e-9, 1e-5, 1e-1) > 2  # a gradient that is not there
+    assert apart(1e-3, 1e-5, 1e-1) > 2
+    assert apart(1e-1, 1e-5, 1e-1 + 1e-3) > 2  # a gradient that is there
