@@ -498,7 +498,7 @@ def test_what_is_kept():
     assert not kept(aten.tanh.default, ones(9))
 
 
-@torch.library.custom_op("checkpoint_test::attention", mutates_args=())
+@torch.library.custom_op("a_checkpointed::attention", mutates_args=())
 def attention_that_draws(x: torch.Tensor, dropout_p: float) -> torch.Tensor:
     return x * (torch.rand_like(x) > dropout_p)
 
@@ -511,7 +511,7 @@ def test_attention_that_draws_is_not_left_out_of_the_recompute(monkeypatch):
         def forward(self, x):
             return super().forward(attention_that_draws(x, 0.3))
 
-    name = "checkpoint_test::attention"
+    name = "a_checkpointed::attention"
     with_it = {**keeping.CHECKPOINT_POLICIES, "selective": keeping.CHECKPOINT_POLICIES["selective"] | {name}}
     monkeypatch.setattr(keeping, "CHECKPOINT_POLICIES", with_it)
     reference = step(model_of(Drawing), INPUTS)
