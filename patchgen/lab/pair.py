@@ -111,13 +111,13 @@ class Pair:
         return {}
 
     def parent_sees(
-        self, route: Route, dtype: torch.dtype, scene: Scene, *, weights: bool = False
+        self, route: Route, dtype: torch.dtype, scene: Scene, *, weights: bool = False, seed: int = 0
     ) -> dict[str, Tensor]:
-        """The parent's side; it is never checkpointed."""
-        key = (route.name, dtype, repr(replace(scene, checkpointing=None)), weights)
+        """The parent's side; it is never checkpointed.  `seed` draws other inputs."""
+        key = (route.name, dtype, repr(replace(scene, checkpointing=None)), weights, seed)
         if key not in self._seen:
             parent, _ = self.models(route, dtype, scene.dropout)
-            inputs = self.inputs(scene, dtype)
+            inputs = self.inputs(scene, dtype, seed)
             try:
                 self._seen[key] = observe_step(parent, inputs, scene, weights=weights, checkpointing=False)
             except (RuntimeError, TypeError) as error:  # XLNet's positions are float32 whatever the model is

@@ -107,6 +107,18 @@ def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tup
     return tuple(sorted(told, key=lambda difference: -difference.largest))
 
 
+def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
+    """`own` noise, each tensor's at least the median of all the draws: one draw may be small by chance.
+
+    Of many tensors some have drawn so, and are then the furthest apart in their noises with nothing wrong.
+    """
+    drawn: dict[str, list[float]] = {}
+    for difference in (each for draw in others for each in draw):
+        if math.isfinite(difference.rms):  # else one dtype only has it in that draw, such as an expert's gradient
+            drawn.setdefault(difference.name, []).append(difference.rms)
+    return tuple(replace(one, rms=max(one.rms, statistics.median([one.rms, *drawn.get(one.name, [])]))) for one in own)
+
+
 def _is_gradient(name: str) -> bool:
     return name.startswith("gradient of ")
 

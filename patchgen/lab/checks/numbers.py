@@ -10,9 +10,11 @@ import torch
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict, decided, is_narrow
 from patchgen.lab.claim import Observation, Route, Scene
 from patchgen.lab.pair import Pair
-from patchgen.lab.parity import Difference, differences, in_noises
+from patchgen.lab.parity import Difference, differences, in_noises, usual
 from patchgen.lab.step import observe_step
 from patchgen.lab.tolerance import REORDERED, loosest
+
+DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
 
 
 def equals_parent(trial: Trial) -> Verdict:
@@ -52,9 +54,16 @@ def compare(
 
 
 def _noise(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool) -> tuple[Difference, ...]:
-    """What the narrow dtype does to the parent along `route`."""
-    wide = pair.parent_sees(route, torch.float32, replace(scene, autocast=False), weights=weights)
-    narrow = pair.parent_sees(route, dtype, scene, weights=weights)
+    """What the narrow dtype does to the parent along `route`: here, or to its usual input where that is more."""
+    own, *others = (_noise_of(pair, route, dtype, scene, weights, seed) for seed in DRAWS)
+    return usual(own, *others)
+
+
+def _noise_of(
+    pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool, seed: int
+) -> tuple[Difference, ...]:
+    wide = pair.parent_sees(route, torch.float32, replace(scene, autocast=False), weights=weights, seed=seed)
+    narrow = pair.parent_sees(route, dtype, scene, weights=weights, seed=seed)
     return differences(pair.shown(wide, scene), pair.shown(narrow, scene))
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel  # noqa: E402
 
-from patchgen.lab.parity import GRADIENT_FLOOR, differences, in_noises, observe, worst  # noqa: E402
+from patchgen.lab.parity import GRADIENT_FLOOR, differences, in_noises, observe, usual, worst  # noqa: E402
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.tolerance import rounding  # noqa: E402
 from patchgen.lab.trace import traced  # noqa: E402
@@ -143,3 +143,17 @@ def test_a_bias_without_a_gradient_is_measured_in_the_noise_of_its_matrix():
     assert apart(1e-9, 1e-5, 1e-1) > 2  # a gradient that is not there
     assert apart(1e-3, 1e-5, 1e-1) > 2
     assert apart(1e-1, 1e-5, 1e-1 + 1e-3) > 2  # a gradient that is there
+
+
+def test_a_noise_that_is_small_by_chance_is_taken_from_other_texts():
+    def noise(**sizes):
+        truth = {f"gradient of {name}": torch.ones(4) for name in sizes}
+        return differences(truth, {f"gradient of {name}": torch.ones(4) + size for name, size in sizes.items()})
+
+    def found(*draws):
+        return {each.name.removeprefix("gradient of "): round(each.rms, 6) for each in usual(*draws)}
+
+    own = noise(lucky=0.01, unlucky=0.09, alone=0.01, rare=0.02)
+    others = (noise(lucky=0.03, unlucky=0.03, rare=torch.inf), noise(lucky=0.02, unlucky=0.02, rare=0.01))
+    # An own noise that is large stays: what was drawn here is what the variant meets.
+    assert found(own, *others) == {"lucky": 0.02, "unlucky": 0.09, "alone": 0.01, "rare": 0.02}
