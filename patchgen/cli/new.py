@@ -40,6 +40,9 @@ def write_new(model: str, parts: str, *, name: str | None, dry_run: bool, force:
     for part in found.parts:
         for missing in part.missing:
             click.echo(f"note: {part.part}: {missing}", err=True)
+    if not project.config.sources:
+        hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
+        click.echo(f"note: this project names no sources: run patchgen convert {shown}, {hint}", err=True)
     return 0
 
 

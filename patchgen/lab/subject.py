@@ -43,10 +43,12 @@ class Subject:
 def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
     """The variants recorded at `home`, or those of them that `wanted` names: by name, modular file, output or folder.
 
-    Raises PatchgenError PG507 for an unreadable lock, and LookupError for a name that no record has.
+    Raises PatchgenError PG507 for an unreadable lock, and LookupError for a name that no record has, or no records.
     """
     records = sorted(read_lock(home / LOCK).items())
     variants = [record for output, record in records if _is_variant(output)]
+    if not variants:
+        raise LookupError(f"{home / LOCK} records no variant: run patchgen convert")
     known = [subject_of(record, home) for record in variants if (home / record.output).is_file()]
     missing = [record.output for record in variants if not (home / record.output).is_file()]
     chosen: dict[str, Subject] = {}

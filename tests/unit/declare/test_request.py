@@ -172,6 +172,17 @@ def test_the_command_writes_what_converts(project, capsys):
     assert "PG804" in capsys.readouterr().err
 
 
+def test_a_project_without_sources_is_told_what_to_convert(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "mpnet", "--with", "checkpoint"]) == 0
+    told = capsys.readouterr().err
+    (named,) = re.findall(r"run patchgen (convert \S+),", told)
+    assert main([*named.split(), "-q", "--no-cache", "--jobs", "1"]) == 0
+    (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8")
+    assert main(["new", "mpnet", "--with", "checkpoint"]) == 0
+    assert "names no sources" not in capsys.readouterr().err
+
+
 def test_dry_run_and_redundant_write_nothing(project, capsys):
     assert main(["new", "roformer", "--with", "sdpa", "--dry-run"]) == 0
     assert "class RoFormerSelfAttention" in capsys.readouterr().out

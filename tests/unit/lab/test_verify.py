@@ -42,6 +42,11 @@ def test_a_variant_is_found_by_name_module_output_and_modular_file(monkeypatch):
         named("lama_sdpa")
 
 
+def test_to_verify_all_of_nothing_is_an_error(tmp_path):
+    with pytest.raises(LookupError, match="no variant: run patchgen convert"):
+        subjects(tmp_path)
+
+
 def test_parent_parts_and_heads_are_read_from_the_record():
     (found,) = subjects(REPOSITORY, ["bert_sdpa"])
     assert (found.parent, found.parts) == ("transformers.models.bert.modeling_bert", ("sdpa",))
