@@ -69,9 +69,6 @@ class BertMoeConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss", "z_loss"]
-    # Of the dense model, whose FFN is not there.
-    base_model_tp_plan = None
-    base_model_pp_plan = None
 
     num_experts: int = 8
     num_experts_per_tok: int = 2

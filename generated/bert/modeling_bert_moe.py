@@ -984,6 +984,63 @@ def checkpointed_layers(model: nn.Module, every: int) -> list[nn.Module]:
     return layers
 
 
+def starred(path: str) -> str:
+    """`path` as plans write it: the number of a layer is `*`."""
+    return ".".join("*" if each.isdigit() else each for each in path.split("."))
+
+
+def refuse_plan(model: Any, engine: str, why: str) -> None:
+    """Leave `model` without a plan for `engine` ("tp", "ep"), so that transformers refuses it; `why` is for people."""
+    setattr(model, f"_{engine}_plan", {})
+    model._plans_refused = {**getattr(model, "_plans_refused", {}), engine: why}
+
+
+def split_experts(model: Any) -> None:
+    """Let the plans of `model` split the experts of its mixtures, as those of transformers' Mixtral do.
+
+    Tensor parallelism takes inner features of every expert, expert parallelism whole experts.  A model whose parent
+    has no plan for tensor parallelism has none.
+    """
+    mixtures = {starred(path): module for path, module in model.named_modules() if isinstance(module, Mixture)}
+    for path, mixture in mixtures.items():
+        experts = f"{path}.experts"
+        for name, _ in mixture.experts.named_parameters():
+            model._ep_plan[f"{experts}.{name}"] = "grouped_gemm"
+        model._ep_plan[experts] = "ep_dispatch_experts"
+    if not mixtures or not model._tp_plan:
+        return
+    if why := not_in_slices(model, mixtures):
+        refuse_plan(model, "tp", why)
+        return
+    kinds: dict[str, list[nn.Module]] = {}
+    for path, module in model.named_modules():
+        kinds.setdefault(starred(path), []).append(module)
+    kept = {path: style for path, style in model._tp_plan.items() if not is_idle(kinds.get(path, []))}
+    for path, mixture in mixtures.items():
+        # Gate and up lie one above the other: a process takes the same features of both.
+        up = "packed_colwise" if mixture.experts.has_gate else "colwise"
+        kept[f"{path}.experts.{mixture.experts.up_name}"] = up
+        kept[f"{path}.experts.down_proj"] = "rowwise"
+        kept[f"{path}.experts"] = "moe_tp_experts"
+    model._tp_plan = kept
+
+
+def is_idle(modules: list[nn.Module]) -> bool:
+    """Whether a rule for `modules` would have nothing to split: there is none, or each is a placeholder."""
+    return all(isinstance(module, nn.Identity) for module in modules)
+
+
+def not_in_slices(model: Any, mixtures: dict[str, Mixture]) -> str:
+    """Why the mixtures of `model` cannot be split by inner features; empty where they can."""
+    if any(mixture.experts.has_bias for mixture in mixtures.values()):
+        return "the experts have biases, which every process would add. Split them by expert: ep_size"
+    known = {starred(path) for path, module in model.named_modules() if isinstance(module, nn.Identity)}
+    layers = {starred(path) for path, module in model.named_modules() if isinstance(module, nn.Linear)}
+    if both := sorted(known & layers & model._tp_plan.keys()):
+        return f"{both[0]} is a layer in some layers, and in those with experts nothing"
+    return ""
+
+
 class UpcyclingConverter(WeightConverter):
     """Applies to dense checkpoints when they are loaded, in the layers that have experts.
 
@@ -1264,6 +1321,7 @@ class BertMoePreTrainedModel(PreTrainedModel):
     def post_init(self) -> None:
         super().post_init()
         take_dense_checkpoints(self, self._dense_weights, self._dense_weights_transposed)
+        split_experts(self)
 
     @property
     def _weight_conversions(self) -> list[Any]:

@@ -53,9 +53,21 @@ class LlamaMoeConfig(PreTrainedConfig):
 
     model_type = "llama_moe"
     keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss", "z_loss"]
-    # Of the dense model, whose FFN is not there.
-    base_model_tp_plan = None
-    base_model_pp_plan = None
+    # Default tensor parallel plan for base model `LlamaMoeModel`
+    base_model_tp_plan = {
+        "layers.*.self_attn.q_proj": "colwise",
+        "layers.*.self_attn.k_proj": "colwise",
+        "layers.*.self_attn.v_proj": "colwise",
+        "layers.*.self_attn.o_proj": "rowwise",
+        "layers.*.mlp.gate_proj": "colwise",
+        "layers.*.mlp.up_proj": "colwise",
+        "layers.*.mlp.down_proj": "rowwise",
+    }
+    base_model_pp_plan = {
+        "embed_tokens": (["input_ids"], ["inputs_embeds"]),
+        "layers": (["hidden_states", "attention_mask"], ["hidden_states"]),
+        "norm": (["hidden_states"], ["hidden_states"]),
+    }
 
     vocab_size: int = 32000
     hidden_size: int = 4096

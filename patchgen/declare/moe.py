@@ -232,15 +232,14 @@ def _head(module: Module, head: Head) -> Declared:
         raise _No(returned[-1] if returned else method, "what it returns is not one output in one place")
     if "attention_mask" not in {arg.arg for arg in walk(method.args, ast.arg)}:
         raise _No(method, "it has no `attention_mask`, by which routers' losses leave padding out")
-    members = [f"{plan} = AttributeError()" for plan in ("_tp_plan", "_pp_plan") if _sets(head.owner, plan)]
     rest = method.args.kwarg.arg if method.args.kwarg is not None else ""
     if (name, rest) == ("outputs", "kwargs"):
-        return Declared(head.owner.name, mixins=("MixtureHead",), members=tuple(members))
+        return Declared(head.owner.name, mixins=("MixtureHead",))
     arguments = ["self", "output(...)", name, "attention_mask", "labels"]
     arguments += [f'{rest}.get("num_items_in_batch")'] if rest else []
     new = f"return with_router_losses({', '.join(arguments)})"
     text = edit("add_the_router_losses", method, ["return output(...)"], [new], ["output"])
-    return Declared(head.owner.name, members=(*members, text))
+    return Declared(head.owner.name, members=(text,))
 
 
 def _model(module: Module, head: Head) -> tuple[str, Class]:
@@ -262,13 +261,6 @@ def _model(module: Module, head: Head) -> tuple[str, Class]:
                 raise _No(forward, f"{name} does not record outputs of its modules, so that no loss reaches routers")
             return target.id, owner
     raise _No(head.method, "the model that it stands on is not found")
-
-
-def _sets(owner: Class, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in node.targets)
-        for node in owner.node.body
-    )
 
 
 def _bases(module: Module, found: list[Head], written: list[Declared]) -> list[Declared]:

@@ -64,6 +64,7 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
     others = subject.heads[1:] if plan.full else subject.heads[1:2]
     for head in others:
         made += [*_loading(head), *_base(head, claims, plan.dtypes)]
+    made += [Case(f"{head} plans", "plans", head) for head in subject.heads]  # of no model that takes memory
     return tuple(made)
 
 

@@ -17,9 +17,9 @@ Each case compares the variant with its parent: loss, logits, every hidden state
 at real tokens, in training with dropout off where it says nothing else. *closest* is the parent's nearest computation
 (its own SDPA, where it has that), *independent* another one (its eager attention). **PASS**: no further apart than the
 bound, and the smallest error planted on purpose is at least ten times larger than the bound. **WARN**: equal within
-the bound, but a planted error is not that much larger. **NONE**: there is nothing to compare, with the reason. In
-bfloat16 distances are in units of the parent's own noise there, measured in the same run; else they are relative to
-the largest entry of each tensor.
+the bound, but a planted error is not that much larger; or a plan names something that is not there, in the parent as
+well. **NONE**: there is nothing to compare, with the reason. In bfloat16 distances are in units of the parent's own
+noise there, measured in the same run; else they are relative to the largest entry of each tensor.
 """
 
 

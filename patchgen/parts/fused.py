@@ -16,9 +16,9 @@ and `gate_up_proj`, and one low-rank update serves all parts), and the order in 
 the parts lie one above the other, `q_proj` first.
 
 Refused, by a ValueError: quantised loading, which puts other modules in the place of the fused ones; loading in shards
-(`distributed_config`: tensor parallelism, FSDP2 of transformers), which would cut across the parts.  The entries of
-tensor-parallel plans that concern a module with fused parts are left out, so that whoever follows the plan keeps that
-module whole.  Weights tied to one part alone have no place here.
+(`distributed_config`: tensor parallelism, FSDP2 of transformers), which would cut across the parts.  Load it whole,
+and split it then: the plan for tensor parallelism has rules for the fused layers (`split_fused`).  Weights tied to one
+part alone have no place here.
 
 **Rounding.**  A product of stacked matrices has the same sums, which a library may order otherwise; the gradient of
 the input is one sum where it was a sum of two or three.  `gelu_new` and its like are computed in float32 by one
@@ -37,6 +37,7 @@ from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.core_model_loading import Concatenate, ConversionOps, PrefixChange, WeightConverter
 
 from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.plans import refuse_plan, refused_within, starred
 
 # Formulas that are written out in Python, and are one operation of torch.
 TANH_GELUS = frozenset({"gelu_new", "gelu_accurate", "gelu_python_tanh"})
@@ -120,12 +121,46 @@ def fused_layers(model: nn.Module) -> list[tuple[str, str, FusedLinear]]:
     return [(f"{owner}{dot}", name, module) for (owner, dot, name), module in found if isinstance(module, FusedLinear)]
 
 
-def plan_without_fused(plan: dict[str, str], model: nn.Module) -> dict[str, str]:
-    """`plan` without what it says of the owners of fused layers and of their other layers."""
-    owners = {
-        ".".join("*" if each.isdigit() else each for each in owner.split(".")) for owner, _, _ in fused_layers(model)
-    }
-    return {path: style for path, style in plan.items() if f"{path.rpartition('.')[0]}." not in owners}
+def split_fused(model: Any) -> None:
+    """Let the plan of `model` for tensor parallelism split fused layers where it split their parts.
+
+    Gate and up are taken in the same slices by each process, as the parent's.  What comes out of other fused layers is
+    gathered, as in transformers' Phi-3, so that what follows in their module runs whole on every process.
+    """
+    if why := refused_within(model, "tp"):
+        refuse_plan(model, "tp", why)
+        return
+    plan = dict(model._tp_plan)
+    for path, module in {starred(f"{owner}{name}"): module for owner, name, module in fused_layers(model)}.items():
+        owner = path.rpartition(".")[0]
+        styles = {plan.pop(f"{owner}.{part}", None) for part in module.parts} - {None}
+        if not styles:  # it has none for them, or its own already
+            continue
+        if is_gate_and_up(module) and styles == {"colwise"}:
+            plan[path] = "packed_colwise"
+            continue
+        beside = {each: style for each, style in plan.items() if each.startswith(f"{owner}.")}
+        if unknown := sorted((styles - {"colwise", "colwise_gather_output"}) | (set(beside.values()) - set(WHOLE))):
+            refuse_plan(model, "tp", f"{path} is fused, and nobody knows what becomes of {unknown[0]} beside it")
+            return
+        plan[path] = "colwise_gather_output"
+        plan |= {each: WHOLE[style] for each, style in beside.items()}
+    model._tp_plan = {path: style for path, style in plan.items() if style}
+
+
+# What stands for a style where activations are whole on every process; "" for what has nothing to do there.
+WHOLE = {
+    "colwise": "colwise_gather_output",
+    "colwise_gather_output": "colwise_gather_output",
+    "rowwise": "rowwise_split_input",
+    "rowwise_split_input": "rowwise_split_input",
+    "replicated_with_grad_allreduce": "",
+}
+
+
+def is_gate_and_up(module: FusedLinear) -> bool:
+    """Whether the two halves of its rows can be split alike; the biases of transformers' packed layers are not."""
+    return module.bias is None and [*module.parts] == ["gate_proj", "up_proj"] and len({*module.parts.values()}) == 1
 
 
 class FusedProjections:
@@ -133,7 +168,7 @@ class FusedProjections:
 
     def post_init(self: Any) -> None:
         super().post_init()
-        self._tp_plan = plan_without_fused(self._tp_plan, self)
+        split_fused(self)
         # For a model that is saved without having been loaded: what transformers would look up, and the fused layers.
         known = get_model_conversion_mapping(self, add_legacy=False)
         self._weight_conversions = [each for each in known if not isinstance(each, PrefixChange)]

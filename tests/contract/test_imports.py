@@ -44,7 +44,7 @@ AROUND = {
     "disk": {"errors", "project"},
     "batch": {"errors", "flat", "source", "project", "disk"},
     "gate": {"errors", "flat", "settings", "source", "project", "disk", "batch"},
-    "lab": {"errors", "flat", "source", "project", "gate"},
+    "lab": {"errors", "flat", "source", "project", "gate", "parallel"},
     "use": {"errors", "flat", "project", "gate"},
     "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite", "batch"},
     "draw": set(),  # figures to pictures
@@ -61,12 +61,15 @@ COVERAGE = {
 # What it costs to train: builds models over shared weights, times them in processes of their own.
 BENCH = {"bench": {"errors", "disk", "lab", "parts", "use", "draw"}}
 # The training loop: transformers' own, over models and text.
-TRAIN = {"train": {"errors", "disk", "draw", "lab", "use"}}
+TRAIN = {"train": {"errors", "disk", "draw", "lab", "parallel", "use"}}
 # What a training step holds in memory: runs models on shapes.
 MEMORY = {"memory": {"errors", "draw", "lab", "use"}}
-TABLE = CORE | AROUND | NEW | COVERAGE | BENCH | TRAIN | MEMORY
+# Several processes: engines, and the plans by which they split a model.
+PARALLEL = {"parallel": {"errors"}}
+TABLE = CORE | AROUND | NEW | COVERAGE | BENCH | TRAIN | MEMORY | PARALLEL
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
+    "accelerate": {"parallel"},
     "black": {"emit"},
     "click": {"cli"},
     "datasets": {"train"},
@@ -82,8 +85,8 @@ OUTSIDE = {
     "rich": {"cli"},
     "safetensors": {"train"},
     "tokenizers": {"train"},
-    "torch": {"bench", "coverage", "lab", "memory", "parts", "train"},
-    "transformers": {"bench", "coverage", "lab", "memory", "parts", "train", "use"},
+    "torch": {"bench", "coverage", "lab", "memory", "parallel", "parts", "train"},
+    "transformers": {"bench", "coverage", "lab", "memory", "parallel", "parts", "train", "use"},
 }
 
 FILES = sorted((REPOSITORY / "patchgen").rglob("*.py"))

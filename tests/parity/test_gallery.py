@@ -61,7 +61,9 @@ def bench(subject: Subject) -> Bench:
 )
 def test_case(subject, case):
     result = bench(subject).run(case)
-    assert result.status in ("PASS", "NONE"), result
+    # What plans of the parent name, and is not there, is not there in the variant either.
+    allowed = ("PASS", "NONE", "WARN") if case.kind == "plans" else ("PASS", "NONE")
+    assert result.status in allowed, result
 
 
 @pytest.mark.parametrize("subject", GALLERY, ids=lambda subject: subject.name)

@@ -13,6 +13,7 @@ from patchgen.lab.checks.compiled import compiles
 from patchgen.lab.checks.effects import shows_effect
 from patchgen.lab.checks.generation import generates, keeps_cache
 from patchgen.lab.checks.numbers import equals_parent
+from patchgen.lab.checks.plans import means_what_is_there
 from patchgen.lab.checks.plants import sees_plant
 from patchgen.lab.checks.trial import Trial, Verdict
 
@@ -22,6 +23,7 @@ CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
     "planted": sees_plant,
     "effect": shows_effect,
     "checkpoints": loads,
+    "plans": means_what_is_there,
     "cache": keeps_cache,
     "generated": generates,
     "attention": accepts,

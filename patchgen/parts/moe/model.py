@@ -17,6 +17,7 @@ from patchgen.edits import Hole, edit, new, old
 from patchgen.parts.moe.experts import MixtureExperts
 from patchgen.parts.moe.losses import with_router_losses
 from patchgen.parts.moe.mixture import MixtureRouter
+from patchgen.parts.moe.plans import split_experts
 from patchgen.parts.moe.upcycle import take_dense_checkpoints
 
 
@@ -43,9 +44,6 @@ class MixtureOptions(PreTrainedConfig):
     """
 
     keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss", "z_loss"]
-    # Of the dense model, whose FFN is not there.
-    base_model_tp_plan = None
-    base_model_pp_plan = None
 
     num_experts: int = 8
     num_experts_per_tok: int = 2
@@ -63,8 +61,8 @@ class MixtureOptions(PreTrainedConfig):
 
 
 class MixtureModel:
-    """Mixin of a `PreTrainedModel` that has mixtures: they are initialised, what their routers say is recorded, and
-    dense checkpoints are loaded.
+    """Mixin of a `PreTrainedModel` that has mixtures: they are initialised, what their routers say is recorded,
+    dense checkpoints are loaded, and plans for several processes split the experts.
     """
 
     # For each weight of the experts those of a dense layer that are in it, both as they are called in the layer.
@@ -83,6 +81,7 @@ class MixtureModel:
     def post_init(self) -> None:
         super().post_init()
         take_dense_checkpoints(self, self._dense_weights, self._dense_weights_transposed)
+        split_experts(self)
 
     @property
     def _weight_conversions(self) -> list[Any]:

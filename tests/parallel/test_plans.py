@@ -1,0 +1,365 @@
+"""What models carry by name, for several processes, for devices and for checkpoints, is there; and errors are seen."""
+
+import importlib
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import (  # noqa: E402
+    BertConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MixtralConfig,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
+
+from patchgen.errors import PatchgenError, problems_of  # noqa: E402
+from patchgen.lab.bench import Bench  # noqa: E402
+from patchgen.lab.cases import Case  # noqa: E402
+from patchgen.lab.checks.plans import both_on_meta, on_meta  # noqa: E402
+from patchgen.lab.pair import Pair  # noqa: E402
+from patchgen.lab.subject import subjects  # noqa: E402
+from patchgen.parallel.plans import (  # noqa: E402
+    compared,
+    generic,
+    insist_on_plans,
+    plan_findings,
+    plan_of,
+    plan_problems,
+)
+from tests.toytree import REPOSITORY  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+GALLERY = {subject.name: subject for subject in subjects(REPOSITORY)}
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 97,
+}
+
+
+def generated(name):
+    return importlib.import_module(GALLERY[name].module)
+
+
+def codes(model):
+    return [(one.kind, one.rule, one.code) for one in plan_findings(model)]
+
+
+def llama(**changes):
+    return on_meta(LlamaForCausalLM, LlamaConfig(**SIZES, **changes))
+
+
+def mixture(**changes):
+    module = generated("llama_moe")
+    config = module.LlamaMoeForCausalLM.config_class(**SIZES, **changes)
+    return on_meta(module.LlamaMoeForCausalLM, config)
+
+
+def refusal(*args, **kwargs):
+    with pytest.raises(PatchgenError) as refused:
+        insist_on_plans(*args, **kwargs)
+    return problems_of(refused.value)
+
+
+# --- the gallery
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_every_class_of_the_gallery_carries_what_is_there(name):
+    for head in GALLERY[name].heads:
+        parent, variant = both_on_meta(Pair(GALLERY[name], head))
+        found = compared(variant, parent)
+        assert not found.wrong, (head, *map(str, found.wrong))
+        assert found.checked or not plan_findings(parent), head
+
+
+def test_the_gallery_has_plans_of_each_kind():
+    """Or nothing would be shown by it."""
+    model = mixture()
+    assert all(plan_of(model, kind) for kind in ("tp", "ep", "pp", "fsdp"))
+    checked = compared(*[on_meta(generated("llama_sdpa").LlamaForCausalLM, LlamaConfig(**SIZES)), llama()]).checked
+    assert checked >= 15
+
+
+def test_verify_has_a_case_for_every_head():
+    from patchgen.lab.cases import cases
+    from patchgen.lab.claimed import claims_of
+
+    subject = GALLERY["bert_sdpa"]
+    made = [case.head for case in cases(subject, claims_of(subject.parts)) if case.kind == "plans"]
+    assert made == list(subject.heads) and len(made) > 5
+
+
+def verdict(name, head):
+    return Bench(replace(GALLERY[name])).run(Case(f"{head} plans", "plans", head))
+
+
+def test_verify_counts_what_it_looked_up():
+    found = verdict("llama_moe", "LlamaMoeForCausalLM")
+    assert found.status == "PASS" and "each of something that is there" in found.note
+    assert int(found.note.split()[0]) > 20
+
+
+def test_verify_warns_of_what_the_parent_has_dead_too():
+    found = verdict("qwen3_moe_checkpoint_loss", "Qwen3MoeForCausalLM")
+    assert found.status == "WARN" and "mlp.gate_proj" in found.note and "the parent has these too" in found.note
+
+
+# --- planted errors
+
+
+def test_verify_sees_a_rule_that_matches_nothing(monkeypatch):
+    monkeypatch.setattr(generated("llama_sdpa").LlamaForCausalLM, "_tp_plan", {"lm_haed": "colwise_gather_output"})
+    found = verdict("llama_sdpa", "LlamaForCausalLM")
+    assert found.status == "FAIL" and "lm_haed" in found.note
+    assert "lm_head.weight: is whole on every process" in found.note
+
+
+def test_verify_sees_a_class_of_the_parent_that_is_renamed(monkeypatch):
+    module = generated("llama_moe")
+    assert module.LlamaMoePreTrainedModel._no_split_modules == ["LlamaMoeDecoderLayer"]
+    monkeypatch.setattr(module.LlamaMoePreTrainedModel, "_no_split_modules", ["LlamaDecoderLayer"])
+    found = verdict("llama_moe", "LlamaMoeForCausalLM")
+    assert found.status == "FAIL" and "no_split LlamaDecoderLayer: no module is of this class" in found.note
+
+
+def test_verify_sees_a_part_that_fuses_layers_and_keeps_the_plan(monkeypatch):
+    monkeypatch.setattr(generated("llama_fused"), "split_fused", lambda model: None)
+    found = verdict("llama_fused", "LlamaForCausalLM")
+    assert found.status == "FAIL" and "self_attn.q_proj: no module and no parameter is called so" in found.note
+    assert "and 4 more" in found.note or "more" in found.note
+
+
+def test_verify_sees_a_part_that_drops_the_rules(monkeypatch):
+    def drop(model):
+        model._tp_plan = {path: style for path, style in model._tp_plan.items() if "layers" not in path}
+
+    monkeypatch.setattr(generated("llama_fused"), "split_fused", drop)
+    found = verdict("llama_fused", "LlamaForCausalLM")
+    assert found.status == "FAIL"
+    assert (
+        "qkv_proj.weight: is whole on every process, where the parent has model.layers.*.self_attn.q_proj.weight"
+        in found.note
+    )
+
+
+def test_a_plan_for_other_layers_is_seen():
+    model = llama()
+    assert codes(model) == []
+    model._tp_plan["model.layers.*.self_attn.qkv_proj"] = "colwise"
+    model._pp_plan["model.norms"] = (["hidden_states"], ["hidden_states"])
+    model._pp_plan["model.norm"] = (["hidden_states"], ["normed"])
+    model._fsdp_plan["model.blocks.*"] = "free_full_weight"
+    model._fsdp_plan["lm_head"] = "free"
+    assert codes(model) == [
+        ("tp", "model.layers.*.self_attn.qkv_proj", "PG840"),
+        ("fsdp", "lm_head", "PG841"),
+        ("fsdp", "model.blocks.*", "PG840"),
+        ("pp", "model.norm: normed", "PG840"),
+        ("pp", "model.norms", "PG840"),
+    ]
+    [problem, *_] = plan_problems(model)
+    assert str(problem).startswith("LlamaForCausalLM: PG840 tp model.layers.*.self_attn.qkv_proj: no module")
+
+
+@pytest.mark.parametrize(
+    ("rule", "style", "told"),
+    [
+        ("model.layers.*.mlp", "colwise", "LlamaMLP has no out_features"),
+        ("model.layers.*.mlp", "rowwise", "LlamaMLP has no in_features"),
+        ("lm_head", "embedding_rowwise", "this is a Linear"),
+        ("lm_head", "columnwise", "there is no style columnwise"),
+        ("model.layers.*.mlp", "ep_dispatch_experts", "does not say num_experts"),
+        ("model.layers.*.mlp.experts", "moe_tp_experts", "no module"),
+    ],
+)
+def test_a_style_that_does_not_fit_is_seen(rule, style, told):
+    model = llama()
+    model._tp_plan[rule] = style
+    assert [one.what for one in plan_findings(model) if told in one.what], plan_findings(model)
+
+
+@pytest.mark.parametrize(
+    ("style", "biased", "told"),
+    [
+        ("colwise", False, "colwise cuts across"),
+        ("rowwise", False, "rowwise cuts across"),
+        ("packed_colwise", True, "the bias of one"),
+        ("packed_colwise", False, ""),
+        ("colwise_gather_output", True, ""),
+    ],
+)
+def test_slices_across_fused_layers_are_seen(style, biased, told):
+    model = on_meta(generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES, mlp_bias=biased))
+    model._tp_plan["model.layers.*.mlp.gate_up_proj"] = style
+    found = [one.what for one in plan_findings(model)]
+    assert len(found) == bool(told) and all(told in what for what in found)
+
+
+def test_rules_for_experts_leave_nothing_that_every_process_would_add():
+    model = mixture(mlp_bias=True)
+    experts = "model.layers.*.mlp.experts"
+    assert codes(model) == []
+    del model._ep_plan[f"{experts}.down_proj_bias"]
+    assert codes(model) == [("ep", experts, "PG841")]
+    model._ep_plan = {}
+    model._tp_plan = {experts: "moe_tp_experts", f"{experts}.gate_up_proj": "packed_colwise"}
+    [found] = plan_findings(model)
+    assert "each process would add" in found.what or "each rank would add its down_proj" in found.what
+    model._tp_plan = {f"{experts}.gate_up_proj_bias": "packed_colwise"}
+    [found] = plan_findings(model)
+    assert "by expert" in found.what
+
+
+def test_names_of_lists_that_mean_nothing_are_seen(monkeypatch):
+    from transformers.models.llama import modeling_llama
+
+    model = llama()
+    model._no_split_modules = {"LlamaLayer"}
+    model._keep_in_fp32_modules = {"layernorm", "layer_norm"}
+    model._keep_in_fp32_modules_strict = {"layers.*.norm"}
+    monkeypatch.setattr(LlamaForCausalLM, "_tied_weights_keys", {"lm_head.weight": "model.embed.weight"})
+    recorded = {"hidden_states": modeling_llama.LlamaForSequenceClassification}
+    monkeypatch.setattr(modeling_llama.LlamaModel, "_can_record_outputs", recorded)
+    assert codes(model) == [
+        ("no_split", "LlamaLayer", "PG844"),
+        ("tied", "lm_head.weight to model.embed.weight", "PG844"),
+        ("float32", "layer_norm", "PG844"),
+        ("recorded", "hidden_states", "PG844"),
+    ]
+
+
+def test_weights_that_are_said_to_be_tied_are():
+    model = llama(tie_word_embeddings=True)
+    assert codes(model) == []
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
+    assert codes(model) == [("tied", "lm_head.weight to model.embed_tokens.weight", "PG844")]
+
+
+def test_a_conversion_that_the_variant_lost_is_seen(monkeypatch):
+    from patchgen.parallel import declared
+
+    parent = on_meta(Qwen3MoeForCausalLM, Qwen3MoeConfig(**SIZES, num_experts=4, moe_intermediate_size=16))
+    assert not list(declared.lost_conversions(parent, parent)) and declared.conversions(parent)
+    theirs = declared.conversions
+    variant = on_meta(Qwen3MoeForCausalLM, parent.config)
+    monkeypatch.setattr(declared, "conversions", lambda model: {} if model is variant else theirs(model))
+    assert {one.kind for one in declared.lost_conversions(variant, parent)} == {"converted"}
+
+
+# --- before a run
+
+
+def test_a_run_needs_a_plan():
+    bert = on_meta(importlib.import_module("transformers").BertForMaskedLM, BertConfig(**SIZES))
+    [problem] = refusal(bert, "tp")
+    assert problem.code == "PG842" and "BertForMaskedLM: PG842 has no plan for tensor parallelism" in str(problem)
+    [problem] = refusal(bert, "fsdp")
+    assert problem.code == "PG842"  # the one that every configuration has says nothing of BERT
+    assert insist_on_plans(llama(), "tp") == () == insist_on_plans(llama(), "pp")
+
+
+def test_a_part_says_why_it_has_no_plan():
+    [problem] = refusal(mixture(mlp_bias=True), "tp")
+    assert problem.code == "PG842" and "the experts have biases, which every process would add" in problem.what
+    assert insist_on_plans(mixture(mlp_bias=True), "ep") == ()
+
+
+def test_a_rule_without_a_layer_ends_a_run_unless_it_is_the_parents():
+    parent, model = llama(), llama()
+    model._tp_plan["model.layers.*.mlp.gate"] = "colwise"
+    [problem] = refusal(model, "tp", parent)
+    assert problem.code == "PG840" and "mlp.gate" in problem.what
+    assert [one.rule for one in insist_on_plans(model, "tp", model)] == ["model.layers.*.mlp.gate"]
+    assert [one.rule for one in insist_on_plans(model, "tp")] == ["model.layers.*.mlp.gate"]
+    model._tp_plan = {"layers.*.mlp.gate": "colwise"}
+    assert refusal(model, "tp")[0].code == "PG840"  # nothing would be split
+
+
+def test_a_layer_that_the_parent_splits_ends_a_run():
+    parent, model = llama(), llama()
+    del model._tp_plan["model.layers.*.mlp.down_proj"]
+    [problem] = refusal(model, "tp", parent)
+    assert problem.code == "PG843" and "model.layers.*.mlp.down_proj.weight" in problem.what
+    model._tp_plan["model.layers.*.mlp.down_proj"] = "rows"
+    assert {problem.code for problem in refusal(model, "tp", parent)} == {"PG841", "PG843"}
+
+
+# --- the parts' own rules
+
+
+def rules(plan, within):
+    return {path.partition(within)[2]: style for path, style in plan.items() if within in path}
+
+
+def test_a_mixture_is_split_as_mixtral_is():
+    model = mixture()
+    tp, ep = MixtralConfig.base_model_tp_plan, MixtralConfig.base_model_ep_plan
+    assert rules(plan_of(model, "tp"), "layers.*.") == rules(tp, "layers.*.")
+    assert rules(plan_of(model, "ep"), "layers.*.") == rules(ep, "layers.*.")
+    assert plan_of(model, "tp").keys() > {"lm_head", "model.embed_tokens"}
+    # Every matrix but the routers', as in Mixtral.
+    whole = {generic(name) for name, each in model.named_parameters() if each.dim() > 1}
+    whole -= {
+        generic(name)
+        for name in importlib.import_module("patchgen.parallel.plans").splits(model, plan_of(model, "tp"))
+    }
+    assert whole == {"model.layers.*.mlp.router.weight"}
+
+
+def test_layers_without_experts_keep_the_rules_of_their_ffn():
+    model = mixture(moe_every=2)
+    assert rules(plan_of(model, "tp"), ".mlp.").keys() == {
+        *("gate_proj", "up_proj", "down_proj"),
+        *("experts", "experts.gate_up_proj", "experts.down_proj"),
+    }
+    assert codes(model) == []
+
+
+def test_a_mixture_whose_parent_has_no_plan_is_split_by_expert_alone():
+    module = generated("bert_moe")
+    model = on_meta(module.BertMoeForMaskedLM, module.BertMoeForMaskedLM.config_class(**SIZES))
+    assert plan_of(model, "tp") == {} and refusal(model, "tp")[0].code == "PG842"
+    assert set(rules(plan_of(model, "ep"), "bert.encoder.layer.*.intermediate.")) == {
+        *("experts", "experts.up_proj", "experts.up_proj_bias", "experts.down_proj", "experts.down_proj_bias")
+    }
+    assert insist_on_plans(model, "ep") == ()
+
+
+def test_fused_layers_are_split_where_their_parts_were():
+    model = on_meta(generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES))
+    assert rules(plan_of(model, "tp"), "layers.*.") == {
+        "self_attn.qkv_proj": "colwise_gather_output",
+        "self_attn.o_proj": "rowwise_split_input",
+        "mlp.gate_up_proj": "packed_colwise",
+        "mlp.down_proj": "rowwise",
+    }
+    biased = on_meta(generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES, mlp_bias=True))
+    assert rules(plan_of(biased, "tp"), "layers.*.mlp.") == {
+        "gate_up_proj": "colwise_gather_output",
+        "down_proj": "rowwise_split_input",
+    }
+
+
+def test_norms_of_heads_that_every_process_has_are_no_partial_ones():
+    module = generated("qwen3_fused")
+    model = on_meta(module.Qwen3ForCausalLM, module.Qwen3ForCausalLM.config_class(**SIZES, head_dim=8))
+    assert not [path for path in plan_of(model, "tp") if path.endswith("_norm")]
+
+
+def test_fused_layers_beside_what_is_not_known_are_refused(monkeypatch):
+    plan = {**LlamaConfig.base_model_tp_plan, "layers.*.self_attn.sinks": "local_params"}
+    monkeypatch.setattr(LlamaConfig, "base_model_tp_plan", plan)
+    model = on_meta(generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES))
+    [problem] = refusal(model, "tp")
+    assert problem.code == "PG842" and "local_params beside it" in problem.what
+    assert plan_of(model, "tp") == {}
