@@ -135,7 +135,7 @@ class Flow:
 
     def _applied(self, node: ast.Call, value: str) -> str:
         name = called(node)
-        role = _role(self.owner, last(name)) if name.startswith("self.") else ""
+        role = role_of(self.owner, last(name)) if name.startswith("self.") else ""
         if last(name) in FUNCTIONS or role == "A":
             return f"A({value})"
         if role == "L":
@@ -145,7 +145,8 @@ class Flow:
         return "?"
 
 
-def _role(owner: Class, attribute: str) -> str:
+def role_of(owner: Class, attribute: str) -> str:
+    """What `self.ATTRIBUTE` is: "L" a linear layer, "A" an activation, "same" what changes no numbers; "" else."""
     for value in owner.attributes.get(attribute, ()):
         if isinstance(value, ast.IfExp):
             value = value.body

@@ -16,7 +16,7 @@ from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_project
 from patchgen.coverage.book import STATUSES, Book, Status, read_book, write_book
 from patchgen.coverage.page import Target, as_markdown
-from patchgen.coverage.structure import PARTS, Structural
+from patchgen.coverage.structure import EVERY, Structural
 from patchgen.coverage.survey import Progress, Survey, in_order, modules_of, survey, tasks
 from patchgen.coverage.targets import targets
 from patchgen.disk.write import replace_file
@@ -62,8 +62,8 @@ def coverage(
 
 def _insist_on_parts(parts: Sequence[str]) -> None:
     for part in parts:
-        if part not in PARTS:
-            hint = did_you_mean(part, PARTS) or f"there are {', '.join(PARTS)}"
+        if part not in EVERY:
+            hint = did_you_mean(part, EVERY) or f"there are {', '.join(EVERY)}"
             raise PatchgenError("PG802", Location(part), "names no part", hint)
 
 

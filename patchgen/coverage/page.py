@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from patchgen.coverage.book import STATUSES, Book, Entry
 
 _LEGEND = """\
-- **verified**: in a project of its own the part was written by `patchgen new` (grouped experts: taken from the
-  gallery), converted, built tiny and held against its parent in float32, forward and gradient of every parameter; the
-  effect of the part was measured, and every error planted in that very model was seen.
+- **verified**: in a project of its own the part was written by `patchgen new` (grouped experts that it refuses: taken
+  from the gallery), converted, built tiny and held against its parent in float32, forward and gradient of every
+  parameter; the effect of the part was measured, and every error planted in that very model was seen.
 - **written**: it converts; no model has run.
 - **redundant**: transformers gives the same without a variant; `--force` writes it all the same.
 - **not applicable** (–): the file has nothing that the part could change.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from patchgen.anatomy.module import Module, open_module
 from patchgen.coverage.book import Entry
-from patchgen.coverage.grouped import GROUPED, classes_of, grouped
+from patchgen.coverage.grouped import GROUPED, by_hand, classes_of
 from patchgen.coverage.lacking import attends
 from patchgen.declare.request import WRITERS, answer
 from patchgen.errors import PatchgenError, Problem, problems_of
@@ -24,7 +24,9 @@ from patchgen.source.locate import Environment, make_environment
 
 # What these parts find nothing to do in, though there are classes of attention, they have missed.
 OF_ATTENTION = ("sdpa", "checkpoint", "flash")
-PARTS = (*WRITERS, GROUPED)
+# The columns of a run that names no part; the other writers are asked where they are named.
+PARTS = ("sdpa", "checkpoint", "loss", "norm", "moe", GROUPED)
+EVERY = tuple(WRITERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +55,22 @@ class Structural:
 
 
 def declared(env: Environment, task: Task) -> Structural:
-    """What `patchgen new` says, or the project has."""
-    if task.part == GROUPED:
-        return _of_project(env, task)
+    """What `patchgen new` says; where it refuses grouped experts, what the project has by hand."""
     try:
         found = answer(env, task.module, [task.part])
     except PatchgenError as error:
-        return Structural(task, _refused(env, task, problems_of(error)))
+        entry = _refused(env, task, problems_of(error))
+        text = by_hand(env, ".".join(task.modular.with_suffix("").parts)) if task.part == GROUPED else ""
+        return _of_project(env, task, text) if text else Structural(task, entry)
     if not found.parts:
         return Structural(task, Entry("redundant", found.left_out[0].redundant))
     names = tuple(dict.fromkeys(one.name for part in found.parts for one in part.declared))
     return Structural(task, Entry("written"), found.text, names, "input_ids" in found.module.source.text)
 
 
-def _of_project(env: Environment, task: Task) -> Structural:
-    module = open_module(env, task.module)
-    text, entry = grouped(env, module, ".".join(task.modular.with_suffix("").parts))
-    if entry is not None:
-        return Structural(task, entry)
-    return Structural(task, Entry("written"), text, tuple(classes_of(text)), "input_ids" in module.source.text)
+def _of_project(env: Environment, task: Task, text: str) -> Structural:
+    reads_text = "input_ids" in open_module(env, task.module).source.text
+    return Structural(task, Entry("written"), text, tuple(classes_of(text)), reads_text)
 
 
 def _refused(env: Environment, task: Task, problems: tuple[Problem, ...]) -> Entry:

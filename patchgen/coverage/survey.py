@@ -14,7 +14,7 @@ from pathlib import Path
 from patchgen.anatomy.module import every_module, find_module
 from patchgen.coverage.book import Book, Entry
 from patchgen.coverage.page import Target
-from patchgen.coverage.structure import PARTS, Structural, Task, declared, settled
+from patchgen.coverage.structure import EVERY, PARTS, Structural, Task, declared, settled
 from patchgen.source.locate import Environment, make_environment
 
 Progress = Callable[[int], None]
@@ -86,7 +86,7 @@ def _settled(env: Environment, found: Structural, known: Entry | None) -> Struct
 
 def in_order(written: Iterable[Structural], targets: Sequence[Target]) -> tuple[Structural, ...]:
     """What counts for a target first, part by part, models of text before others."""
-    parts = {part: number for number, part in enumerate(PARTS)}
+    parts = {part: number for number, part in enumerate(EVERY)}
     aimed = {(target.part, model) for target in targets for model in target.models or ()}
 
     def rank(found: Structural) -> tuple[bool, int, bool, str]:

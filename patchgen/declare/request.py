@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from patchgen.anatomy.module import Module, find_module, open_module
 from patchgen.declare.checkpoint import checkpoint
+from patchgen.declare.grouped import grouped
 from patchgen.declare.loss import loss
 from patchgen.declare.moe import moe
 from patchgen.declare.norm import norm
@@ -21,6 +22,7 @@ WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
     "loss": loss,
     "norm": norm,
     "moe": moe,
+    "grouped": grouped,
 }
 
 
@@ -52,7 +54,7 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
     contributions = [_writer(part)(module) for part in dict.fromkeys(parts)]
     written = tuple(c for c in contributions if force or not c.redundant)
     problems = [
-        Problem(missing.at, "PG803", f"{part.part}: {missing.what}")
+        Problem(missing.at, "PG803", f"{part.part}: {missing.what}", missing.hint)
         for part in written
         for missing in part.missing
         if missing.fatal

@@ -22,11 +22,15 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a part does not reach in a model: where that shows, and why; `fatal` where the part is then not written."""
+    """What a part does not reach in a model: where that shows, and why; `fatal` where the part is then not written.
+
+    `hint` says what gives it all the same.
+    """
 
     at: Location
     what: str
     fatal: bool = False
+    hint: str = ""
 
     def __str__(self) -> str:
         return f"{self.at}: {self.what}"

@@ -41,9 +41,10 @@ CASES = {
     ("mixtral", "grouped"): ("redundant", "experts_implementation='grouped_mm'"),
     ("doge", "grouped"): ("redundant", "DogeCDMoE reads the rows of the experts that it chose"),
     ("llama", "grouped"): ("not applicable", "no experts"),
+    ("step3p7", "grouped"): ("written", ""),
     # The gallery has no file for these.
-    ("vitpose_backbone", "grouped"): ("refused", "VitPoseNaiveMoe runs its experts one after the other"),
-    ("inkling", "grouped"): ("refused", "InklingSharedExperts runs its experts all on every token"),
+    ("vitpose_backbone", "grouped"): ("refused", "VitPoseNaiveMoe: the loop does not go through the experts"),
+    ("inkling", "grouped"): ("refused", "InklingSharedExperts: every expert runs on every token"),
 }
 
 
@@ -56,10 +57,10 @@ def test_each_status_has_its_reason(tmp_path, env, case, expected):
     assert "PG803" in entry.why or entry.status != "refused"
 
 
-def test_grouped_experts_are_those_of_the_project(env):
-    found = declared(env, Task("dbrx", "transformers.models.dbrx.modeling_dbrx", "grouped"))
-    assert (found.entry.status, found.declared) == ("written", ("DbrxExperts",))
-    assert found.text == Path("modular/dbrx/modular_dbrx_grouped.py").read_text(encoding="utf-8")
+def test_grouped_experts_that_are_refused_are_those_of_the_project(env):
+    found = declared(env, Task("llama4", "transformers.models.llama4.modeling_llama4", "grouped"))
+    assert (found.entry.status, found.declared) == ("written", ("Llama4TextExperts", "Llama4TextMoe"))
+    assert found.text == Path("modular/llama4/modular_llama4_grouped.py").read_text(encoding="utf-8")
 
 
 def test_a_result_is_believed_while_its_key_is_the_same(tmp_path, env):
