@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,10 @@ import click
 from click.core import ParameterSource
 
 from patchgen.cli.report import table
+from patchgen.errors import PatchgenError
 
 if TYPE_CHECKING:
+    from patchgen.parallel.engine import Engine
     from patchgen.train.folder import RunFolder
     from patchgen.train.meter import Watch
     from patchgen.train.recipe import Recipe
@@ -29,40 +33,66 @@ def train(
 ) -> int:
     """Train, or go on with a run."""
     _insist_on_models()
+    from patchgen.parallel.engine import engine_of
+    from patchgen.train.engine import device_of
     from patchgen.train.failures import way_on
-    from patchgen.train.folder import RunFolder, new_folder
+    from patchgen.train.folder import RunFolder, shared_folder
     from patchgen.train.recipe import Recipe
     from patchgen.train.run import train as run
 
     if resume is not None:
         _insist_on_nothing_else(model, switches)
-        folder = RunFolder(Path(resume))
-        recipe = folder.recipe()
-        if folder.ended:
-            click.echo(f"{resume} has come to its end", err=True)
-            return 0
+        recipe = RunFolder(Path(resume)).recipe()
+        if _is_said("engine"):
+            recipe = replace(recipe, engine=switches["engine"])
     elif model is None:
         raise click.UsageError("name a model, or a run with --resume")
     else:
         recipe = Recipe(model=model, **switches)
-        folder = new_folder(output or "", recipe)
-    with _watching() as watch:
+    engine = engine_of(recipe.engine, os.environ)
+    if resume is not None:
+        folder = RunFolder(Path(resume), writes=engine.first)
+        if folder.ended:
+            click.echo(f"{resume} has come to its end", err=True)
+            return 0
+    with _together(engine, device_of(recipe.device)), _watching(engine) as watch:
+        if resume is None:
+            folder = shared_folder(output or "", recipe, engine)
         try:
             if search is not None:
                 return _search(recipe, search, folder, watch, resume=resume is not None)
-            ended = run(recipe, folder, watch, resume=resume is not None, at=at)
+            ended = run(recipe, folder, watch, resume=resume is not None, at=at, engine=engine)
         except KeyboardInterrupt:
             click.echo(way_on(folder), err=True)
             raise
-    _show(ended)
+    if engine.first:
+        _show(ended)
     return 0
+
+
+@contextmanager
+def _together(engine: Engine, device: str) -> Iterator[None]:
+    """While the processes of a run are together.  What all of them would say, the first one says alone."""
+    from patchgen.parallel.meet import is_told_by_first, join, leave
+
+    join(engine, device)
+    try:
+        yield
+    except PatchgenError as error:
+        if is_told_by_first(engine, str(error)):
+            raise SystemExit(1) from error
+        raise
+    leave(engine)
+
+
+def _is_said(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _insist_on_nothing_else(model: str | None, switches: Mapping[str, Any]) -> None:
     """A run is gone on with as it was begun: what is said beside `--resume` would be ignored."""
-    context = click.get_current_context()
-    flags = {option.name: option.opts[0] for option in context.command.params}
-    said = [flags[name] for name in switches if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    flags = {option.name: option.opts[0] for option in click.get_current_context().command.params}
+    said = [flags[name] for name in switches if name != "engine" and _is_said(name)]
     if model is not None or said:
         told = ", ".join([*([model] if model else []), *said])
         raise click.UsageError(f"--resume goes on as {RECIPE} of the run says, and so takes no {told}")
@@ -75,8 +105,11 @@ def _insist_on_models() -> None:
 
 
 @contextmanager
-def _watching() -> Iterator[Watch]:
-    """A bar on a terminal, lines elsewhere."""
+def _watching(engine: Engine) -> Iterator[Watch]:
+    """A bar on a terminal, lines elsewhere; nothing but of the first process."""
+    if not engine.first:
+        yield _Silent()
+        return
     if not sys.stderr.isatty():
         yield _Lines()
         return
@@ -121,6 +154,19 @@ class _Lines:
 
     def note(self, text: str) -> None:
         click.echo(text, err=True)
+
+
+class _Silent:
+    """Says nothing: the first process says it."""
+
+    def steps(self, done: int, of: int) -> None:
+        pass
+
+    def told(self, figures: Mapping[str, float]) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
 
 
 class _Bar:

@@ -57,6 +57,7 @@ _GROUPS: tuple[Callable[[Any], Any], ...] = (
     _switch("--seed", "Of weights, order and dropout.", type=click.IntRange(0)),
     _switch("--deterministic", "Only operations that give the same bits each time.", is_flag=True),
     _switch("--device", "Where it runs.", type=click.Choice(["auto", "cpu", "cuda"])),
+    _switch("--engine", "What several processes share: ddp, fsdp2, tp, ep, tp+ep, fsdp2+tp.", metavar="NAME"),
     _switch("--log-every", "Steps; below 1 a share of all.", type=click.FloatRange(0)),
     _switch("--eval-every", "Steps; below 1 a share of all; 0: at the end.", type=click.FloatRange(0)),
     _switch("--save-every", "Steps; below 1 a share of all; 0: at the end.", type=click.FloatRange(0)),

@@ -40,7 +40,7 @@ def material_of(recipe: Recipe, source: Source, folder: RunFolder | None = None)
         tokenizer = trained_tokenizer((passage.text for passage in corpus.train), recipe.vocabulary)
     if recipe.task == "masked-lm" and tokenizer.mask_token_id is None:
         raise PatchgenError("PG812", Location(source.checkpoint), "its tokenizer has no mask")
-    if before is None and folder is not None:
+    if before is None and folder is not None and folder.writes:
         tokenizer.save_pretrained(folder.tokenizer)
     train, kept = (rows_of(part, tokenizer, recipe, labels) for part in (corpus.train, corpus.kept))
     insist_on_rows(train, corpus.source)

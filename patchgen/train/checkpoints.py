@@ -17,6 +17,8 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.engine import Engine
+from patchgen.parallel.meet import wait
 
 SEAL = "whole.json"
 _NAME = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")
@@ -94,8 +96,14 @@ def to_resume(run: Path, step: int | None = None) -> Path | None:
 
 
 class Sealing(TrainerCallback):
-    """Seals each checkpoint as soon as Trainer has written it."""
+    """Seals each checkpoint as soon as every process has written its part."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Called by Trainer behind the last file."""
-        seal(Path(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"))
+        wait(self.engine)
+        if self.engine.first:
+            seal(Path(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"))
+        wait(self.engine)

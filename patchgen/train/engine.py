@@ -1,32 +1,51 @@
-"""On what does the run go: one device of one process.
-
-Under a launcher (`torchrun`, `accelerate launch`, `deepspeed`) Trainer would take up its engine.  That is refused as
-long as no run has been proved to be what the launcher asked for.
-"""
+"""On what does the run go: one device for each of its processes."""
 
 from __future__ import annotations
-
-import os
 
 import torch
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.train.recipe import AUTO
+from patchgen.parallel.engine import Engine
+from patchgen.train.machine import optimizer_of
+from patchgen.train.recipe import AUTO, Recipe
 from patchgen.train.switches import refuse
-
-LAUNCHED = "WORLD_SIZE"  # what every launcher sets
-CONFIGURED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
 
 
 def device_of(asked: str) -> str:
-    """ "cuda" or "cpu".  Raises PatchgenError PG814 for a device that is not there, and for several processes."""
-    several = int(os.environ.get(LAUNCHED, "1"))
-    engines = [name for name in CONFIGURED if os.environ.get(name, "").lower() in ("1", "true")]
-    if several > 1 or engines:
-        told = f"{several} processes are launched" if several > 1 else f"{engines[0]} is set"
-        raise PatchgenError("PG814", Location("patchgen train"), f"{told}, and it runs on one device of one process")
+    """ "cuda" or "cpu".  Raises PatchgenError PG814 for a device that is not there."""
     if asked == "cuda" and not torch.cuda.is_available():
         refuse("device", asked, "this torch sees no CUDA device", code="PG814")
     if asked == AUTO:
         return "cuda" if torch.cuda.is_available() else "cpu"
     return asked
+
+
+# On weights that are spread, other optimizers have not been compared with one process.
+SPREAD_OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "sgd")
+
+
+def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = False) -> None:
+    """PG837 for what works on one process alone, or on whole weights alone."""
+    if not engine.several:
+        return
+    if search:
+        what = "tries batches and settings on one process"
+        raise PatchgenError("PG837", Location("--search"), what, "search on one process, and train on several")
+    if recipe.asked_batch is None:
+        what = "looks for what fits on one process: on several, one that has no memory left leaves the others waiting"
+        hint = "find it on one process, with --memory; each process takes as many rows"
+        raise PatchgenError("PG837", Location("--batch-size auto"), what, hint)
+    if not engine.spreads:
+        return
+    if recipe.lora:
+        what = f"has been shown with whole weights alone, and {engine.name} spreads them"
+        raise PatchgenError("PG837", Location(f"--lora {recipe.lora}"), what, "--engine ddp")
+    if optimizer_of(recipe) not in SPREAD_OPTIMIZERS:
+        what = f"has been shown with whole weights alone, and {engine.name} spreads them"
+        raise PatchgenError("PG837", Location(f"--optim {recipe.optim}"), what, "--optim fused, foreach or sgd")
+    if recipe.precision == "fp16":
+        what = f"scales its gradients, which has not been tried where {engine.name} spreads them"
+        raise PatchgenError("PG837", Location("--precision fp16"), what, "--precision bf16")
+    if recipe.compile != "none":
+        what = f"has not been tried where {engine.name} lays weights out"
+        raise PatchgenError("PG837", Location(f"--compile {recipe.compile}"), what, "--engine ddp")

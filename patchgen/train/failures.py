@@ -12,6 +12,8 @@ import os
 from collections.abc import Iterator
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.engine import Engine
+from patchgen.parallel.meet import is_of_a_peer
 from patchgen.train.checkpoints import checkpoints, discard_unfinished, step_of
 from patchgen.train.fit import NoMemory, out_of_memory_is_an_error, too_large_hint
 from patchgen.train.folder import RunFolder, alone
@@ -31,14 +33,14 @@ FULL_TOLD = (
 
 
 @contextlib.contextmanager
-def guarded(folder: RunFolder, *, fresh: bool) -> Iterator[None]:
+def guarded(folder: RunFolder, engine: Engine, *, fresh: bool) -> Iterator[None]:
     """While no other process is at the run; what stops it in its middle becomes a PatchgenError.
 
     Of a `fresh` run that is refused before anything is trained, nothing is left.
     """
     with alone(folder), quiet():
         try:
-            with _failures(folder):
+            with _failures(folder, engine):
                 yield
         except PatchgenError:
             if fresh and not folder.found():
@@ -47,7 +49,7 @@ def guarded(folder: RunFolder, *, fresh: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _failures(folder: RunFolder) -> Iterator[None]:
+def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
     """What stops a run in its middle, said with where to go on.  What was being written is removed, nothing else."""
     collecting = gc.isenabled()
     gc.enable()  # the command line has it off, and a run is long
@@ -64,6 +66,8 @@ def _failures(folder: RunFolder) -> Iterator[None]:
     except PatchgenError:
         raise
     except Exception as error:
+        if engine.several and is_of_a_peer(error):
+            raise _peer_is_gone(folder, engine, error) from error
         if not _is_of_the_disk(error):
             raise
         _leave_whole(folder)
@@ -73,6 +77,13 @@ def _failures(folder: RunFolder) -> Iterator[None]:
     finally:
         if not collecting:
             gc.disable()
+
+
+def _peer_is_gone(folder: RunFolder, engine: Engine, error: Exception) -> PatchgenError:
+    told = " ".join(str(error).split("\n")[0].split())
+    what = f"process {engine.launch.rank} of {engine.launch.world} cannot go on without the others: {told}"
+    hint = f"what the launcher says of the first that ended tells why; {way_on(folder)}"
+    return PatchgenError("PG836", Location(str(folder.path)), what, hint)
 
 
 def _is_of_the_disk(error: BaseException | None) -> bool:

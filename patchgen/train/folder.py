@@ -23,6 +23,8 @@ from typing import Any
 
 from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.engine import Engine
+from patchgen.parallel.meet import from_first
 from patchgen.train.recipe import Recipe, recipe_of
 
 RECIPE, FOUND, METRICS, CURVE, RESULT = "recipe.json", "run.json", "metrics.jsonl", "curve.svg", "result.json"
@@ -33,9 +35,10 @@ RUNS = "runs"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """One run's place."""
+    """One run's place.  Of several processes one `writes`, and the others read what it wrote."""
 
     path: Path
+    writes: bool = True
 
     @property
     def tokenizer(self) -> Path:
@@ -54,6 +57,8 @@ class RunFolder:
 
     def write(self, name: str, content: str | Mapping[str, Any]) -> None:
         """Let the file `name` say this, whole or not at all."""
+        if not self.writes:
+            return
         text = content if isinstance(content, str) else json.dumps(content, indent=1) + "\n"
         replace_file(self.path / name, text.encode())
 
@@ -73,6 +78,8 @@ class RunFolder:
 
     def forget(self) -> None:
         """Remove what was written before anything was trained, and the folder itself where it is empty then."""
+        if not self.writes:
+            return
         shutil.rmtree(self.tokenizer, ignore_errors=True)
         for name in (RECIPE, ALONE):
             (self.path / name).unlink(missing_ok=True)
@@ -100,6 +107,12 @@ def _line(text: str) -> dict[str, float]:
     return told
 
 
+def shared_folder(asked: str, recipe: Recipe, engine: Engine) -> RunFolder:
+    """A new folder of the first process, for all of them."""
+    path = from_first(engine, lambda: new_folder(asked, recipe).path)
+    return RunFolder(path, writes=engine.first)
+
+
 def new_folder(asked: str, recipe: Recipe) -> RunFolder:
     """An empty folder for the recipe's run: the one that is asked for, else the next of runs/ that is free.
 
@@ -125,6 +138,9 @@ def _free(recipe: Recipe) -> Path:
 @contextmanager
 def alone(folder: RunFolder) -> Iterator[None]:
     """While no other process goes on with the same run.  Raises PatchgenError PG817 where one does."""
+    if not folder.writes:
+        yield
+        return
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder.path / ALONE)

@@ -5,6 +5,7 @@ In: a recipe and a folder.  Out: a `Job`, after all is refused that this machine
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +15,23 @@ import numpy
 from transformers import PrinterCallback, Trainer
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.accelerated import rows_of_processes
+from patchgen.parallel.asserted import Asserted
+from patchgen.parallel.engine import Engine
+from patchgen.parallel.meet import first_goes_first
+from patchgen.parallel.spread import spread
 from patchgen.train.arguments import arguments_of
 from patchgen.train.begin import Material, built, material_of
-from patchgen.train.engine import device_of
+from patchgen.train.engine import device_of, insist_on_engine_switches
 from patchgen.train.fit import gib
 from patchgen.train.folder import FOUND, RunFolder
 from patchgen.train.machine import description, free_memory, insist_on_machine
 from patchgen.train.meter import Meter, Watch, operations_a_second, operations_of_a_token
 from patchgen.train.models import Source, parameters_of, source_of
 from patchgen.train.recipe import Recipe
+from patchgen.train.share import ROWS, rows_of_a_step, shared
 from patchgen.train.switches import insist_on_sense
+from patchgen.train.trainer import EngineTrainer
 
 SAMPLE = 8  # rows on which the operations of a token are counted
 WEIGHT = 4  # bytes: weights and gradients are kept in float32
@@ -38,6 +46,7 @@ class Job:
     folder: RunFolder
     watch: Watch
     device: str
+    engine: Engine
     source: Source
     material: Material
 
@@ -45,13 +54,20 @@ class Job:
         """A new model, as training begins with it; whoever looks on is told what its checkpoint lacks."""
         return built(self.recipe, self.source, self.material, self.watch.note)
 
+    def laid_out(self, model: Any) -> Any:
+        """The model as the engine lays it out; it began as `model()` gives it."""
+        return spread(model, self.engine, self.device)
+
     def arguments(self, batch: int, **changes: Any) -> Any:
         """What Trainer is to do, with `batch` rows a step; `changes` in its own words."""
-        return arguments_of(self.recipe, self.folder.path, self.device, batch, **changes)
+        rows = rows_of_processes(self.engine)
+        given = {"parallelism_config": rows, **changes} if rows is not None else changes
+        return arguments_of(self.recipe, self.folder.path, self.device, batch, **given)
 
     def trainer(self, arguments: Any, **changes: Any) -> Any:
         """Trainer, with the job's rows; `changes` are what else it takes."""
-        made = Trainer(
+        made = EngineTrainer(
+            engine=self.engine,
             args=arguments,
             data_collator=self.material.collate,
             processing_class=self.material.tokenizer,
@@ -62,14 +78,18 @@ class Job:
         return made
 
 
-def job_of(recipe: Recipe, folder: RunFolder, watch: Watch, *, search: bool = False) -> Job:
+def job_of(recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, search: bool = False) -> Job:
     """The job of a recipe.  Raises PatchgenError (PG81x, PG910) for what cannot be done."""
     insist_on_sense(recipe)
+    recipe = shared(recipe, folder.found(), engine)
     device = device_of(recipe.device)
     insist_on_machine(recipe, device, search=search)
+    insist_on_engine_switches(recipe, engine, search=search)
     _insist_on_optimizer(recipe, folder.path, device)
     source = source_of(recipe)
-    job = Job(recipe, folder, watch, device, source, material_of(recipe, source, folder))
+    with first_goes_first(engine):  # it writes the tokenizer, and the others read it
+        material = material_of(recipe, source, folder)
+    job = Job(recipe, folder, watch, device, engine, source, material)
     _insist_on_the_same_text(job)
     _insist_on_room(job)
     return job
@@ -119,10 +139,11 @@ def accuracy(predicted: Any) -> dict[str, float]:
 
 def measured(job: Job, model: Any) -> Meter:
     """What will measure the run, after what a token costs and what the device can do is known."""
-    model.to(job.device)
+    if not job.engine.spreads:  # what is spread may not fit on one device
+        model.to(job.device)
     per_token = operations_of_a_token(model, job.material.collate(job.material.train[:SAMPLE]))
     peak = operations_a_second(job.device, job.recipe.precision)
-    return Meter(job.folder, job.watch, job.device, per_token, peak)
+    return Meter(job.folder, job.watch, job.device, per_token, peak, job.engine)
 
 
 def write_down(job: Job, model: Any, batch: int, meter: Meter) -> None:
@@ -141,10 +162,20 @@ def write_down(job: Job, model: Any, batch: int, meter: Meter) -> None:
         },
         "vocabulary": len(material.tokenizer),
         "batch_size": batch,
+        ROWS: rows_of_a_step(job.recipe, batch, job.engine),
         "seed": job.recipe.seed,
         "operations_per_token": meter.per_token,
         "operations_per_second_of_the_device": meter.peak,
         "configuration": model.config.to_diff_dict(),
         "attempts": [*job.folder.found().get("attempts", []), description(job.device)],
     }
+    job.folder.write(FOUND, told)
+
+
+def write_engine(job: Job, seen: Asserted) -> None:
+    """What engine runs this attempt, and what each process holds."""
+    if not job.folder.writes:
+        return
+    told = job.folder.found()
+    told["attempts"][-1]["engine"] = dataclasses.asdict(seen)
     job.folder.write(FOUND, told)

@@ -19,6 +19,7 @@ from transformers import TrainerCallback
 
 from patchgen.draw.lines import Line, lines
 from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.engine import Engine
 from patchgen.train.folder import CURVE, METRICS, RunFolder, series
 from patchgen.train.machine import forget_peak, peak_memory
 
@@ -79,8 +80,10 @@ def _wait(device: str) -> None:
 class Meter(TrainerCallback):
     """Writes a line for each that Trainer logs, with tokens a second, MFU and peak memory beside the loss."""
 
-    def __init__(self, folder: RunFolder, watch: Watch, device: str, per_token: float, peak: float) -> None:
-        self.folder, self.watch, self.device = folder, watch, device
+    def __init__(
+        self, folder: RunFolder, watch: Watch, device: str, per_token: float, peak: float, engine: Engine
+    ) -> None:
+        self.folder, self.watch, self.device, self.engine = folder, watch, device, engine
         self.per_token, self.peak = per_token, peak
         self.seconds, self.tokens, self.warm = 0.0, 0, WARM
         self.window = (0.0, 0)
@@ -93,8 +96,12 @@ class Meter(TrainerCallback):
         return self.tokens / self.seconds if self.seconds else 0.0
 
     def utilisation(self, tokens_a_second: float) -> float:
-        """MFU: the share of what the device can do that went into tokens."""
-        return tokens_a_second * self.per_token / self.peak
+        """MFU: the share of what the devices can do that went into tokens."""
+        return tokens_a_second * self.per_token / (self.peak * self.engine.launch.world)
+
+    def tokens_of(self, state: Any) -> int:
+        """Tokens that were seen: Trainer counts them on each process, also where several see the same rows."""
+        return int(state.num_input_tokens_seen // self.engine.tp)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Begin to count."""
@@ -105,7 +112,7 @@ class Meter(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """A step is done."""
-        seconds, tokens = time.perf_counter() - self.since, state.num_input_tokens_seen - self.seen
+        seconds, tokens = time.perf_counter() - self.since, self.tokens_of(state) - self.seen
         if self.warm:
             self.warm -= 1
         else:
@@ -126,8 +133,9 @@ class Meter(TrainerCallback):
             figures["mfu"] = round(self.utilisation(tokens / seconds), 5)
             self.window = (0.0, 0)
         figures["peak_bytes"] = peak_memory(self.device)
-        with (self.folder.path / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(figures) + "\n")
+        if self.folder.writes:
+            with (self.folder.path / METRICS).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(figures) + "\n")
         self.watch.told(figures)
         if "trial" not in figures:
             self._draw_now_and_then()
@@ -141,7 +149,7 @@ class Meter(TrainerCallback):
     on_save = on_evaluate
 
     def _resume_clock(self, state: Any) -> None:
-        self.since, self.seen = time.perf_counter(), state.num_input_tokens_seen
+        self.since, self.seen = time.perf_counter(), self.tokens_of(state)
 
     def _draw_now_and_then(self) -> None:
         if time.monotonic() - self.drawn > REDRAWN:
@@ -160,6 +168,8 @@ def insist_on_a_loss(figures: Mapping[str, float]) -> None:
 
 def draw(folder: RunFolder) -> None:
     """The loss so far, as a picture."""
+    if not folder.writes:
+        return
     metrics = folder.metrics()
     rows = [Line(name.replace("_", " "), series(metrics, name)) for name in ("loss", "eval_loss")]
     shown = [row for row in rows if row.points]

@@ -54,6 +54,7 @@ class Recipe:
     seed: int = 0
     deterministic: bool = False
     device: str = AUTO
+    engine: str = AUTO
     # What is said and kept: every so many steps, or below 1 that share of all steps.
     log_every: float = 0.02
     eval_every: float = 0.2

@@ -6,20 +6,25 @@ In: a recipe and a folder.  Out: the folder, filled, and an `Ended`.  Training i
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerState
+from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
+from patchgen.parallel.asserted import insist_on_engine
+from patchgen.parallel.engine import Engine, engine_of
+from patchgen.parallel.meet import first_goes_first, join, wait
 from patchgen.train.begin import built, compiled
 from patchgen.train.checkpoints import Sealing, discard_unfinished, step_of, to_resume
+from patchgen.train.engine import device_of
 from patchgen.train.failures import guarded
 from patchgen.train.fit import gib, insist_on_fit, largest_batch
 from patchgen.train.folder import RESULT, RunFolder
-from patchgen.train.job import Job, job_of, measured, write_down
+from patchgen.train.job import Job, job_of, measured, write_down, write_engine
 from patchgen.train.machine import peak_memory
 from patchgen.train.meter import Meter, Watch, draw
 from patchgen.train.recipe import Recipe
@@ -35,25 +40,51 @@ class Ended:
     resumed_from: int = 0  # step
 
 
-def train(recipe: Recipe, folder: RunFolder, watch: Watch, *, resume: bool = False, at: int | None = None) -> Ended:
+def train(
+    recipe: Recipe,
+    folder: RunFolder,
+    watch: Watch,
+    *,
+    resume: bool = False,
+    at: int | None = None,
+    engine: Engine | None = None,
+) -> Ended:
     """Train as the recipe says, into the folder; from its last checkpoint, or that of step `at`, if `resume`.
 
     Raises PatchgenError for what cannot be done (PG81x), for a disk or memory that is full (PG910, PG816), and for a
     loss that is no number any more (PG820).  What was written before stays.
     """
-    with guarded(folder, fresh=not resume):
-        job = job_of(recipe, folder, watch)
+    engine = engine or engine_of(recipe.engine, os.environ)
+    join(engine, device_of(recipe.device))
+    with guarded(folder, engine, fresh=not resume):
+        job = job_of(recipe, folder, watch, engine)
+        recipe = job.recipe
         batch = _batch(job)
-        start = _start(job, at) if resume else None
+        with first_goes_first(engine):
+            start = _start(job, at) if resume else None
         model = job.model()
         meter = measured(job, model)
-        trainer = job.trainer(job.arguments(batch), model=compiled(recipe, model), callbacks=[Sealing(), meter])
+        model = job.laid_out(model)
+        trainer = job.trainer(job.arguments(batch), model=compiled(recipe, model), callbacks=[Sealing(engine), meter])
+        trainer.add_callback(Asserting(trainer, job))
         write_down(job, model, batch, meter)
         if start is not None and _is_the_end(start):
             _take(trainer, start)
         else:
             trainer.train(resume_from_checkpoint=None if start is None else str(start))
         return _ended(job, trainer, meter, 0 if start is None else step_of(start))
+
+
+class Asserting(TrainerCallback):
+    """Before the first step, asks what engine runs; and writes it down."""
+
+    def __init__(self, trainer: Any, job: Job) -> None:
+        self.trainer, self.job = trainer, job
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Called by Trainer when all is wrapped and laid out."""
+        seen = insist_on_engine(self.trainer.model, self.trainer.model_wrapped, self.job.engine)
+        write_engine(self.job, seen)
 
 
 def _batch(job: Job) -> int:
@@ -64,7 +95,8 @@ def _batch(job: Job) -> int:
         _one_step(job, longest, size)
 
     if recipe.asked_batch is not None:
-        insist_on_fit(rows, recipe.asked_batch, step, job.device, recipe.memory)
+        if not job.engine.several:
+            insist_on_fit(rows, recipe.asked_batch, step, job.device, recipe.memory)
         return recipe.asked_batch
     if before := job.folder.found().get("batch_size"):
         return int(before)
@@ -116,13 +148,15 @@ def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> Ended:
         "epochs": round(trainer.state.epoch or 0.0, 3),
         "loss": logged[-1] if logged else math.nan,
         **{name: last[name] for name in ("eval_loss", "eval_accuracy") if name in last},
-        "tokens": trainer.state.num_input_tokens_seen,
+        "tokens": meter.tokens_of(trainer.state),
         "tokens_a_second": round(meter.tokens_a_second, 1),
         "mfu": round(meter.utilisation(meter.tokens_a_second), 5),
         "peak_bytes": peak_memory(meter.device),
     }
-    trainer.model.save_pretrained(job.folder.model)
-    job.material.tokenizer.save_pretrained(job.folder.model)
+    trainer.model.save_pretrained(job.folder.model, is_main_process=job.engine.first)  # which gathers what is spread
+    if job.engine.first:
+        job.material.tokenizer.save_pretrained(job.folder.model)
     draw(job.folder)
     job.folder.write(RESULT, figures)
+    wait(job.engine)
     return Ended(job.folder.path, figures, resumed_from)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from patchgen.draw.lines import Line, lines
 from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.engine import engine_of
 from patchgen.train.begin import built, compiled
 from patchgen.train.failures import guarded
 from patchgen.train.folder import RunFolder
@@ -45,11 +47,12 @@ def search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume
 
     Raises PatchgenError as `train` does.
     """
-    with guarded(folder, fresh=not resume):
+    engine = engine_of(recipe.engine, os.environ)
+    with guarded(folder, engine, fresh=not resume):
         wanted = searching(text)
         if recipe.asked_batch is None:
             refuse("batch-size", recipe.batch_size, "a search tries batches around a number of rows")
-        job = job_of(recipe, folder, watch, search=True)
+        job = job_of(recipe, folder, watch, engine, search=True)
         storage = _storage(folder.path)
         before = _ended(storage, wanted)
         if before:

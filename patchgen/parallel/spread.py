@@ -1,0 +1,109 @@
+"""A whole model, the same on every process, laid out over them by transformers' own plans.
+
+In: a model whose weights are equal everywhere, and an engine.  Out: the model, with DTensors for what is spread; each
+process keeps its part of the weights that it had, so that training begins with those of one process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.engine import Engine
+from patchgen.parallel.meet import gathered
+
+FREED = "free_full_weight"  # transformers' word: a layer's weights are whole while it computes, and no longer
+HEADS = ("num_attention_heads", "num_key_value_heads")
+
+
+def spread(model: Any, engine: Engine, device: str) -> Any:
+    """The model as the engine lays it out.  Raises PatchgenError PG832 where it cannot, PG835 where weights differ."""
+    insist_on_equal_weights(model, engine)
+    if not engine.spreads:
+        return model
+    from transformers.distributed import DistributedConfig
+
+    _insist_on_plans(model, engine)
+    try:
+        asked = DistributedConfig(
+            tp_size=engine.tp,
+            ep_size=engine.ep,
+            fsdp_size=engine.fsdp,
+            fsdp_plan=layers_plan(model) if engine.fsdp > 1 else None,
+        )
+        told, _, mesh = type(model).prepare_distribute_model(asked)
+        model = type(model).maybe_distribute_model(model, told, mesh)
+    except ValueError as error:
+        what = f"transformers does not lay {type(model).__name__} out: {' '.join(str(error).split())}"
+        raise PatchgenError("PG832", _at(engine), what) from error
+    model.tie_weights()
+    if engine.fsdp == 1:  # what is sharded has been moved already
+        model.to(device)
+    return model
+
+
+def _at(engine: Engine) -> Location:
+    return Location(f"--engine {engine.name}")
+
+
+def insist_on_equal_weights(model: Any, engine: Engine) -> None:
+    """PG835 where a process holds another weight than the first one."""
+    if not engine.several:
+        return
+    digests = gathered(engine, digest(model))
+    for rank, told in enumerate(digests):
+        wrong = [name for name in digests[0] if told.get(name) != digests[0][name]]
+        if wrong or told.keys() != digests[0].keys():
+            what = f"process {rank} has other weights than process 0: {', '.join(wrong[:3]) or 'other names'}"
+            raise PatchgenError("PG835", _at(engine), what, "the checkpoint must be the same on each machine")
+
+
+def digest(model: Any) -> Mapping[str, str]:
+    """Of each parameter and buffer that is saved."""
+    return {name: _digest(tensor) for name, tensor in model.state_dict().items()}
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    data = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+    return hashlib.blake2b(data.numpy().data, digest_size=16).hexdigest()
+
+
+def layers_plan(model: Any) -> dict[str, str] | None:
+    """A plan that shards each layer by itself, where the model's own names none of its layers; None where it does.
+
+    Without one all weights would be gathered at once: transformers says so in a warning, and goes on.
+    """
+    from transformers.distributed.parallel_utils import replace_layer_number_by_wildcard as generic
+
+    layers = {generic(name) for name, module in model.named_modules() if is_layer(model, module)}
+    if not layers:
+        what = f"{type(model).__name__} does not say what its layers are (_no_split_modules)"
+        raise PatchgenError("PG832", Location("--engine fsdp2"), what)
+    return None if layers <= set(model.fsdp_plan) else dict.fromkeys(sorted(layers), FREED)
+
+
+def is_layer(model: Any, module: Any) -> bool:
+    """Whether transformers calls the module one that is not to be split."""
+    return type(module).__name__ in (model._no_split_modules or ())
+
+
+def _insist_on_plans(model: Any, engine: Engine) -> None:
+    """PG832 where the model has no plan for the engine, or its sizes do not come out even."""
+    name = type(model).__name__
+    if engine.tp > 1 and "tp" in engine.name.split("+"):
+        if not model.tp_plan:
+            hint = "--engine fsdp2 needs no such plan"
+            raise PatchgenError("PG832", _at(engine), f"{name} has no tensor-parallel plan", hint)
+        config = model.config.get_text_config()
+        for heads in HEADS:
+            number = getattr(config, heads, None)
+            if isinstance(number, int) and number % engine.tp:
+                what = f"{heads} is {number}, which {engine.tp} processes cannot share evenly"
+                raise PatchgenError("PG832", _at(engine), what, "a number of processes that divides it")
+    if engine.ep > 1 and not model.ep_plan:
+        hint = "--engine fsdp2 needs no such plan"
+        raise PatchgenError("PG832", _at(engine), f"{name} has no expert-parallel plan", hint)

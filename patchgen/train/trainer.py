@@ -1,0 +1,87 @@
+"""transformers' Trainer, with the checkpoints of weights that lie on several processes.
+
+Trainer itself writes none: it refuses to keep an optimizer's states of a model that was laid out as it was loaded.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from transformers import Trainer
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
+from transformers.utils import SAFE_WEIGHTS_NAME
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.engine import Engine
+from patchgen.parallel.meet import wait
+from patchgen.parallel.sharded import (
+    is_sharded,
+    read_states,
+    read_weights,
+    take_states,
+    take_weights,
+    write_states,
+    write_weights,
+)
+
+
+class EngineTrainer(Trainer):
+    """Trainer on an engine.  Checkpoints of one engine are read by the others."""
+
+    def __init__(self, *, engine: Engine, args: Any, **rest: Any) -> None:
+        self.engine = engine
+        keeps, args.save_only_model = args.save_only_model, args.save_only_model or engine.spreads
+        super().__init__(args=args, **rest)
+        self.args.save_only_model = keeps
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Of a checkpoint, what this process holds."""
+        if not (self.engine.spreads and _internal_call and output_dir):
+            super().save_model(output_dir, _internal_call)
+            return
+        write_weights(self.model, Path(output_dir), first=self.engine.first)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not self.engine.spreads:
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        write_states(self.model, self.optimizer.optimizer, Path(output_dir))
+        if self.engine.first:
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir, SCHEDULER_NAME))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        folder = Path(resume_from_checkpoint)
+        if is_sharded(folder):
+            read_weights(self.model, folder)
+        elif self.engine.spreads:
+            self._take_whole_weights(folder)
+        else:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _take_whole_weights(self, folder: Path) -> None:
+        missing = take_weights(self.model, load_file(folder / SAFE_WEIGHTS_NAME))
+        if missing:
+            raise PatchgenError("PG818", Location(str(folder)), f"has no {', '.join(missing[:3])}")
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is None or not (is_sharded(Path(checkpoint)) or self.engine.spreads):
+            super()._load_optimizer_and_scheduler(checkpoint)
+            return
+        folder, optimizer = Path(checkpoint), self.optimizer.optimizer
+        if is_sharded(folder):
+            read_states(self.model, optimizer, folder)
+        else:
+            whole = torch.load(folder / OPTIMIZER_NAME, map_location="cpu", weights_only=True)
+            take_states(optimizer, self._weights_in_order(), whole)
+        self.lr_scheduler.load_state_dict(torch.load(folder / SCHEDULER_NAME, weights_only=True))
+        wait(self.engine)
+
+    def _weights_in_order(self) -> list[Any]:
+        """As Trainer counts them where it makes one group of what decays and one of the rest."""
+        decaying = set(self.get_decay_parameter_names(self.model))
+        trained = [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
+        first = [weight for name, weight in trained if name in decaying]
+        return first + [weight for name, weight in trained if name not in decaying]

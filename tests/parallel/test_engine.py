@@ -1,0 +1,158 @@
+"""What `--engine` and a launcher's environment mean together, and what of it is refused before anything is read."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("transformers")
+
+from patchgen.errors import PatchgenError
+from patchgen.parallel.engine import CONFIGURED, Engine, Launch, engine_of
+from patchgen.train.engine import insist_on_engine_switches
+from patchgen.train.recipe import Recipe
+from patchgen.train.share import ROWS, rows_of_a_step, shared
+
+
+def launched(world, rank=0, **more):
+    return {"WORLD_SIZE": str(world), "RANK": str(rank), "LOCAL_RANK": str(rank), **more}
+
+
+@pytest.mark.parametrize(
+    ("text", "world", "sizes"),
+    [
+        ("auto", 1, ("single", 1, 1, 1)),
+        ("single", 1, ("single", 1, 1, 1)),
+        ("auto", 2, ("ddp", 1, 1, 1)),
+        ("ddp", 8, ("ddp", 1, 1, 1)),
+        ("fsdp2", 8, ("fsdp2", 8, 1, 1)),
+        ("tp", 2, ("tp", 1, 2, 1)),
+        ("tp,size=2", 2, ("tp", 1, 2, 1)),
+        ("ep", 4, ("ep", 4, 1, 4)),
+        ("ep,size=2", 4, ("ep", 4, 1, 2)),
+        ("tp+ep", 2, ("tp+ep", 1, 2, 2)),
+        ("fsdp2+tp,size=2", 8, ("fsdp2+tp", 4, 2, 1)),
+    ],
+)
+def test_sizes(text, world, sizes):
+    engine = engine_of(text, launched(world) if world > 1 else {})
+    assert (engine.name, engine.fsdp, engine.tp, engine.ep) == sizes
+    assert engine.of_rows == world // engine.tp and engine.several == (world > 1)
+
+
+def test_who_writes():
+    assert engine_of("ddp", launched(2)).first
+    assert not engine_of("ddp", launched(2, rank=1)).first
+    assert engine_of("ddp,timeout=30", launched(2, rank=1)) == Engine("ddp", Launch(2, 1, 1), timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        ("fsdp", "PG830", "did you mean fsdp2"),
+        ("zero", "PG830", "there are single, ddp"),
+        ("tp,sizes=2", "PG830", "sizes is no option"),
+        ("tp,size=many", "PG830", "many is no value of size"),
+        ("tp,size=0", "PG830", "0 is no value of size"),
+        ("ddp,size=2", "PG830", "ddp has no size"),
+        ("single", "PG831", "each would train the same run"),
+        ("tp,size=4", "PG831", "a group of 4 is not the 6 processes"),
+        ("tp,size=3", "PG831", "--engine fsdp2+tp,size=3"),
+        ("tp+ep,size=3", "PG831", "launch 3 processes"),
+        ("ep,size=4", "PG831", "do not come out even"),
+        ("fsdp2+tp", "PG831", "an unknown size"),
+        ("fsdp2+tp,size=4", "PG831", "not several groups of 4"),
+        ("fsdp2+tp,size=6", "PG831", "not several groups of 6"),
+    ],
+)
+def test_what_six_processes_cannot_be(text, code, told):
+    with pytest.raises(PatchgenError, match=code) as refused:
+        engine_of(text, launched(6))
+    assert told in str(refused.value) and f"--engine {text}" in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["ddp", "fsdp2", "tp", "ep", "tp+ep", "fsdp2+tp,size=2"])
+def test_one_process_shares_nothing(text):
+    for environment in ({}, launched(1)):
+        with pytest.raises(PatchgenError, match="PG831.*one alone") as refused:
+            engine_of(text, environment)
+        assert "torchrun" in refused.value.problem.hint
+
+
+def test_an_environment_that_is_no_launcher():
+    with pytest.raises(PatchgenError, match="PG831.*the launcher's environment"):
+        engine_of("auto", {"WORLD_SIZE": "two"})
+
+
+@pytest.mark.parametrize("name", CONFIGURED)
+@pytest.mark.parametrize("text", ["auto", "fsdp2"])
+def test_a_launcher_with_an_engine_of_its_own(text, name):
+    with pytest.raises(PatchgenError, match=f"PG833 {name} is set"):
+        engine_of(text, launched(2, **{name: "true"}))
+    engine_of(text, launched(2, **{name: "false"}))
+
+
+ALL, SPREAD = ("ddp", "fsdp2", "tp", "ep"), ("fsdp2", "tp", "ep")
+
+
+@pytest.mark.parametrize(
+    ("switches", "refused"),
+    [
+        ({"batch_size": "auto"}, ALL),
+        ({"lora": "on"}, SPREAD),
+        ({"optim": "adafactor"}, SPREAD),
+        ({"precision": "fp16"}, SPREAD),
+        ({"compile": "regional"}, SPREAD),
+        ({}, ()),
+    ],
+    ids=str,
+)
+def test_switches_that_several_processes_do_not_take(switches, refused):
+    recipe = Recipe(model="llama", **switches)
+    insist_on_engine_switches(recipe, engine_of("auto", {}))
+    for name in ALL:
+        engine = engine_of(name, launched(2))
+        if name not in refused:
+            insist_on_engine_switches(recipe, engine)
+            continue
+        with pytest.raises(PatchgenError, match="PG837") as told:
+            insist_on_engine_switches(recipe, engine)
+        assert told.value.problem.hint
+
+
+def test_a_search_is_of_one_process():
+    insist_on_engine_switches(Recipe(model="llama"), engine_of("auto", {}), search=True)
+    with pytest.raises(PatchgenError, match="PG837"):
+        insist_on_engine_switches(Recipe(model="llama"), engine_of("auto", launched(2)), search=True)
+
+
+@pytest.mark.parametrize(
+    ("begun", "gone_on", "batch", "accumulated"),
+    [
+        (("ddp", 2, 4, 1), ("ddp", 2), 4, 1),
+        (("ddp", 2, 4, 1), ("single", 1), 4, 2),
+        (("single", 1, 8, 1), ("fsdp2", 2), 4, 1),
+        (("single", 1, 6, 2), ("ddp", 4), 3, 1),
+        (("single", 1, 6, 2), ("ddp", 3), 4, 1),
+        (("tp", 2, 8, 1), ("ddp", 2), 4, 1),
+        (("fsdp2", 2, 5, 2), ("fsdp2", 4), 5, 1),
+    ],
+    ids=str,
+)
+def test_a_step_takes_the_same_rows_whoever_shares_them(begun, gone_on, batch, accumulated):
+    name, world, rows, times = begun
+    recipe = Recipe(model="llama", batch_size=str(rows), grad_accum=times)
+    before = engine_of(name, launched(world))
+    found = {"batch_size": rows, ROWS: rows_of_a_step(recipe, rows, before)}
+    after = engine_of(gone_on[0], launched(gone_on[1]))
+    again = shared(recipe, found, after)
+    assert (again.batch_size, again.grad_accum) == (str(batch), accumulated)
+    assert rows_of_a_step(again, batch, after) == found[ROWS]
+    assert shared(recipe, {}, after) == recipe
+
+
+def test_rows_that_do_not_come_out_even():
+    recipe = Recipe(model="llama", batch_size="4")
+    with pytest.raises(PatchgenError, match="PG838.*8 rows, which 3 processes"):
+        shared(recipe, {"batch_size": 4, ROWS: 8}, engine_of("ddp", launched(3)))
