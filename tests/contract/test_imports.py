@@ -44,7 +44,7 @@ AROUND = {
     "disk": {"errors", "project"},
     "batch": {"errors", "flat", "source", "project", "disk"},
     "gate": {"errors", "flat", "settings", "source", "project", "disk", "batch"},
-    "lab": {"errors", "flat", "source", "project", "gate"},
+    "lab": {"errors", "flat", "source", "project", "gate", "parallel"},
     "use": {"errors", "flat", "project", "gate"},
     "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite", "batch"},
     "draw": set(),  # figures to pictures
