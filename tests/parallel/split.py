@@ -1,0 +1,110 @@
+"""Two processes that split tiny models by their plans, and hold loss and gradients against the whole model's.
+
+Run as a program by `test_split.py`: prints a line of JSON, how far apart each case is, or what it raised.
+"""
+
+import copy
+import importlib
+import json
+import os
+import sys
+import warnings
+from dataclasses import dataclass, field
+
+import torch
+from torch import distributed, multiprocessing
+
+WORLD = 2
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 96,
+    "use_cache": False,
+}
+EXPERTS = {"num_experts": 4, "router_aux_loss_coef": 0.0, "router_z_loss_coef": 0.0}
+LLAMA_FUSED = ("llama.modeling_llama_fused", "LlamaForCausalLM")
+QWEN3_FUSED = ("qwen3.modeling_qwen3_fused", "Qwen3ForCausalLM")
+LLAMA_MOE = ("llama.modeling_llama_moe", "LlamaMoeForCausalLM")
+BERT_MOE = ("bert.modeling_bert_moe", "BertMoeForMaskedLM")
+TP, TP_AND_EP, EP = {"tp_size": WORLD}, {"tp_size": WORLD, "ep_size": WORLD}, {"fsdp_size": WORLD, "ep_size": WORLD}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A head that is split over `sizes`, by `rules` beside its own."""
+
+    head: tuple[str, str]
+    sizes: dict[str, int]
+    options: dict[str, object] = field(default_factory=dict)
+    rules: dict[str, str] = field(default_factory=dict)
+    # FSDP of torch 2.13 divides gradients of float64 twice where a group is one process, as that of experts is here.
+    dtype: torch.dtype = torch.float64
+
+
+CASES = {
+    "llama_fused tp": Case(LLAMA_FUSED, TP),
+    "llama_fused biased tp": Case(LLAMA_FUSED, TP, {"attention_bias": True, "mlp_bias": True}),
+    "qwen3_fused tp": Case(QWEN3_FUSED, TP, {"head_dim": 8}),
+    "llama_moe tp": Case(LLAMA_MOE, TP, EXPERTS),
+    "llama_moe every other tp": Case(LLAMA_MOE, TP, {**EXPERTS, "moe_every": 2}),
+    "llama_moe tp+ep": Case(LLAMA_MOE, TP_AND_EP, EXPERTS),
+    "llama_moe biased ep": Case(LLAMA_MOE, EP, {**EXPERTS, "mlp_bias": True}, dtype=torch.float32),
+    "bert_moe ep": Case(BERT_MOE, EP, EXPERTS, dtype=torch.float32),
+    # Slices across the parts of a fused layer: what plans are checked for.
+    "planted": Case(LLAMA_FUSED, TP, rules={"model.layers.*.mlp.gate_up_proj": "colwise"}),
+}
+
+
+def apart(case: Case) -> float:
+    """The largest difference of the loss, and of gradients relative to the largest of them, in roundings."""
+    from transformers.distributed import DistributedConfig
+
+    from patchgen.lab.weights import draw_weights
+
+    module, head = case.head
+    kind = getattr(importlib.import_module(f"generated.{module}"), head)
+    model = kind(kind.config_class(**SIZES, **case.options)).to(case.dtype).train()
+    for each in model.modules():
+        if isinstance(each, torch.nn.Dropout):
+            each.p = 0.0
+    draw_weights(model)
+    whole = copy.deepcopy(model)
+    model._tp_plan |= case.rules
+    told, _, mesh = kind.prepare_distribute_model(DistributedConfig(**case.sizes))
+    model = kind.maybe_distribute_model(model, told, mesh)
+    words = torch.randint(3, SIZES["vocab_size"], (2, 7), generator=torch.Generator().manual_seed(1))
+    losses = [each(input_ids=words, labels=words).loss for each in (model, whole)]
+    for loss in losses:
+        loss.backward()
+    ours, theirs = ({name: each.grad for name, each in one.named_parameters()} for one in (model, whole))
+    assert ours.keys() == theirs.keys()
+    assert any(hasattr(each, "full_tensor") for each in model.parameters()), "nothing is split"
+    largest = max(each.abs().max() for each in theirs.values() if each is not None)
+    gaps = [(_gathered(ours[name]) - each).abs().max() / largest for name, each in theirs.items() if each is not None]
+    return float(max(*gaps, (losses[0] - losses[1]).detach().abs())) / torch.finfo(case.dtype).eps
+
+
+def _gathered(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
+
+
+def run(rank: int, port: str) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(WORLD)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo")
+    found = {}
+    for name, case in CASES.items():
+        found[name] = apart(case)
+        distributed.barrier()
+    if rank == 0:
+        print(json.dumps(found), flush=True)
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    multiprocessing.spawn(run, (sys.argv[1],), nprocs=WORLD)

@@ -1,0 +1,35 @@
+"""Plans of parts split a model so that it computes what it did: two processes on a CPU, against the whole model."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from tests.toytree import REPOSITORY, environment
+
+# Roundings of the largest gradient: the chunks of a sum come in another order.
+BOUND = 100
+
+
+@pytest.fixture(scope="module")
+def apart():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    argv = [sys.executable, "-m", "tests.parallel.split", port]
+    done = subprocess.run(
+        argv, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_what_is_split_computes_what_the_whole_does(apart):
+    planted = apart.pop("planted")
+    assert len(apart) == 8 and all(each < BOUND for each in apart.values()), apart
+    assert planted > 1e6 * BOUND, "and a wrong plan is seen"
