@@ -69,7 +69,7 @@ def _with_rows(stage: Stage, entrant: Entrant, rows: int) -> Entrant:
 
 
 def _kept(stage: Stage, entrant: Entrant) -> int:
-    stage.reset(stage.dtype(entrant.contestant))
+    stage.begin(entrant)
     with entrant.on():
         return saved_bytes(lambda: entrant.model(**entrant.batch.inputs), entrant.model)
 
@@ -90,14 +90,12 @@ def _runs_below(stage: Stage, entrant: Entrant, limit: int) -> bool:
         return False
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-        for parameter in stage.distinct.values():
-            parameter.grad = None
+        stage.forget_gradients(entrant)
 
 
 def _seconds(stage: Stage, entrant: Entrant, times: int = 3) -> list[float]:
     """Of steps with the optimizer's states there, as they are from the second step on."""
-    stage.reset(stage.dtype(entrant.contestant))
-    optimizer = optimizer_of(entrant.contestant.optimizer, stage.distinct.values())
+    optimizer = optimizer_of(entrant.contestant.optimizer, stage.begin(entrant))
     trainer = Trainer(entrant, optimizer, stage.scale.device)
     with entrant.on(), products(entrant.contestant.precision):
         trainer.step()

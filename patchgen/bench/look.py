@@ -14,11 +14,12 @@ import torch
 from torch.nn import functional as F
 
 from patchgen.bench.case import Case
+from patchgen.bench.cases.bert import B1
+from patchgen.bench.cases.decoders import G1, L1
 from patchgen.bench.compiling import Masks, allow_many_models, compile_model, noting_masks
 from patchgen.bench.contestant import SDPA
 from patchgen.bench.kernels import attention_kernels
 from patchgen.bench.machine import machine, versions
-from patchgen.bench.matrix import B1, G1, L1
 from patchgen.bench.stage import Scale, Stage
 from patchgen.bench.tiny import tiny_case
 

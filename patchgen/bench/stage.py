@@ -21,6 +21,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from patchgen.bench.case import Case
 from patchgen.bench.compiling import Masks, compile_model
 from patchgen.bench.contestant import Contestant
+from patchgen.bench.fused import Whole, parts_in, wholes_of
 from patchgen.bench.rivals import Patch, Unavailable, apply_liger, flash_of_torch, forced, insist, patched
 from patchgen.bench.texts import Batch, batch_of
 from patchgen.lab.tiny import tiny_config
@@ -49,6 +50,7 @@ class Entrant:
     batch: Batch
     patch: Patch
     masks: Masks = field(default_factory=list)
+    wholes: tuple[Whole, ...] = ()  # of its fused layers
 
     def on(self) -> ExitStack:
         """A context in which it runs as it is meant to."""
@@ -99,12 +101,27 @@ class Stage:
                 else:
                     parameter.data = self.initial[name].to(self.scale.device, dtype, copy=True)
 
+    def begin(self, entrant: Entrant) -> list[nn.Parameter]:
+        """Weights as they were at first, as this contestant has them; those that it trains."""
+        self.reset(self.dtype(entrant.contestant))
+        for whole in entrant.wholes:
+            whole.fill()
+        inside = {id(part) for whole in entrant.wholes for part in whole.parts}
+        shared = [parameter for parameter in self.distinct.values() if id(parameter) not in inside]
+        return [*shared, *(whole.parameter for whole in entrant.wholes)]
+
+    def forget_gradients(self, entrant: Entrant) -> None:
+        """Of all weights that the contestant has."""
+        for parameter in (*self.distinct.values(), *(whole.parameter for whole in entrant.wholes)):
+            parameter.grad = None
+
     def enter(self, contestant: Contestant) -> Entrant:
         """The contestant with its model.  Raises Unavailable where it cannot be had."""
         device = self.scale.device
         insist(contestant.attention, contestant.backend, device, self.computes_in(contestant))
         model = self._model(contestant)
         entrant = Entrant(contestant, model, self.batch(contestant), _patch(contestant, model))
+        entrant.wholes = tuple(wholes_of(model, self.parameters).values())
         if contestant.checkpoint:
             switch_checkpointing_on(model, contestant.checkpoint)
         if contestant.compiled:
@@ -185,15 +202,18 @@ def _kept(parameter: nn.Parameter, scale: Scale) -> torch.Tensor:
 
 
 def adopt(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
-    """Put `parameters` in the places of the model's own, by name.
+    """Put `parameters` in the places of the model's own, by name; those of fused layers stay its own.
 
     Raises ValueError where names or shapes differ: such a model would be trained from other weights.
     """
     own = dict(model.named_parameters(remove_duplicate=False))
-    if own.keys() != parameters.keys():
-        raise ValueError(f"{type(model).__name__} has other weights: {sorted(own.keys() ^ parameters.keys())[:4]}")
-    for name, parameter in own.items():
-        if parameter.shape != parameters[name].shape:
-            raise ValueError(f"{type(model).__name__}: {name} is {tuple(parameter.shape)} here")
+    wholes = wholes_of(model, parameters)
+    given = parameters.keys() - parts_in(wholes, parameters)
+    if own.keys() - wholes.keys() != given:
+        other = sorted((own.keys() - wholes.keys()) ^ given)
+        raise ValueError(f"{type(model).__name__} has other weights: {other[:4]}")
+    for name in sorted(given):
+        if own[name].shape != parameters[name].shape:
+            raise ValueError(f"{type(model).__name__}: {name} is {tuple(own[name].shape)} here")
         place, _, last = name.rpartition(".")
         model.get_submodule(place)._parameters[last] = parameters[name]

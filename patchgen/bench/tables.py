@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchgen.bench.case import Case, Shape, Target
-from patchgen.bench.contestant import Contestant
-from patchgen.bench.matrix import variant
+from patchgen.bench.contestant import Contestant, variant
 
 _BERT_BASE = (("vocab_size", 30522), ("hidden_size", 768), ("num_hidden_layers", 12))
 _BERT_LARGE = (

@@ -40,11 +40,11 @@ def first_turn(stage: Stage, entrant: Entrant, reference: Reference, steps: Step
     with entrant.on(), products(entrant.contestant.precision):
         loss, apart = _first_step(trainer, stage, reference)
         saved = _saved(trainer, stage)
-        _drop_gradients(stage)
+        stage.forget_gradients(entrant)
         losses, seconds, peak = _steps(trainer, steps, stage.scale.device)
         kernels = attention_kernels(trainer.backward, stage.scale.device)
         block = _block_seconds(stage, entrant)
-    _drop_gradients(stage)
+    stage.forget_gradients(entrant)
     return replace(
         _judged(apart, bounds_of(stage, entrant)),
         turns=() if stage.scale.tiny else (tuple(seconds),),
@@ -64,6 +64,8 @@ def _first_step(trainer: Trainer, stage: Stage, reference: Reference) -> tuple[f
     entrant = trainer.entrant
     with nullcontext() if entrant.contestant.compiled else noting_masks(entrant.masks):
         loss = float(trainer.backward())
+    for whole in entrant.wholes:
+        whole.show_gradient()
     scale = trainer.scaler.get_scale() if trainer.scaler else 1.0
     return loss, deviation(reference, loss, norms_of(stage, scale), stage)
 
@@ -91,13 +93,12 @@ def further_turn(stage: Stage, entrant: Entrant, steps: Steps, result: Result) -
         for _ in range(steps.warm):
             trainer.step()
         seconds = timed(trainer.step, steps.timed, stage.scale.device)
-    _drop_gradients(stage)
+    stage.forget_gradients(entrant)
     return replace(result, turns=(*result.turns, tuple(seconds)))
 
 
 def _trainer(stage: Stage, entrant: Entrant) -> Trainer:
-    stage.reset(stage.dtype(entrant.contestant))
-    optimizer = optimizer_of(entrant.contestant.optimizer, stage.distinct.values())
+    optimizer = optimizer_of(entrant.contestant.optimizer, stage.begin(entrant))
     device = stage.scale.device
     scaled = entrant.contestant.precision == "autocast float16" and device.startswith("cuda")
     return Trainer(entrant, optimizer, device, torch.amp.GradScaler("cuda") if scaled else None)
@@ -141,11 +142,6 @@ def _block_seconds(stage: Stage, entrant: Entrant) -> tuple[float, ...]:
 
     run()
     return tuple(timed(run, 1 if stage.scale.tiny else 10, stage.scale.device))
-
-
-def _drop_gradients(stage: Stage) -> None:
-    for parameter in stage.distinct.values():
-        parameter.grad = None
 
 
 def _forget_peak(device: str) -> None:

@@ -18,10 +18,20 @@ import torch
 from patchgen.bench.case import Case, Shape
 from patchgen.bench.claims import broken_claims
 from patchgen.bench.compiling import compile_model
-from patchgen.bench.contestant import COMPILED, CUDNN, FIVE_LINES, FIVE_LINES_COMPILED, FLASH, LAYERS, SDPA, Contestant
+from patchgen.bench.contestant import (
+    COMPILED,
+    CUDNN,
+    FIVE_LINES,
+    FIVE_LINES_COMPILED,
+    FLASH,
+    LAYERS,
+    SDPA,
+    Contestant,
+    variant,
+)
 from patchgen.bench.fits import rows_that_fit
 from patchgen.bench.machine import machine
-from patchgen.bench.matrix import B1, variant
+from patchgen.bench.matrix import B1
 from patchgen.bench.play import Budget, run_case
 from patchgen.bench.reference import reference_of
 from patchgen.bench.result import from_json

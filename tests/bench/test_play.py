@@ -17,8 +17,7 @@ import torch
 from transformers import AttentionInterface
 
 from patchgen.bench.case import Case, Shape
-from patchgen.bench.contestant import CHECKPOINTED, CUDNN, SDPA, Contestant
-from patchgen.bench.matrix import variant
+from patchgen.bench.contestant import CHECKPOINTED, CUDNN, SDPA, Contestant, variant
 from patchgen.bench.play import Budget, run_case
 from patchgen.bench.result import from_json
 

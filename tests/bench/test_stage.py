@@ -27,11 +27,12 @@ from patchgen.bench.contestant import (
     SDPA,
     TORCH_FLASH,
     Contestant,
+    variant,
 )
 from patchgen.bench.fits import ladder, largest, rows_that_fit
 from patchgen.bench.kernels import attention_kernels
 from patchgen.bench.machine import datasheet
-from patchgen.bench.matrix import B1, B2, L1, L2, M1, M2, variant
+from patchgen.bench.matrix import B1, B2, L1, L2, M1, M2
 from patchgen.bench.reference import reference_of
 from patchgen.bench.result import Result
 from patchgen.bench.rivals import Unavailable, insist, patched
