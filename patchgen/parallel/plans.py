@@ -23,6 +23,7 @@ from transformers import PreTrainedConfig
 from patchgen.errors import Location, PatchgenError, Problem, Refusals
 from patchgen.parallel.declared import declared_findings, declared_names, lost_conversions
 from patchgen.parallel.finding import Finding
+from patchgen.parallel.parent import parent_on_meta
 from patchgen.parallel.styles import SPLITTING, known_styles, unfit_module, unfit_parameter
 
 Kind = Literal["tp", "ep", "pp", "fsdp"]
@@ -248,9 +249,10 @@ def checked_names(model: Any) -> int:
 def insist_on_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding, ...]:
     """Refuse a model whose plan for `which` is not right of it, before anything is split.
 
-    With `parent`, a model of equal sizes that this one was made from, a rule that matches nothing there either is no
-    reason to refuse, and a layer that is split there has to be here.  Without one, rules that match nothing are an
-    error only where all are such: models of transformers have some that are meant for other sizes.
+    A generated model is held against its `parent`, of equal sizes, which is made where it is not given: a rule that
+    matches nothing there either is no reason to refuse, and a layer that is split there has to be split here.  In a
+    model of transformers, rules that match nothing are an error only where all are such: it has some that are meant
+    for other sizes.
 
     Gives what is not right, and was let pass.  Raises PatchgenError: PG842 for a model with no plan, or one that a
     part refuses, PG840 for a rule that matches nothing, PG841 for one that does not fit, PG843 for a layer that stays
@@ -263,6 +265,7 @@ def insist_on_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Findin
         hint = "run the same model on one process, or under FSDP2, which needs no plan"
         raise PatchgenError("PG842", Location(name), f"has no plan for {CALLED[which]}", hint)
     found = [one for one in plan_findings(model) if one.kind == which]
+    parent = parent_on_meta(model) if parent is None else parent
     if parent is not None:
         theirs = {(one.kind, one.rule, one.code) for one in plan_findings(parent)}
         passed = [one for one in found if (one.kind, one.rule, one.code) in theirs]

@@ -63,9 +63,9 @@ BENCH = {"bench": {"errors", "disk", "lab", "parts", "use", "draw"}}
 # The training loop: transformers' own, over models and text.
 TRAIN = {"train": {"errors", "disk", "draw", "lab", "parallel", "use"}}
 # What a training step holds in memory: runs models on shapes.
-MEMORY = {"memory": {"errors", "draw", "lab", "use"}}
+MEMORY = {"memory": {"errors", "draw", "lab", "parallel", "use"}}
 # Several processes: engines, and the plans by which they split a model.
-PARALLEL = {"parallel": {"errors"}}
+PARALLEL = {"parallel": {"errors", "flat", "use"}}
 TABLE = CORE | AROUND | NEW | COVERAGE | BENCH | TRAIN | MEMORY | PARALLEL
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {

@@ -23,14 +23,8 @@ from patchgen.lab.cases import Case  # noqa: E402
 from patchgen.lab.checks.plans import both_on_meta, on_meta  # noqa: E402
 from patchgen.lab.pair import Pair  # noqa: E402
 from patchgen.lab.subject import subjects  # noqa: E402
-from patchgen.parallel.plans import (  # noqa: E402
-    compared,
-    generic,
-    insist_on_plans,
-    plan_findings,
-    plan_of,
-    plan_problems,
-)
+from patchgen.parallel.parent import parent_on_meta  # noqa: E402
+from patchgen.parallel.plans import compared, generic, insist_on_plans, plan_findings, plan_of, plan_problems, splits  # noqa: E402
 from tests.toytree import REPOSITORY  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -52,6 +46,10 @@ def generated(name):
 
 def codes(model):
     return [(one.kind, one.rule, one.code) for one in plan_findings(model)]
+
+
+def splits_of(model):
+    return splits(model, plan_of(model, "tp"))
 
 
 def llama(**changes):
@@ -80,6 +78,8 @@ def test_every_class_of_the_gallery_carries_what_is_there(name):
         found = compared(variant, parent)
         assert not found.wrong, (head, *map(str, found.wrong))
         assert found.checked or not plan_findings(parent), head
+        found_by_itself = parent_on_meta(variant)
+        assert type(found_by_itself) is type(parent) and splits_of(found_by_itself) == splits_of(parent), head
 
 
 def test_the_gallery_has_plans_of_each_kind():
@@ -294,6 +294,15 @@ def test_a_layer_that_the_parent_splits_ends_a_run():
     assert {problem.code for problem in refusal(model, "tp", parent)} == {"PG841", "PG843"}
 
 
+def test_a_generated_model_is_held_against_its_parent(monkeypatch):
+    """Whoever trains it need not say which one that is."""
+    module = generated("llama_moe")
+    assert insist_on_plans(mixture(), "tp") == ()
+    monkeypatch.setattr(module, "split_experts", lambda model: None)
+    assert {problem.code for problem in refusal(mixture(), "tp")} == {"PG840", "PG843"}
+    assert parent_on_meta(llama()) is None
+
+
 # --- the parts' own rules
 
 
@@ -309,10 +318,7 @@ def test_a_mixture_is_split_as_mixtral_is():
     assert plan_of(model, "tp").keys() > {"lm_head", "model.embed_tokens"}
     # Every matrix but the routers', as in Mixtral.
     whole = {generic(name) for name, each in model.named_parameters() if each.dim() > 1}
-    whole -= {
-        generic(name)
-        for name in importlib.import_module("patchgen.parallel.plans").splits(model, plan_of(model, "tp"))
-    }
+    whole -= {generic(name) for name in splits_of(model)}
     assert whole == {"model.layers.*.mlp.router.weight"}
 
 
