@@ -601,12 +601,63 @@ def fused_layers(model: nn.Module) -> list[tuple[str, str, FusedLinear]]:
     return [(f"{owner}{dot}", name, module) for (owner, dot, name), module in found if isinstance(module, FusedLinear)]
 
 
-def plan_without_fused(plan: dict[str, str], model: nn.Module) -> dict[str, str]:
-    """`plan` without what it says of the owners of fused layers and of their other layers."""
-    owners = {
-        ".".join("*" if each.isdigit() else each for each in owner.split(".")) for owner, _, _ in fused_layers(model)
-    }
-    return {path: style for path, style in plan.items() if f"{path.rpartition('.')[0]}." not in owners}
+def starred(path: str) -> str:
+    """`path` as plans write it: the number of a layer is `*`."""
+    return ".".join("*" if each.isdigit() else each for each in path.split("."))
+
+
+def refuse_plan(model: Any, engine: str, why: str) -> None:
+    """Leave `model` without a plan for `engine` ("tp", "ep"), so that transformers refuses it; `why` is for people."""
+    setattr(model, f"_{engine}_plan", {})
+    model._plans_refused = {**getattr(model, "_plans_refused", {}), engine: why}
+
+
+def refused_within(model: Any, engine: str) -> str:
+    """Why a model inside `model` has no plan for `engine`; empty where none says so."""
+    told = (getattr(module, "_plans_refused", {}) for module in model.modules())
+    return next((reasons[engine] for reasons in told if engine in reasons), "")
+
+
+def split_fused(model: Any) -> None:
+    """Let the plan of `model` for tensor parallelism split fused layers where it split their parts.
+
+    Gate and up are taken in the same slices by each process, as the parent's.  What comes out of other fused layers is
+    gathered, as in transformers' Phi-3, so that what follows in their module runs whole on every process.
+    """
+    if why := refused_within(model, "tp"):
+        refuse_plan(model, "tp", why)
+        return
+    plan = dict(model._tp_plan)
+    for path, module in {starred(f"{owner}{name}"): module for owner, name, module in fused_layers(model)}.items():
+        owner = path.rpartition(".")[0]
+        styles = {plan.pop(f"{owner}.{part}", None) for part in module.parts} - {None}
+        if not styles:  # it has none for them, or its own already
+            continue
+        if is_gate_and_up(module) and styles == {"colwise"}:
+            plan[path] = "packed_colwise"
+            continue
+        beside = {each: style for each, style in plan.items() if each.startswith(f"{owner}.")}
+        if unknown := sorted((styles - {"colwise", "colwise_gather_output"}) | (set(beside.values()) - set(WHOLE))):
+            refuse_plan(model, "tp", f"{path} is fused, and nobody knows what becomes of {unknown[0]} beside it")
+            return
+        plan[path] = "colwise_gather_output"
+        plan |= {each: WHOLE[style] for each, style in beside.items()}
+    model._tp_plan = {path: style for path, style in plan.items() if style}
+
+
+# What stands for a style where activations are whole on every process; "" for what has nothing to do there.
+WHOLE = {
+    "colwise": "colwise_gather_output",
+    "colwise_gather_output": "colwise_gather_output",
+    "rowwise": "rowwise_split_input",
+    "rowwise_split_input": "rowwise_split_input",
+    "replicated_with_grad_allreduce": "",
+}
+
+
+def is_gate_and_up(module: FusedLinear) -> bool:
+    """Whether the two halves of its rows can be split alike; the biases of transformers' packed layers are not."""
+    return module.bias is None and [*module.parts] == ["gate_proj", "up_proj"] and len({*module.parts.values()}) == 1
 
 
 @auto_docstring
@@ -638,7 +689,7 @@ class BertPreTrainedModel(PreTrainedModel):
 
     def post_init(self: Any) -> None:
         super().post_init()
-        self._tp_plan = plan_without_fused(self._tp_plan, self)
+        split_fused(self)
         # For a model that is saved without having been loaded: what transformers would look up, and the fused layers.
         known = get_model_conversion_mapping(self, add_legacy=False)
         self._weight_conversions = [each for each in known if not isinstance(each, PrefixChange)]
