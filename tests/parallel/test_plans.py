@@ -24,7 +24,15 @@ from patchgen.lab.checks.plans import both_on_meta, on_meta  # noqa: E402
 from patchgen.lab.pair import Pair  # noqa: E402
 from patchgen.lab.subject import subjects  # noqa: E402
 from patchgen.parallel.parent import parent_on_meta  # noqa: E402
-from patchgen.parallel.plans import compared, generic, insist_on_plans, plan_findings, plan_of, plan_problems, splits  # noqa: E402
+from patchgen.parallel.plans import (  # noqa: E402
+    compared,
+    generic,
+    insist_on_plans,
+    plan_findings,
+    plan_of,
+    plan_problems,
+    splits,
+)
 from tests.toytree import REPOSITORY  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
