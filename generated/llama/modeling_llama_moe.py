@@ -27,7 +27,7 @@ import re
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type"
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from functools import partial
 from typing import Any
 
@@ -1343,6 +1343,26 @@ def real_tokens(attention_mask: Any, logits_BLE: Tensor) -> Tensor | None:
     return real_BL if real_BL.shape == logits_BLE.shape[:-1] else None
 
 
+ROUTER_FIELDS = ("router_logits", "aux_loss", "z_loss")
+
+_WITH_ROUTER_FIELDS: dict[type, Any] = {}
+
+
+def with_router_fields(output: Any) -> Any:
+    """`output`, of a class that has the fields of routers too.
+
+    DDP and FSDP take outputs apart and make them anew, which a key that is no field does not survive.
+    """
+    kind = type(output)
+    if torch.compiler.is_compiling() or not is_dataclass(kind):
+        return output
+    if kind not in _WITH_ROUTER_FIELDS:
+        known = {each.name for each in fields(kind)}
+        more = [(name, Any, field(default=None)) for name in ROUTER_FIELDS if name not in known]
+        _WITH_ROUTER_FIELDS[kind] = make_dataclass(kind.__name__, more, bases=(kind,)) if more else kind
+    return _WITH_ROUTER_FIELDS[kind](**output)
+
+
 def with_router_losses(
     model: Any, output: Any, outputs: Any, attention_mask: Any, labels: Tensor | None, num_items_in_batch: Any = None
 ) -> Any:
@@ -1352,6 +1372,7 @@ def with_router_losses(
     ValueError where they are wanted and no logits were recorded.
     """
     logits: Sequence[Tensor] = outputs.get("router_logits") or ()
+    output = with_router_fields(output)
     if logits:
         output["router_logits"] = tuple(logits)
     weights = model.config.router_aux_loss_coef, model.config.router_z_loss_coef

@@ -15,6 +15,7 @@ import torch
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.engine import Engine
 from patchgen.parallel.meet import gathered
+from patchgen.parallel.plans import generic, insist_on_plans
 
 FREED = "free_full_weight"  # transformers' word: a layer's weights are whole while it computes, and no longer
 HEADS = ("num_attention_heads", "num_key_value_heads")
@@ -27,7 +28,7 @@ def spread(model: Any, engine: Engine, device: str) -> Any:
         return model
     from transformers.distributed import DistributedConfig
 
-    _insist_on_plans(model, engine)
+    _insist_on_sizes(model, engine)
     try:
         asked = DistributedConfig(
             tp_size=engine.tp,
@@ -77,8 +78,6 @@ def layers_plan(model: Any) -> dict[str, str] | None:
 
     Without one all weights would be gathered at once: transformers says so in a warning, and goes on.
     """
-    from transformers.distributed.parallel_utils import replace_layer_number_by_wildcard as generic
-
     layers = {generic(name) for name, module in model.named_modules() if is_layer(model, module)}
     if not layers:
         what = f"{type(model).__name__} does not say what its layers are (_no_split_modules)"
@@ -87,23 +86,21 @@ def layers_plan(model: Any) -> dict[str, str] | None:
 
 
 def is_layer(model: Any, module: Any) -> bool:
-    """Whether transformers calls the module one that is not to be split."""
-    return type(module).__name__ in (model._no_split_modules or ())
+    """Whether transformers calls it one that is not to be split; embeddings, which a head may share, are none."""
+    if type(module).__name__ not in (model._no_split_modules or ()):
+        return False
+    return all(inner is not model.get_input_embeddings() for inner in module.modules())
 
 
-def _insist_on_plans(model: Any, engine: Engine) -> None:
-    """PG832 where the model has no plan for the engine, or its sizes do not come out even."""
-    name = type(model).__name__
-    if engine.tp > 1 and "tp" in engine.name.split("+"):
-        if not model.tp_plan:
-            hint = "--engine fsdp2 needs no such plan"
-            raise PatchgenError("PG832", _at(engine), f"{name} has no tensor-parallel plan", hint)
+def _insist_on_sizes(model: Any, engine: Engine) -> None:
+    """PG84x where the model's plan is not right of it, or none; PG832 where its heads do not come out even."""
+    if engine.tp > 1:
+        insist_on_plans(model, "tp")
         config = model.config.get_text_config()
         for heads in HEADS:
             number = getattr(config, heads, None)
             if isinstance(number, int) and number % engine.tp:
                 what = f"{heads} is {number}, which {engine.tp} processes cannot share evenly"
                 raise PatchgenError("PG832", _at(engine), what, "a number of processes that divides it")
-    if engine.ep > 1 and not model.ep_plan:
-        hint = "--engine fsdp2 needs no such plan"
-        raise PatchgenError("PG832", _at(engine), f"{name} has no expert-parallel plan", hint)
+    if engine.ep > 1:
+        insist_on_plans(model, "ep")

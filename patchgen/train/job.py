@@ -26,6 +26,7 @@ from patchgen.train.engine import device_of, insist_on_engine_switches
 from patchgen.train.fit import gib
 from patchgen.train.folder import FOUND, RunFolder
 from patchgen.train.machine import description, free_memory, insist_on_machine
+from patchgen.train.means import takes_means
 from patchgen.train.meter import Meter, Watch, operations_a_second, operations_of_a_token
 from patchgen.train.models import Source, parameters_of, source_of
 from patchgen.train.recipe import Recipe
@@ -57,6 +58,10 @@ class Job:
     def laid_out(self, model: Any) -> Any:
         """The model as the engine lays it out; it began as `model()` gives it."""
         return spread(model, self.engine, self.device)
+
+    def takes_means(self, model: Any) -> bool:
+        """Whether the model's loss is a mean over its own batch alone; asked before it is laid out."""
+        return takes_means(model, self.material.collate(self.material.train[:SAMPLE]))
 
     def arguments(self, batch: int, **changes: Any) -> Any:
         """What Trainer is to do, with `batch` rows a step; `changes` in its own words."""

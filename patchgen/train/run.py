@@ -64,8 +64,10 @@ def train(
             start = _start(job, at) if resume else None
         model = job.model()
         meter = measured(job, model)
+        means = job.takes_means(model)
         model = job.laid_out(model)
-        trainer = job.trainer(job.arguments(batch), model=compiled(recipe, model), callbacks=[Sealing(engine), meter])
+        callbacks = [Sealing(engine), meter]
+        trainer = job.trainer(job.arguments(batch), model=compiled(recipe, model), callbacks=callbacks, means=means)
         trainer.add_callback(Asserting(trainer, job))
         write_down(job, model, batch, meter)
         if start is not None and _is_the_end(start):

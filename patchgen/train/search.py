@@ -86,6 +86,7 @@ def _try(job: Job, wanted: Searching, done: int, storage: Any) -> None:
         job.arguments(batch, **changes),
         model_init=lambda trial=None: compiled(recipe, built(recipe, job.source, job.material)),
         callbacks=[meter],
+        means=job.takes_means(model),
     )
     directions = [DIRECTIONS[objective] for objective in wanted.objectives]
     trainer.hyperparameter_search(

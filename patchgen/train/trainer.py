@@ -26,16 +26,35 @@ from patchgen.parallel.sharded import (
     write_states,
     write_weights,
 )
+from patchgen.train.rows import IGNORED
 
 
 class EngineTrainer(Trainer):
-    """Trainer on an engine.  Checkpoints of one engine are read by the others."""
+    """Trainer on an engine.  Checkpoints of one engine are read by the others.
 
-    def __init__(self, *, engine: Engine, args: Any, **rest: Any) -> None:
-        self.engine = engine
+    Where the model `means` its own batch alone, each batch counts by its share of the labels of the step.
+    """
+
+    def __init__(self, *, engine: Engine, args: Any, means: bool = False, **rest: Any) -> None:
+        self.engine, self.means = engine, means
         keeps, args.save_only_model = args.save_only_model, args.save_only_model or engine.spreads
         super().__init__(args=args, **rest)
         self.args.save_only_model = keeps
+        if means:
+            self.model_accepts_loss_kwargs = True  # so that the labels of a step are counted
+
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """As Trainer's."""
+        if not self.means or num_items_in_batch is None:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        labels = inputs["labels"]
+        counted = labels[..., 1:] if self._loss_shifts_labels and labels.dim() > 1 else labels
+        # Gradients are averaged over the processes that see rows of their own.
+        share = (counted != IGNORED).sum() / num_items_in_batch * self.engine.of_rows
+        loss, outputs = super().compute_loss(model, inputs, True, None)
+        return (loss * share, outputs) if return_outputs else loss * share
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Of a checkpoint, what this process holds."""

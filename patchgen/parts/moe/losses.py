@@ -4,11 +4,15 @@ Axes: B rows, L tokens of a row, E experts.
 """
 
 from collections.abc import Sequence
+from dataclasses import field, fields, is_dataclass, make_dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+ROUTER_FIELDS = ("router_logits", "aux_loss", "z_loss")
+_WITH_ROUTER_FIELDS: dict[type, Any] = {}
 
 
 def balance_loss(logits_BLE: Tensor, real_BL: Tensor | None, k: int) -> Tensor:
@@ -60,6 +64,21 @@ def real_tokens(attention_mask: Any, logits_BLE: Tensor) -> Tensor | None:
     return real_BL if real_BL.shape == logits_BLE.shape[:-1] else None
 
 
+def with_router_fields(output: Any) -> Any:
+    """`output`, of a class that has the fields of routers too.
+
+    DDP and FSDP take outputs apart and make them anew, which a key that is no field does not survive.
+    """
+    kind = type(output)
+    if torch.compiler.is_compiling() or not is_dataclass(kind):
+        return output
+    if kind not in _WITH_ROUTER_FIELDS:
+        known = {each.name for each in fields(kind)}
+        more = [(name, Any, field(default=None)) for name in ROUTER_FIELDS if name not in known]
+        _WITH_ROUTER_FIELDS[kind] = make_dataclass(kind.__name__, more, bases=(kind,)) if more else kind
+    return _WITH_ROUTER_FIELDS[kind](**output)
+
+
 def with_router_losses(
     model: Any, output: Any, outputs: Any, attention_mask: Any, labels: Tensor | None, num_items_in_batch: Any = None
 ) -> Any:
@@ -69,6 +88,7 @@ def with_router_losses(
     ValueError where they are wanted and no logits were recorded.
     """
     logits: Sequence[Tensor] = outputs.get("router_logits") or ()
+    output = with_router_fields(output)
     if logits:
         output["router_logits"] = tuple(logits)
     weights = model.config.router_aux_loss_coef, model.config.router_z_loss_coef

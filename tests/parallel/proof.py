@@ -1,0 +1,120 @@
+"""A run whose losses and gathered gradients are kept, so that several processes can be held against one.
+
+As a program, under torchrun: the runs of a list of jobs, one after the other, in one pair of processes; imports and
+meeting cost more than the runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+from transformers import TrainerCallback
+from transformers.trainer import DEFAULT_CALLBACKS
+
+from patchgen.errors import PatchgenError
+from patchgen.parallel.engine import engine_of
+from patchgen.parallel.meet import join, leave, wait
+from patchgen.train.engine import device_of
+from patchgen.train.folder import RunFolder, shared_folder
+from patchgen.train.recipe import Recipe
+from patchgen.train.run import train
+from tests.train.runs import SHORT, Broken, Remembered
+
+GRADIENTS, FAILED = "gradients.pt", "failed.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: its folder's name, its engine, its switches; broken off `after` a step, or gone on with if `resume`."""
+
+    name: str
+    model: str
+    engine: str = "auto"
+    switches: Mapping[str, Any] = field(default_factory=dict)
+    after: int = 0
+    resume: bool = False
+
+
+class Seeing(TrainerCallback):
+    """Keeps the gradients of each step, whole, as they are when the optimizer takes them."""
+
+    kept: list[dict[str, torch.Tensor]] = []  # noqa: RUF012: of the run that goes on
+
+    def on_train_begin(self, args, state, control, **rest):
+        Seeing.kept = []
+
+    def on_pre_optimizer_step(self, args, state, control, model, **rest):
+        Seeing.kept.append({name: whole(weight.grad) for name, weight in model.named_parameters()})
+
+
+def whole(gradient):
+    if gradient is None:
+        return None
+    return (gradient.full_tensor() if isinstance(gradient, DTensor) else gradient).detach().cpu().clone()
+
+
+@contextlib.contextmanager
+def seeing():
+    DEFAULT_CALLBACKS.append(Seeing)
+    try:
+        yield
+    finally:
+        DEFAULT_CALLBACKS.remove(Seeing)
+
+
+def run(job: Job, place: Path) -> Path:
+    """The folder of the run, with the gradients of its steps."""
+    recipe = Recipe(**{"model": job.model, **SHORT, "engine": job.engine, **listed(job.switches)})
+    engine = engine_of(recipe.engine, os.environ)
+    path = place / job.name
+    watch = Broken(job.after) if job.after else Remembered()
+    with seeing(), contextlib.suppress(KeyboardInterrupt):
+        join(engine, device_of(recipe.device))
+        if job.resume:
+            folder = RunFolder(path, writes=engine.first)
+            train(recipe, folder, watch, resume=True, engine=engine)
+        else:
+            train(recipe, shared_folder(str(path), recipe, engine), watch, engine=engine)
+    if engine.first:
+        torch.save(Seeing.kept, path / GRADIENTS)
+    wait(engine)
+    return path
+
+
+def listed(switches: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in switches.items()}
+
+
+def main(jobs: Sequence[Job], place: Path) -> None:
+    """Run each; a refusal, which all processes share, is written down in the place of the run."""
+    for job in jobs:
+        try:
+            run(job, place)
+        except PatchgenError as error:
+            if os.environ.get("RANK") == "0":
+                (place / job.name).mkdir(exist_ok=True)
+                told = {"code": error.problem.code, "text": str(error)}
+                (place / job.name / FAILED).write_text(json.dumps(told), encoding="utf-8")
+        except Exception:
+            traceback.print_exc()
+            raise
+    leave(engine_of("auto", os.environ))
+
+
+def written(jobs: Sequence[Job]) -> str:
+    return json.dumps([asdict(job) for job in jobs])
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main([Job(**told) for told in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))], Path(sys.argv[2]))
