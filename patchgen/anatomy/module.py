@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -120,13 +120,17 @@ def _set(method: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
 
 @dataclass(frozen=True, eq=False)
 class Module:
-    """A modeling file: `model` is its folder's name, `name` its dotted module name."""
+    """A modeling file: `model` is its folder's name, `name` its dotted module name.
+
+    `folder` is where configurations stand beside it, None for a text that is in no folder.
+    """
 
     model: str
     name: str
     source: Source = field(repr=False)
     tree: ast.Module = field(repr=False)
     classes: Mapping[str, Class] = field(repr=False)
+    folder: Path | None = field(repr=False, default=None)
 
     @property
     def alias(self) -> str:
@@ -222,7 +226,7 @@ def open_module(env: Environment, name: str) -> Module:
     if path is None:
         raise PatchgenError("PG101", Location(name), f"no module named {name}")
     source = read_source(path, name, "/".join(path.parts[-4:]))
-    return make_module(name, source)
+    return replace(make_module(name, source), folder=path.parent)
 
 
 def make_module(name: str, source: Source) -> Module:
