@@ -61,6 +61,13 @@ def insist_on_engine(model: Any, wrapped: Any, engine: Engine) -> Asserted:
     )
 
 
+def insist_on_layout(model: Any, engine: Engine) -> None:
+    """PG834 where weights do not lie as the engine is to lay them, before anything is put around the model."""
+    if engine.spreads:
+        for problem in _problems(model, model, engine):
+            _fell_back(engine, problem)
+
+
 def _fell_back(engine: Engine, what: str) -> None:
     hint = "no step was made; another engine would have run in its place"
     raise PatchgenError("PG834", Location(f"--engine {engine.name}"), what, hint)

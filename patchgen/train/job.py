@@ -16,7 +16,7 @@ from transformers import PrinterCallback, Trainer
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.accelerated import rows_of_processes
-from patchgen.parallel.asserted import Asserted
+from patchgen.parallel.asserted import Asserted, insist_on_layout
 from patchgen.parallel.engine import Engine
 from patchgen.parallel.meet import first_goes_first
 from patchgen.parallel.spread import spread
@@ -57,7 +57,9 @@ class Job:
 
     def laid_out(self, model: Any) -> Any:
         """The model as the engine lays it out; it began as `model()` gives it."""
-        return spread(model, self.engine, self.device)
+        model = spread(model, self.engine, self.device)
+        insist_on_layout(model, self.engine)
+        return model
 
     def takes_means(self, model: Any) -> bool:
         """Whether the model's loss is a mean over its own batch alone; asked before it is laid out."""
