@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.engine import Engine
 from patchgen.parallel.meet import gathered
+from patchgen.parallel.partitioned import bytes_held, bytes_updated, bytes_whole, problems_of_zero
 from patchgen.parallel.spread import insist_on_equal_weights, is_layer
 
 SLACK = 1.1  # of a process's share of the bytes: a weight of few rows does not come out even
@@ -26,7 +27,10 @@ SLACK = 1.1  # of a process's share of the bytes: a weight of few rows does not 
 
 @dataclass(frozen=True, slots=True)
 class Asserted:
-    """What was seen: bytes of weights on each process, and of the whole model."""
+    """What was seen: bytes of weights on each process, and of the whole model.
+
+    Of ZeRO also the bytes in float32 that the optimizer of each process updates.
+    """
 
     engine: str
     processes: int
@@ -34,12 +38,13 @@ class Asserted:
     weights: int  # parameters that are spread
     bytes_of_model: int
     bytes_of_process: tuple[int, ...]
+    bytes_updated: tuple[int, ...] = ()
 
 
 def insist_on_engine(model: Any, wrapped: Any, engine: Engine) -> Asserted:
     """What runs, where it is what was asked for.
 
-    `wrapped` is what Trainer calls: the model itself, or DDP around it.
+    `wrapped` is what Trainer calls: the model itself, or DDP or DeepSpeed's engine around it.
     """
     world = distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
     if world != engine.launch.world:
@@ -47,17 +52,18 @@ def insist_on_engine(model: Any, wrapped: Any, engine: Engine) -> Asserted:
     for problem in _problems(model, wrapped, engine):
         _fell_back(engine, problem)
     parameters = list(model.parameters())
-    held = gathered(engine, sum(_local(parameter).nbytes for parameter in parameters))
-    whole = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+    held = gathered(engine, sum(bytes_held(_local(parameter)) for parameter in parameters))
+    whole = sum(bytes_whole(parameter) for parameter in parameters)
     if engine.name == "fsdp2" and max(held) > SLACK * whole / engine.launch.world + _uneven(parameters):
         _fell_back(engine, f"a process holds {max(held):,} bytes of {whole:,}: more than its share")
     return Asserted(
         engine=engine.name,
         processes=world,
         backend=distributed.get_backend() if engine.several else "none",
-        weights=sum(isinstance(parameter, DTensor) for parameter in parameters),
+        weights=sum(isinstance(parameter, DTensor) or hasattr(parameter, "ds_tensor") for parameter in parameters),
         bytes_of_model=whole,
         bytes_of_process=held,
+        bytes_updated=gathered(engine, bytes_updated(wrapped)) if engine.stage else (),
     )
 
 
@@ -84,6 +90,9 @@ def _uneven(parameters: list[Any]) -> int:
 
 def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
     """What is not as asked, the first of it."""
+    if engine.stage:
+        yield from problems_of_zero(model, wrapped, engine)
+        return
     names = dict(model.named_parameters())
     spread = {name: parameter for name, parameter in names.items() if isinstance(parameter, DTensor)}
     is_ddp = isinstance(_inner(wrapped), DistributedDataParallel)

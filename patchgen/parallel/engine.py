@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 
 AUTO = "auto"
 # What each shares among processes: nothing; rows alone; weights too; the matrices of a layer; whole experts, and
-# of all else the weights; experts, and the matrices of all else; weights, among groups that share matrices.
-NAMES = ("single", "ddp", "fsdp2", "tp", "ep", "tp+ep", "fsdp2+tp")
+# of all else the weights; experts, and the matrices of all else; weights, among groups that share matrices;
+# by DeepSpeed, what the optimizer updates, gradients too, weights too.
+NAMES = ("single", "ddp", "fsdp2", "tp", "ep", "tp+ep", "fsdp2+tp", "zero1", "zero2", "zero3")
 LAUNCHED = ("WORLD_SIZE", "RANK", "LOCAL_RANK")
-OPTIONS = ("size", "timeout")
+OPTIONS = ("size", "timeout", "offload")
+OFFLOADS = ("optimizer", "parameters")
 TIMEOUT = 600  # seconds that a process waits for the others
 LAUNCH = "torchrun --nproc-per-node 2 -m patchgen train ... starts two processes"
 # What `accelerate launch` sets where it has been told to bring an engine of its own.
@@ -44,6 +47,12 @@ class Engine:
     tp: int = 1  # processes that compute the same rows together
     ep: int = 1  # processes among which the experts of a mixture are spread
     timeout: int = TIMEOUT
+    offload: str = ""  # what ZeRO keeps in the memory of the CPU: the optimizer's states, or with them the parameters
+
+    @property
+    def stage(self) -> int:
+        """Of DeepSpeed's ZeRO; 0 for every other engine."""
+        return int(self.name.removeprefix("zero")) if self.name.startswith("zero") else 0
 
     @property
     def several(self) -> bool:
@@ -57,8 +66,8 @@ class Engine:
 
     @property
     def spreads(self) -> bool:
-        """Whether no process holds all weights."""
-        return self.name not in ("single", "ddp")
+        """Whether no process holds all weights, and torch's DTensor says which."""
+        return self.name not in ("single", "ddp") and not self.stage
 
     @property
     def of_rows(self) -> int:
@@ -83,7 +92,7 @@ def engine_of(text: str, environment: Mapping[str, str]) -> Engine:
     was told to bring another engine.
     """
     launch = launch_of(environment)
-    name, size, timeout = _read(text, launch)
+    name, values = _read(text, launch)
     brought = [key for key in CONFIGURED if environment.get(key, "").lower() in ("1", "true")]
     if brought:
         what = f"{brought[0]} is set: the launcher brings an engine of its own, which is not the one that would run"
@@ -93,33 +102,51 @@ def engine_of(text: str, environment: Mapping[str, str]) -> Engine:
         raise PatchgenError("PG831", _at(text), what, "--engine ddp, or launch no more than one")
     if name != "single" and launch.world == 1:
         raise PatchgenError("PG831", _at(text), "shares work among processes, and this is one alone", LAUNCH)
-    return _sized(text, name, launch, size, timeout)
+    if name.startswith("zero"):
+        return Engine(name, launch, timeout=values["timeout"], offload=_offload(text, name, values["offload"]))
+    return _sized(text, name, launch, values["size"], values["timeout"])
 
 
 def _at(text: str) -> Location:
     return Location(f"--engine {text}")
 
 
-def _read(text: str, launch: Launch) -> tuple[str, int, int]:
-    """Name, size (0: not said) and timeout."""
+def _read(text: str, launch: Launch) -> tuple[str, dict[str, Any]]:
+    """Name and options (size 0: not said)."""
     name, *items = text.split(",")
     if name == AUTO:
         name = "ddp" if launch.world > 1 else "single"
     if name not in NAMES:
         hint = did_you_mean(name, NAMES) or f"there are {', '.join(NAMES)}"
         raise PatchgenError("PG830", _at(text), f"{name} is no engine", hint)
-    values = {"size": 0, "timeout": TIMEOUT}
+    values: dict[str, Any] = {"size": 0, "timeout": TIMEOUT, "offload": ""}
     for item in items:
         key, _, value = item.partition("=")
         if key not in OPTIONS:
             raise PatchgenError("PG830", _at(text), f"{key} is no option", f"it takes {', '.join(OPTIONS)}")
+        if key == "offload":
+            values[key] = value
+            continue
         if not (value.isdecimal() and int(value)):
             raise PatchgenError("PG830", _at(text), f"{value or 'nothing'} is no value of {key}: a number from 1")
         values[key] = int(value)
-    if values["size"] and name in ("single", "ddp", "fsdp2"):
+    if values["size"] and not {"tp", "ep"} & set(name.split("+")):
         hint = "all processes are in it; tp, ep and what is joined with them have a size"
         raise PatchgenError("PG830", _at(text), f"{name} has no size", hint)
-    return name, values["size"], values["timeout"]
+    if "offload" in text and not name.startswith("zero"):
+        raise PatchgenError("PG830", _at(text), f"{name} offloads nothing", "zero1, zero2 and zero3 do")
+    return name, values
+
+
+def _offload(text: str, name: str, value: str) -> str:
+    """What is kept in the memory of the CPU.  PG830 where ZeRO's stage does not keep it there."""
+    if ",offload" in text and value not in OFFLOADS:
+        what = f"{value or 'nothing'} is not what can be offloaded"
+        raise PatchgenError("PG830", _at(text), what, f"offload={' or offload='.join(OFFLOADS)}")
+    if value == "parameters" and name != "zero3":
+        hint = "zero3 spreads them; offload=optimizer goes with every stage"
+        raise PatchgenError("PG830", _at(text), f"the parameters of {name} are whole on each device", hint)
+    return value
 
 
 def _sized(text: str, name: str, launch: Launch, size: int, timeout: int) -> Engine:

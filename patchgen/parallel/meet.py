@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NoReturn, TypeVar
@@ -21,6 +22,7 @@ from patchgen.parallel.engine import LAUNCHED, Engine
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
 TOLD = "patchgen/told"  # where the first process leaves what it said last
+SETTLED = 0.2  # seconds
 PATIENCE = 5  # seconds that another process waits for that
 # What gloo and NCCL say where the other end of a connection is gone or silent.
 GONE = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "Timed out waiting", "Broken pipe")
@@ -85,6 +87,9 @@ def leave(engine: Engine) -> None:
     """Part from the other processes; not to be called where one of them is gone."""
     if engine.several and distributed.is_initialized():
         distributed.destroy_process_group()
+        # Threads of gloo let go of the last tensors a little later, for which they need Python.  One that still does
+        # when Python has begun to end is ended in its middle, and the process with it, by SIGABRT.
+        time.sleep(SETTLED)
 
 
 def wait(engine: Engine) -> None:

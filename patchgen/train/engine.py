@@ -20,7 +20,7 @@ def device_of(asked: str) -> str:
     return asked
 
 
-# On weights that are spread, other optimizers have not been compared with one process.
+# On weights or states that are spread, other optimizers have not been compared with one process.
 SPREAD_OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "sgd")
 
 
@@ -35,13 +35,13 @@ def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = 
         what = "looks for what fits on one process: on several, one that has no memory left leaves the others waiting"
         hint = "find it on one process, with --memory; each process takes as many rows"
         raise PatchgenError("PG837", Location("--batch-size auto"), what, hint)
-    if not engine.spreads:
+    if not (engine.spreads or engine.stage):
         return
     if recipe.lora:
-        what = f"has been shown with whole weights alone, and {engine.name} spreads them"
+        what = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
         raise PatchgenError("PG837", Location(f"--lora {recipe.lora}"), what, "--engine ddp")
     if optimizer_of(recipe) not in SPREAD_OPTIMIZERS:
-        what = f"has been shown with whole weights alone, and {engine.name} spreads them"
+        what = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
         raise PatchgenError("PG837", Location(f"--optim {recipe.optim}"), what, "--optim fused, foreach or sgd")
     if recipe.precision == "fp16":
         what = f"scales its gradients, which has not been tried where {engine.name} spreads them"

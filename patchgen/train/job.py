@@ -20,6 +20,7 @@ from patchgen.parallel.asserted import Asserted, insist_on_layout
 from patchgen.parallel.engine import Engine
 from patchgen.parallel.meet import first_goes_first
 from patchgen.parallel.spread import spread
+from patchgen.parallel.zero import arguments_of_zero, insist_on_deepspeed, insist_on_sizes
 from patchgen.train.arguments import arguments_of
 from patchgen.train.begin import Material, built, material_of
 from patchgen.train.engine import device_of, insist_on_engine_switches
@@ -57,6 +58,7 @@ class Job:
 
     def laid_out(self, model: Any) -> Any:
         """The model as the engine lays it out; it began as `model()` gives it."""
+        insist_on_sizes(model, self.engine)
         model = spread(model, self.engine, self.device)
         insist_on_layout(model, self.engine)
         return model
@@ -68,8 +70,9 @@ class Job:
     def arguments(self, batch: int, **changes: Any) -> Any:
         """What Trainer is to do, with `batch` rows a step; `changes` in its own words."""
         rows = rows_of_processes(self.engine)
-        given = {"parallelism_config": rows, **changes} if rows is not None else changes
-        return arguments_of(self.recipe, self.folder.path, self.device, batch, **given)
+        given = {"parallelism_config": rows} if rows is not None else {}
+        given |= arguments_of_zero(self.engine, self.recipe.precision, self.device)
+        return arguments_of(self.recipe, self.folder.path, self.device, batch, **{**given, **changes})
 
     def trainer(self, arguments: Any, **changes: Any) -> Any:
         """Trainer, with the job's rows; `changes` are what else it takes."""
@@ -92,6 +95,7 @@ def job_of(recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, s
     device = device_of(recipe.device)
     insist_on_machine(recipe, device, search=search)
     insist_on_engine_switches(recipe, engine, search=search)
+    insist_on_deepspeed(engine, device)
     _insist_on_optimizer(recipe, folder.path, device)
     source = source_of(recipe)
     with first_goes_first(engine):  # it writes the tokenizer, and the others read it
@@ -146,7 +150,7 @@ def accuracy(predicted: Any) -> dict[str, float]:
 
 def measured(job: Job, model: Any) -> Meter:
     """What will measure the run, after what a token costs and what the device can do is known."""
-    if not job.engine.spreads:  # what is spread may not fit on one device
+    if not (job.engine.spreads or job.engine.stage == 3):  # what is spread may not fit on one device
         model.to(job.device)
     per_token = operations_of_a_token(model, job.material.collate(job.material.train[:SAMPLE]))
     peak = operations_a_second(job.device, job.recipe.precision)

@@ -18,6 +18,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from patchgen.parallel.asserted import insist_on_engine
 from patchgen.parallel.engine import Engine, engine_of
 from patchgen.parallel.meet import first_goes_first, join, wait
+from patchgen.parallel.zero import insist_on_checkpoint, whole_weights
 from patchgen.train.begin import built, compiled
 from patchgen.train.checkpoints import Sealing, discard_unfinished, step_of, to_resume
 from patchgen.train.engine import device_of
@@ -124,6 +125,7 @@ def _start(job: Job, at: int | None) -> Path | None:
     if start is None:
         job.watch.note("the run has no checkpoint yet: it begins anew")
     else:
+        insist_on_checkpoint(start, job.engine)
         job.watch.note(f"goes on after step {step_of(start)}")
     return start
 
@@ -155,7 +157,9 @@ def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> Ended:
         "mfu": round(meter.utilisation(meter.tokens_a_second), 5),
         "peak_bytes": peak_memory(meter.device),
     }
-    trainer.model.save_pretrained(job.folder.model, is_main_process=job.engine.first)  # which gathers what is spread
+    weights = whole_weights(trainer, job.engine)
+    # It gathers itself what DTensors spread.
+    trainer.model.save_pretrained(job.folder.model, is_main_process=job.engine.first, state_dict=weights)
     if job.engine.first:
         job.material.tokenizer.save_pretrained(job.folder.model)
     draw(job.folder)

@@ -73,6 +73,7 @@ OUTSIDE = {
     "black": {"emit"},
     "click": {"cli"},
     "datasets": {"train"},
+    "deepspeed": {"parallel"},
     "filelock": {"disk", "train"},
     "flash_attn": {"parts"},  # where it is installed
     "huggingface_hub": {"parts", "use"},

@@ -33,6 +33,7 @@ def launched(world, rank=0, **more):
         ("ep,size=2", 4, ("ep", 4, 1, 2)),
         ("tp+ep", 2, ("tp+ep", 1, 2, 2)),
         ("fsdp2+tp,size=2", 8, ("fsdp2+tp", 4, 2, 1)),
+        ("zero3", 8, ("zero3", 1, 1, 1)),
     ],
 )
 def test_sizes(text, world, sizes):
@@ -51,7 +52,14 @@ def test_who_writes():
     ("text", "code", "told"),
     [
         ("fsdp", "PG830", "did you mean fsdp2"),
-        ("zero", "PG830", "there are single, ddp"),
+        ("megatron", "PG830", "there are single, ddp"),
+        ("zero", "PG830", "did you mean zero"),
+        ("zero4", "PG830", "did you mean zero"),
+        ("zero3,size=2", "PG830", "zero3 has no size"),
+        ("zero3,offload", "PG830", "nothing is not what can be offloaded"),
+        ("zero3,offload=disk", "PG830", "offload=optimizer or offload=parameters"),
+        ("zero2,offload=parameters", "PG830", "whole on each device"),
+        ("fsdp2,offload=optimizer", "PG830", "fsdp2 offloads nothing"),
         ("tp,sizes=2", "PG830", "sizes is no option"),
         ("tp,size=many", "PG830", "many is no value of size"),
         ("tp,size=0", "PG830", "0 is no value of size"),
@@ -72,7 +80,7 @@ def test_what_six_processes_cannot_be(text, code, told):
     assert told in str(refused.value) and f"--engine {text}" in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["ddp", "fsdp2", "tp", "ep", "tp+ep", "fsdp2+tp,size=2"])
+@pytest.mark.parametrize("text", ["ddp", "fsdp2", "tp", "ep", "tp+ep", "fsdp2+tp,size=2", "zero3"])
 def test_one_process_shares_nothing(text):
     for environment in ({}, launched(1)):
         with pytest.raises(PatchgenError, match="PG831.*one alone") as refused:
@@ -156,3 +164,32 @@ def test_rows_that_do_not_come_out_even():
     recipe = Recipe(model="llama", batch_size="4")
     with pytest.raises(PatchgenError, match="PG838.*8 rows, which 3 processes"):
         shared(recipe, {"batch_size": 4, ROWS: 8}, engine_of("ddp", launched(3)))
+
+
+@pytest.mark.parametrize(
+    ("text", "stage", "offload"),
+    [
+        ("zero1", 1, ""),
+        ("zero2,offload=optimizer", 2, "optimizer"),
+        ("zero3,offload=parameters,timeout=30", 3, "parameters"),
+        ("fsdp2", 0, ""),
+    ],
+)
+def test_stages_of_zero(text, stage, offload):
+    engine = engine_of(text, launched(2))
+    assert (engine.stage, engine.offload, engine.spreads) == (stage, offload, stage == 0)
+
+
+@pytest.mark.parametrize(
+    ("switches", "told"),
+    [
+        ({"lora": "rank=8"}, "--lora"),
+        ({"optim": "adafactor"}, "--optim adafactor"),
+        ({"precision": "fp16"}, "--precision fp16"),
+        ({"compile": "whole"}, "--compile whole"),
+    ],
+)
+def test_what_has_not_been_shown_under_zero(switches, told):
+    with pytest.raises(PatchgenError, match="PG837") as refused:
+        insist_on_engine_switches(Recipe(model="llama", **switches), engine_of("zero1", launched(2)))
+    assert told in str(refused.value)

@@ -1,0 +1,122 @@
+"""What DeepSpeed is told, what of it is refused before anything is read, and which checkpoints go on; without it."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("transformers")
+
+from patchgen.errors import PatchgenError
+from patchgen.parallel import zero
+from patchgen.parallel.engine import Engine, Launch
+from patchgen.parallel.zero import (
+    arguments_of_zero,
+    configuration,
+    insist_on_checkpoint,
+    insist_on_deepspeed,
+    insist_on_sizes,
+)
+
+
+def engine(name="zero3", world=2, offload=""):
+    return Engine(name, Launch(world), offload=offload)
+
+
+def test_other_engines_are_told_nothing():
+    assert arguments_of_zero(engine("fsdp2"), "bf16", "cpu") == {}
+    insist_on_deepspeed(engine("ddp"), "cpu")
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_stages(stage):
+    told = configuration(engine(f"zero{stage}"), "fp32", "cpu")
+    assert told["zero_optimization"]["stage"] == stage
+    assert ("stage3_prefetch_bucket_size" in told["zero_optimization"]) == (stage == 3)
+    assert "torch_autocast" not in told and "offload_optimizer" not in told["zero_optimization"]
+
+
+def test_weights_stay_in_float32():
+    told = arguments_of_zero(engine("zero2"), "bf16", "cpu")
+    assert told["bf16"] is False and told["deepspeed"]["torch_autocast"] == {"enabled": True, "dtype": "bfloat16"}
+
+
+def test_offloading():
+    optimizer = configuration(engine("zero2", offload="optimizer"), "fp32", "cuda")["zero_optimization"]
+    assert optimizer["offload_optimizer"] == {"device": "cpu", "pin_memory": True} and "offload_param" not in optimizer
+    both = configuration(engine(offload="parameters"), "fp32", "cpu")["zero_optimization"]
+    assert both["offload_optimizer"] == both["offload_param"] == {"device": "cpu", "pin_memory": False}
+
+
+def test_without_deepspeed(monkeypatch):
+    monkeypatch.setattr(zero, "DEEPSPEED", "deepspeed_that_nobody_has")
+    with pytest.raises(PatchgenError, match="PG845") as refused:
+        insist_on_deepspeed(engine(), "cpu")
+    assert "patchgen[deepspeed]" in refused.value.problem.hint
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="DeepSpeed compiles on Linux alone")
+def test_without_a_compiler(monkeypatch, tmp_path):
+    monkeypatch.setattr(zero, "DEEPSPEED", "torch")  # one that is there
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(PatchgenError, match="PG846.*no compiler"):
+        insist_on_deepspeed(engine(), "cpu")
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\n", encoding="utf-8")
+    compiler.chmod(0o755)
+    with pytest.raises(PatchgenError, match="PG846.*ninja"):
+        insist_on_deepspeed(engine(), "cpu")
+
+
+def configured(**sizes):
+    return SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: SimpleNamespace(**sizes)))
+
+
+def test_a_model_without_sizes():
+    insist_on_sizes(configured(hidden_size=8), engine())
+    insist_on_sizes(configured(width=8), engine("fsdp2"))
+    with pytest.raises(PatchgenError, match="PG849.*no hidden_size"):
+        insist_on_sizes(configured(width=8), engine())
+
+
+def checkpoint(folder, stage, world):
+    step = folder / "global_step2"
+    step.mkdir()
+    for rank in range(world):
+        (step / f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").touch()
+        if stage == 3:
+            (step / f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt").touch()
+    return folder
+
+
+@pytest.mark.parametrize(("written", "asked"), [(1, 2), (2, 1), (3, 3)])
+def test_checkpoints_that_go_on(tmp_path, written, asked):
+    insist_on_checkpoint(checkpoint(tmp_path, written, 2), engine(f"zero{asked}"))
+
+
+@pytest.mark.parametrize(
+    ("written", "asked", "told"),
+    [
+        (3, engine("zero3", 4), "states of zero3 on 2 processes"),
+        (3, engine("zero2"), "--engine zero3 on 2 processes goes on"),
+        (1, engine("zero3"), "--engine zero1 or zero2 on 2 processes goes on"),
+        (1, engine("ddp"), "goes on with whole states or DTensors"),
+        (3, Engine(), "--engine single goes on with whole states or DTensors"),
+    ],
+)
+def test_checkpoints_of_another_engine(tmp_path, written, asked, told):
+    with pytest.raises(PatchgenError, match="PG848") as refused:
+        insist_on_checkpoint(checkpoint(tmp_path, written, 2), asked)
+    assert told in f"{refused.value} {refused.value.problem.hint}"
+
+
+def test_zero_does_not_go_on_with_what_others_wrote(tmp_path):
+    insist_on_checkpoint(tmp_path, engine("fsdp2"))
+    with pytest.raises(PatchgenError, match="PG848.*whole") as refused:
+        insist_on_checkpoint(tmp_path, engine())
+    assert "go on without ZeRO" in refused.value.problem.hint
