@@ -18,7 +18,7 @@ FORMAT = 1
 
 
 class Unreadable(Exception):
-    """The file is none that a run wrote, or one of other circumstances."""
+    """The file is none that a run wrote, or one of other circumstances; the message says so of it."""
 
 
 @dataclass(slots=True)
@@ -65,10 +65,10 @@ def read_record(path: Path) -> Record:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         if told["format"] != FORMAT:
-            raise Unreadable(f"{path} has another format than this version writes")
+            raise Unreadable("has another format than this version writes")
         return Record(path, told["made"], told["machine"], told["cases"])
     except (ValueError, KeyError, TypeError) as error:
-        raise Unreadable(f"{path} is not a file that patchgen bench wrote: {error}") from error
+        raise Unreadable(f"is not a file that patchgen bench wrote: {error}") from error
 
 
 def begun(path: Path, made: dict[str, Any], forget: Iterable[str]) -> Record:
@@ -93,5 +93,5 @@ def taken_up(path: Path, made: dict[str, Any]) -> Record:
     # What is run may change from run to run; where and by what may not.
     for name in sorted(made.keys() | former.made.keys()):
         if made.get(name) != former.made.get(name):
-            raise Unreadable(f"{path} was made with {name} {former.made.get(name)!r}; this is {made.get(name)!r}")
+            raise Unreadable(f"was made with {name} {former.made.get(name)!r}; this is {made.get(name)!r}")
     return former

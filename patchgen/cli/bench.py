@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib.util
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from patchgen.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
     from patchgen.bench.case import Case
     from patchgen.bench.record import Record
     from patchgen.bench.result import Result
 
+# What a full disk, or one that takes nothing, is called; a file that may not be so large is one to whoever writes it.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES})
 JOBS = 2  # processes for tiny models: more would spend their time importing
 
 
@@ -50,13 +56,28 @@ def bench(
     try:
         record = begun(path, made, [case.id for case in cases]) if again else taken_up(path, made)
     except Unreadable as error:
-        raise click.UsageError(f"{error}; --again begins anew") from error
+        raise PatchgenError(
+            "PG817", Location(str(path)), str(error), "--again begins anew; --folder names another"
+        ) from error
     wanted = Wanted(table, device, tiny, seconds or SECONDS, tuple(only), jobs=min(JOBS, len(cases)))
-    try:
-        run(cases, wanted, record, _progress)
-    finally:
-        _write_pages(record, path, table, tiny)
+    with _told_where_to_go_on(path):
+        try:
+            run(cases, wanted, record, _progress)
+        finally:
+            _write_pages(record, path, table, tiny)
     return _say(record, cases, path)
+
+
+@contextlib.contextmanager
+def _told_where_to_go_on(path: Path) -> Iterator[None]:
+    """A disk that takes no more is a PatchgenError: the record in it is that of the result before."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        hint = "what was measured before is in it: make room, and run the same command again"
+        raise PatchgenError("PG910", Location(str(path)), f"cannot be written: {error.strerror}", hint) from error
 
 
 def _insist_on_models() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 
@@ -55,8 +56,23 @@ def test_a_damaged_record_is_refused_and_kept(bench, tmp_path):
     path = tmp_path / "bench-matrix-tiny.json"
     path.write_text('{"format": 1, "made"', encoding="utf-8")
     code, _, err = bench("L1", "--tiny")
-    assert code == 2 and "is not a file that patchgen bench wrote" in err and "--again begins anew" in err
+    assert code == 1 and "PG817 is not a file that patchgen bench wrote" in err and "--again begins anew" in err
     assert path.read_text(encoding="utf-8") == '{"format": 1, "made"'
+
+
+def test_a_full_disk_is_told_and_leaves_what_was_measured(bench, tmp_path):
+    """No file may grow beyond a few results: to a program that is a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_500, before[1]))
+    try:
+        code, _, err = bench("X1-rows", "B3", "--tiny", "--only", "five lines", "--only", "mpnet_sdpa_checkpoint")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    path = tmp_path / "bench-matrix-tiny.json"
+    assert code == 2 and f"{path}: PG910 cannot be written: File too large" in err
+    assert "run the same command again" in err
+    results = [one for told in json.loads(path.read_text())["cases"].values() for one in told["contestants"].values()]
+    assert results and all(one["status"] == "ok" for one in results)
 
 
 def test_one_case_is_run_written_and_taken_up(bench, tmp_path):

@@ -203,7 +203,7 @@ def test_other_circumstances_are_refused(tmp_path):
 def test_what_is_no_record_is_refused_and_kept(tmp_path, text):
     path = tmp_path / "matrix.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(Unreadable, match=r"matrix\.json"):
+    with pytest.raises(Unreadable, match="another format|is not a file that patchgen bench wrote"):
         taken_up(path, MADE)
     assert path.read_text(encoding="utf-8") == text
 
