@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import warnings
 from collections.abc import Iterator
 
 from patchgen.emit.calls import misfits
-from patchgen.errors import Location, Problem
+from patchgen.errors import Location, Problem, did_you_mean
 from patchgen.flat import LineOrigin
 from patchgen.source.scopes import bound_names, references
 
@@ -42,7 +43,7 @@ def verify(
         hint = "declare what the variant changes, or delete the modular file"
         return (Problem(declared, "PG408", "the generated code equals its parent's", hint),)
     found = {*_unbound(text, lines, modular, base), *_misfits(text, lines, modular, base)}
-    return tuple(sorted({*found, *_tool_imports(text, modular)}))
+    return tuple(sorted({*found, *_tool_imports(text, modular), *_no_such_layers(text, lines, modular)}))
 
 
 def _tool_imports(text: str, modular: str) -> Iterator[Problem]:
@@ -79,6 +80,35 @@ def _misfits(text: str, lines: tuple[LineOrigin, ...], modular: str, base: str |
             at = _near(misfit.line, lines, modular)
             what = f"the call {misfit.call} does not fit: {misfit.callee} {misfit.why}"
             yield Problem(at, "PG406", what, "change the call, or keep the parameters that it passes")
+
+
+def _no_such_layers(text: str, lines: tuple[LineOrigin, ...], modular: str) -> Iterator[Problem]:
+    """What the modular file names in `_no_split_modules`, and is no class of the flat file, nor imported by it.
+
+    A model that is made from a configuration brings classes of its own; there nothing can be said.
+    """
+    if "_no_split_modules" not in text or _MAKES_MODELS.search(text):
+        return
+    tree = ast.parse(text)
+    bound = set(bound_names(tree.body))
+    for listed in (each for node in tree.body if isinstance(node, ast.ClassDef) for each in _unsplit(node)):
+        at = _near(listed.lineno, lines, modular)
+        if listed.value not in bound and at.path == modular:
+            what = f"_no_split_modules names {listed.value}, and the flat file has no such class"
+            yield Problem(at, "PG409", what, did_you_mean(str(listed.value), bound) or "name a class of it")
+
+
+_MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
+
+
+def _unsplit(owner: ast.ClassDef) -> Iterator[ast.Constant]:
+    """The strings of its `_no_split_modules`, where it is a list of such."""
+    for node in owner.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        listed = getattr(node, "value", None)
+        if isinstance(target, ast.Name) and target.id == "_no_split_modules":
+            if isinstance(listed, ast.List | ast.Set | ast.Tuple):
+                yield from (each for each in listed.elts if isinstance(each, ast.Constant))
 
 
 def _near(line: int, lines: tuple[LineOrigin, ...], modular: str) -> Location:
