@@ -158,8 +158,8 @@ def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> Ended:
         "peak_bytes": peak_memory(meter.device),
     }
     weights = whole_weights(trainer, job.engine)
-    # It gathers itself what DTensors spread.
-    trainer.model.save_pretrained(job.folder.model, is_main_process=job.engine.first, state_dict=weights)
+    if job.engine.first or job.engine.spreads:  # it gathers itself what DTensors spread
+        trainer.model.save_pretrained(job.folder.model, is_main_process=job.engine.first, state_dict=weights)
     if job.engine.first:
         job.material.tokenizer.save_pretrained(job.folder.model)
     draw(job.folder)

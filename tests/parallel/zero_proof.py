@@ -1,0 +1,87 @@
+"""As `proof`, for DeepSpeed: gradients are gathered before its engine makes a step, which it does by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+from transformers import TrainerCallback
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+
+from patchgen.parallel.zero import arguments_of_zero
+from patchgen.train import job as jobs
+from tests.parallel import proof
+
+
+class Seeing(TrainerCallback):
+    """Keeps the gradients of each step, whole; DeepSpeed has divided them by nothing yet but the processes."""
+
+    kept: list[dict[str, torch.Tensor]] = []  # noqa: RUF012: of the run that goes on
+
+    def on_train_begin(self, args, state, control, **rest):
+        Seeing.kept = []
+
+
+def gathering(step):
+    from deepspeed.utils import safe_get_full_grad
+
+    def seen(self, *args, **rest):
+        if self.is_gradient_accumulation_boundary():
+            whole = {name: safe_get_full_grad(weight) for name, weight in self.module.named_parameters()}
+            Seeing.kept.append({name: None if one is None else one.cpu().clone() for name, one in whole.items()})
+        return step(self, *args, **rest)
+
+    return seen
+
+
+def of_stage(stage):
+    """What Trainer is told is of another stage, as if a library below had no other."""
+
+    def told(engine, precision, device):
+        given = arguments_of_zero(engine, precision, device)
+        given["deepspeed"]["zero_optimization"]["stage"] = stage
+        return given
+
+    return lambda: proof.in_place_of(jobs, "arguments_of_zero", told)
+
+
+def on_the_device(engine, precision, device):
+    given = arguments_of_zero(engine, precision, device)
+    del given["deepspeed"]["zero_optimization"]["offload_optimizer"]
+    return given
+
+
+proof.SPOILT |= {
+    "stage 2": of_stage(2),
+    "stage 1": of_stage(1),
+    "no ZeRO": lambda: proof.in_place_of(jobs, "arguments_of_zero", lambda *given: {}),
+    "nothing is offloaded": lambda: proof.in_place_of(jobs, "arguments_of_zero", on_the_device),
+}
+
+
+def alone(run):
+    """What Accelerate and transformers remember of DeepSpeed is meant for one run of a process."""
+
+    def made(job, place):
+        try:
+            return run(job, place)
+        finally:
+            os.environ.pop("ACCELERATE_USE_DEEPSPEED", None)
+            unset_hf_deepspeed_config()
+
+    return made
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    torch.set_num_threads(1)
+    from deepspeed import DeepSpeedEngine
+
+    DeepSpeedEngine.step = gathering(DeepSpeedEngine.step)
+    proof.Seeing = Seeing
+    proof.run = alone(proof.run)
+    listed = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    proof.main([proof.Job(**told) for told in listed], Path(sys.argv[2]))
