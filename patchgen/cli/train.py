@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from patchgen.cli.report import table
-from patchgen.errors import PatchgenError
+from patchgen.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
     from patchgen.parallel.engine import Engine
@@ -73,12 +73,15 @@ def train(
 @contextmanager
 def _together(engine: Engine, device: str) -> Iterator[None]:
     """While the processes of a run are together.  What all of them would say, the first one says alone."""
-    from patchgen.parallel.meet import is_told_by_first, join, leave
+    from patchgen.parallel.meet import PeerIsGone, go_to_the_end, is_told_by_first, join, leave
 
     join(engine, device)
     try:
         yield
+    except PeerIsGone as error:
+        raise PatchgenError("PG836", Location("patchgen train"), str(error)) from error
     except PatchgenError as error:
+        go_to_the_end(engine)
         if is_told_by_first(engine, str(error)):
             raise SystemExit(1) from error
         raise

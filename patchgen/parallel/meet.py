@@ -83,6 +83,12 @@ def _ended_by_launcher(number: int, frame: Any) -> NoReturn:
     raise PeerIsGone("the launcher ended this process, as it does where another one is gone")
 
 
+def go_to_the_end(engine: Engine) -> None:
+    """What goes on now, an error that is said, is not broken off by the launcher."""
+    if engine.several and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def leave(engine: Engine) -> None:
     """Part from the other processes; not to be called where one of them is gone."""
     if engine.several and distributed.is_initialized():

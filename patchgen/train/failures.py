@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.engine import Engine
-from patchgen.parallel.meet import is_of_a_peer
+from patchgen.parallel.meet import go_to_the_end, is_of_a_peer
 from patchgen.train.checkpoints import checkpoints, discard_unfinished, step_of
 from patchgen.train.fit import NoMemory, out_of_memory_is_an_error, too_large_hint
 from patchgen.train.folder import RunFolder, alone
@@ -67,6 +67,7 @@ def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
         raise
     except Exception as error:
         if engine.several and is_of_a_peer(error):
+            go_to_the_end(engine)
             raise _peer_is_gone(folder, engine, error) from error
         if not _is_of_the_disk(error):
             raise

@@ -29,6 +29,11 @@ from patchgen.parallel.sharded import (
 from patchgen.train.rows import IGNORED
 
 
+def _as_it_is(seen: Any, **rest: Any) -> Any:
+    """What this process has seen."""
+    return seen
+
+
 class EngineTrainer(Trainer):
     """Trainer on an engine.  Checkpoints of one engine are read by the others.
 
@@ -55,6 +60,12 @@ class EngineTrainer(Trainer):
         share = (counted != IGNORED).sum() / num_items_in_batch * self.engine.of_rows
         loss, outputs = super().compute_loss(model, inputs, True, None)
         return (loss * share, outputs) if return_outputs else loss * share
+
+    def evaluation_loop(self, *given: Any, **rest: Any) -> Any:
+        """As Trainer's; where all processes see all rows, each has what the others would tell it, and once."""
+        if self.engine.tp > 1 and self.engine.of_rows == 1:
+            self.gather_function = _as_it_is
+        return super().evaluation_loop(*given, **rest)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Of a checkpoint, what this process holds."""

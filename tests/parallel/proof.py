@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,11 @@ from transformers import TrainerCallback
 from transformers.trainer import DEFAULT_CALLBACKS
 
 from patchgen.errors import PatchgenError
+from patchgen.parallel import spread as spreading
 from patchgen.parallel.engine import engine_of
 from patchgen.parallel.meet import join, leave, wait
+from patchgen.parallel.spread import spread
+from patchgen.train import job as jobs
 from patchgen.train.engine import device_of
 from patchgen.train.folder import RunFolder, shared_folder
 from patchgen.train.recipe import Recipe
@@ -35,7 +38,10 @@ GRADIENTS, FAILED = "gradients.pt", "failed.json"
 
 @dataclass(frozen=True)
 class Job:
-    """One run: its folder's name, its engine, its switches; broken off `after` a step, or gone on with if `resume`."""
+    """One run: its folder's name, its engine, its switches; broken off `after` a step, or gone on with if `resume`.
+
+    `spoilt` names what is done to it so that another engine runs than was asked for.
+    """
 
     name: str
     model: str
@@ -43,6 +49,7 @@ class Job:
     switches: Mapping[str, Any] = field(default_factory=dict)
     after: int = 0
     resume: bool = False
+    spoilt: str = ""
 
 
 class Seeing(TrainerCallback):
@@ -55,6 +62,47 @@ class Seeing(TrainerCallback):
 
     def on_pre_optimizer_step(self, args, state, control, model, **rest):
         Seeing.kept.append({name: whole(weight.grad) for name, weight in model.named_parameters()})
+
+
+@contextlib.contextmanager
+def in_place_of(owner, name, other):
+    before = getattr(owner, name)
+    setattr(owner, name, other)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def with_a_whole_layer(model, engine, device):
+    """As `spread`, but that the first layer's first matrix is whole again, as if its plan had not been followed."""
+    model = spread(model, engine, device)
+    owner, name = next(
+        (module, name)
+        for path, module in model.named_modules()
+        for name, weight in module.named_parameters(recurse=False)
+        if isinstance(weight, DTensor) and ".0." in path
+    )
+    owner._parameters[name] = torch.nn.Parameter(getattr(owner, name).full_tensor().detach())
+    return model
+
+
+def with_one_weight_changed(model, engine, device):
+    if engine.launch.rank:
+        with torch.no_grad():
+            next(model.parameters()).view(-1)[0] += 1e-3
+    return spread(model, engine, device)
+
+
+# What a library below might do: lay nothing out, so that Trainer takes up DDP; leave a weight whole; split the root
+# alone; build other weights on another process.
+SPOILT = {
+    "": contextlib.nullcontext,
+    "nothing is laid out": lambda: in_place_of(jobs, "spread", lambda model, engine, device: model),
+    "a weight is whole": lambda: in_place_of(jobs, "spread", with_a_whole_layer),
+    "no layer is sharded by itself": lambda: in_place_of(spreading, "layers_plan", lambda model: {}),
+    "another weight": lambda: in_place_of(jobs, "spread", with_one_weight_changed),
+}
 
 
 def whole(gradient):
@@ -74,11 +122,14 @@ def seeing():
 
 def run(job: Job, place: Path) -> Path:
     """The folder of the run, with the gradients of its steps."""
-    recipe = Recipe(**{"model": job.model, **SHORT, "engine": job.engine, **listed(job.switches)})
-    engine = engine_of(recipe.engine, os.environ)
     path = place / job.name
+    if job.resume:
+        recipe = replace(RunFolder(path).recipe(), engine=job.engine)
+    else:
+        recipe = Recipe(**{"model": job.model, **SHORT, "engine": job.engine, **as_tuples(job.switches)})
+    engine = engine_of(recipe.engine, os.environ)
     watch = Broken(job.after) if job.after else Remembered()
-    with seeing(), contextlib.suppress(KeyboardInterrupt):
+    with seeing(), SPOILT[job.spoilt](), contextlib.suppress(KeyboardInterrupt):
         join(engine, device_of(recipe.device))
         if job.resume:
             folder = RunFolder(path, writes=engine.first)
@@ -91,13 +142,13 @@ def run(job: Job, place: Path) -> Path:
     return path
 
 
-def listed(switches: Mapping[str, Any]) -> dict[str, Any]:
+def as_tuples(switches: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in switches.items()}
 
 
-def main(jobs: Sequence[Job], place: Path) -> None:
+def main(listed: Sequence[Job], place: Path) -> None:
     """Run each; a refusal, which all processes share, is written down in the place of the run."""
-    for job in jobs:
+    for job in listed:
         try:
             run(job, place)
         except PatchgenError as error:
@@ -111,8 +162,8 @@ def main(jobs: Sequence[Job], place: Path) -> None:
     leave(engine_of("auto", os.environ))
 
 
-def written(jobs: Sequence[Job]) -> str:
-    return json.dumps([asdict(job) for job in jobs])
+def written(listed: Sequence[Job]) -> str:
+    return json.dumps([asdict(job) for job in listed])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,128 @@
+"""A process that is killed ends the others, with an error that says how to go on; and going on is exact."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("transformers")
+
+from patchgen.train.checkpoints import step_of, to_resume
+from patchgen.train.folder import RunFolder
+from tests.toytree import REPOSITORY, environment
+from tests.train.runs import weights
+
+PATIENCE = 240  # seconds until a run is where it is to be killed
+ENDED_IN = 45  # seconds in which the others have to end: torchrun kills what does not after 30
+DROPOUT = ("hidden_dropout_prob=0.1", "attention_probs_dropout_prob=0.1")
+SWITCHES = ("--tiny", "--length", "32", "--batch-size", "4", "--log-every", "1", "--eval-every", "0")
+SWITCHES += ("--save-every", "5", "--keep", "3", *(word for change in DROPOUT for word in ("--config", change)))
+
+
+def launch(*words):
+    argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    argv += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "-m", "patchgen", "train", *words]
+    return subprocess.Popen(
+        argv, cwd=REPOSITORY, env=environment(OMP_NUM_THREADS="1"), stderr=subprocess.PIPE, text=True
+    )
+
+
+def begin(folder, steps, *words):
+    switches = ("--task", "masked-lm", *SWITCHES, "--steps", str(steps), "--output", str(folder.path))
+    return launch("bert", *switches, *words)
+
+
+def process_of(launcher, rank):
+    """The process that the launcher started with the rank."""
+    for child in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text(encoding="ascii").split():
+        told = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        if f"RANK={rank}".encode() in told:
+            return int(child)
+    raise AssertionError(f"no process of rank {rank}")
+
+
+def reached(folder):
+    return max((told["step"] for told in folder.metrics() if "loss" in told), default=0)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """A run whose second process was killed in its middle; what was said, and how long the first went on."""
+    if not Path("/proc/self/task").is_dir():
+        pytest.skip("which process is which is read from /proc")
+    folder = RunFolder(tmp_path_factory.mktemp("killed") / "run")
+    launcher = begin(folder, 10_000)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while reached(folder) < 12:
+            assert launcher.poll() is None, launcher.stderr.read()[-4000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        begun = time.monotonic()
+        os.kill(process_of(launcher, 1), signal.SIGKILL)
+        told = launcher.communicate(timeout=ENDED_IN)[1]
+        return folder, launcher.returncode, told, time.monotonic() - begun
+    finally:
+        if launcher.poll() is None:
+            launcher.kill()
+            launcher.communicate()
+
+
+def test_the_others_end_and_say_how_to_go_on(killed):
+    folder, code, told, seconds = killed
+    assert code != 0 and seconds < ENDED_IN
+    assert "PG836" in told and "process 0 of 2 cannot go on" in told and "--resume" in told
+    assert "SIGKILL" in told or "Signal 9" in told  # the launcher's own words of the first that ended
+    assert "internal error" not in told
+    assert not folder.ended and step_of(to_resume(folder.path)) >= 5
+
+
+@pytest.mark.slow
+def test_going_on_is_exact(killed, tmp_path):
+    """The weights of the next checkpoints are, bit for bit, those of a run that nobody killed."""
+    folder = killed[0]
+    last = step_of(to_resume(folder.path))
+    whole = RunFolder(tmp_path / "whole")
+    for run, launcher in (
+        (folder, launch("--resume", str(folder.path))),
+        (whole, begin(whole, 10_000)),
+    ):
+        until(run, launcher, last + 7)
+    one, other = (next(run.path.glob(f"checkpoint-{last + 5}/*.safetensors")).read_bytes() for run in (folder, whole))
+    assert one == other
+    of_one, of_other = (
+        {told["step"]: told["loss"] for told in run.metrics() if "loss" in told} for run in (folder, whole)
+    )
+    assert [of_one[step] for step in range(1, last + 7)] == [of_other[step] for step in range(1, last + 7)]
+
+
+def until(run, launcher, step):
+    """Let it come to the step, and stop it as a person would."""
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while reached(run) < step or not (run.path / "run.json").exists():
+            assert launcher.poll() is None, launcher.stderr.read()[-4000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        launcher.send_signal(signal.SIGINT)
+        launcher.communicate(timeout=ENDED_IN)
+
+
+def test_one_process_tells_and_one_writes(tmp_path):
+    """One launch of the command line from its beginning to its end."""
+    folder = RunFolder(tmp_path / "run")
+    launcher = begin(folder, 6)
+    told = launcher.communicate(timeout=PATIENCE)[1]
+    assert launcher.returncode == 0, told[-4000:]
+    assert folder.ended and weights(folder.path)
+    assert told.count("step 6/6  loss") == 1
+    assert len([line for line in folder.metrics() if "loss" in line and "step" in line]) == 6

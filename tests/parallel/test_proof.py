@@ -1,0 +1,258 @@
+"""Two processes train as one: the same losses and gathered gradients, and each engine is what was asked for.
+
+One pair of processes makes all runs, the references are made here.  A step takes eight rows: of one process at once
+(`whole`) or in two batches of four (`parts`), of two processes four each, or of both the same eight where they compute
+them together.  Masks of a masked language model are drawn for a batch, and the losses of a mixture's routers are means
+over one: there two processes are compared with two batches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("transformers")
+
+import torch
+
+from patchgen.train.folder import RunFolder
+from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written
+from tests.toytree import REPOSITORY, environment
+from tests.train.runs import losses, weights
+
+CLOSE = 1e-6
+PATIENCE = 300  # seconds for all runs of a pair
+STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant"}
+MODELS = {
+    "llama": ("llama_sdpa_checkpoint_loss", {"checkpoint": "selective"}),
+    "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
+    "mixtral": ("mixtral_checkpoint", {"checkpoint": "full", "config": ["num_local_experts=4"]}),
+    "mixtral_sdpa": ("mixtral_sdpa", {"config": ["num_local_experts=4", "output_router_logits=true"]}),
+    "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
+    "bert_moe": ("bert_moe", {"task": "masked-lm", "config": ["num_experts=4"]}),
+    "stock": ("mixtral", {"config": ["num_local_experts=4"]}),
+}
+TOGETHER = ("tp", "tp+ep")  # both processes compute all rows
+FAST = ("ddp llama", "ddp bert", "ddp llama_moe", "fsdp2 llama", "fsdp2 bert", "fsdp2 mixtral", "fsdp2 llama_moe")
+FAST += ("tp llama", "tp mixtral", "tp llama_moe", "ep mixtral", "ep llama_moe")
+SLOW = ("ddp mixtral", "ddp mixtral_sdpa", "ddp bert_moe", "ddp stock", "fsdp2 bert_moe", "fsdp2 stock")
+SLOW += ("tp stock", "tp mixtral_sdpa", "ep bert_moe", "ep stock", "ep mixtral_sdpa", "tp+ep mixtral")
+SLOW += ("tp+ep llama_moe",)
+SAVED = {"steps": 6, "length": 32, "save_every": 2, "keep": 3}  # with AdamW and a falling learning rate
+
+
+def of_pair(pair):
+    engine, model = pair.split()
+    name, switches = MODELS[model]
+    rows = "8" if engine in TOGETHER else "4"
+    return Job(f"{engine} {model}", name, engine, {**STEPS, **switches, "batch_size": rows})
+
+
+def reference(kind, model):
+    name, switches = MODELS[model]
+    rows = {"batch_size": "8"} if kind == "whole" else {"batch_size": "4", "grad_accum": 2}
+    return Job(f"{kind} {model}", name, "single", {**STEPS, **switches, **rows})
+
+
+REFUSED = {
+    "tp without a plan": (Job("", "bert", "tp", {**STEPS, "task": "masked-lm"}), "PG842", "tensor parallelism"),
+    "ep without experts": (Job("", "llama", "ep", STEPS), "PG842", "expert parallelism"),
+    "odd heads": (
+        Job("", "llama", "tp", {**STEPS, "config": ["num_key_value_heads=1"]}),
+        "PG832",
+        "num_key_value_heads is 1",
+    ),
+    "odd experts": (Job("", "mixtral", "ep", STEPS), "PG832", "Cannot evenly shard 5 experts"),
+    "a batch to be found": (Job("", "llama", "ddp", {**STEPS, "batch_size": "auto"}), "PG837", "leaves the others"),
+    "fsdp2 fell back": (Job("", "llama", "fsdp2", STEPS, spoilt="nothing is laid out"), "PG834", "is no FSDPModule"),
+    "tp fell back": (Job("", "llama", "tp", STEPS, spoilt="nothing is laid out"), "PG834", "its plan says"),
+    "fsdp2 with a whole weight": (Job("", "llama", "fsdp2", STEPS, spoilt="a weight is whole"), "PG834", "whole"),
+    "tp with a whole weight": (Job("", "llama", "tp", STEPS, spoilt="a weight is whole"), "PG834", "whole"),
+    "ep with a whole weight": (
+        Job("", "mixtral", "ep", {**STEPS, "config": ["num_local_experts=4"]}, spoilt="a weight is whole"),
+        "PG834",
+        "whole",
+    ),
+    "fsdp2 of the root alone": (
+        Job("", "bert", "fsdp2", {**STEPS, "task": "masked-lm"}, spoilt="no layer is sharded by itself"),
+        "PG834",
+        "not sharded by itself",
+    ),
+    "other weights": (Job("", "llama", "ddp", STEPS, spoilt="another weight"), "PG835", "process 1 has other weights"),
+}
+MOVED = ("ddp", "fsdp2", "tp")  # engines that go on with what one process began, and hand back to one
+
+
+def launched(jobs, place, processes=2):
+    place.mkdir(exist_ok=True)
+    list_of_jobs = place / "jobs.json"
+    list_of_jobs.write_text(written(jobs), encoding="utf-8")
+    argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+    argv += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    argv += ["-m", "tests.parallel.proof", str(list_of_jobs), str(place)]
+    done = subprocess.run(
+        argv,
+        cwd=REPOSITORY,
+        env=environment(OMP_NUM_THREADS="1", PYTHONPATH=str(REPOSITORY)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    return place
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """All that need two processes and are made in `make test`."""
+    place = tmp_path_factory.mktemp("two")
+    named = [Job(**{**vars(job), "name": name}) for name, (job, _, _) in REFUSED.items()]
+    saved = [Job("unbroken", "llama_sdpa", "fsdp2", {**SAVED, "batch_size": "4"})]
+    saved += [Job("broken", "llama_sdpa", "fsdp2", {**SAVED, "batch_size": "4"}, after=3)]
+    saved += [Job("broken", "llama_sdpa", "fsdp2", resume=True)]
+    for engine in MOVED:
+        run(Job(f"moved {engine}", "llama_sdpa", "single", {**SAVED, "batch_size": "8"}, after=3), place)
+        saved.append(Job(f"moved {engine}", "llama_sdpa", engine, after=5, resume=True))
+    launched([*map(of_pair, FAST), *named, *saved], place)
+    for engine in MOVED:
+        run(Job(f"moved {engine}", "llama_sdpa", "single", resume=True), place)
+    run(Job("one", "llama_sdpa", "single", {**SAVED, "batch_size": "8"}), place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def slow_runs(tmp_path_factory):
+    return launched(list(map(of_pair, SLOW)), tmp_path_factory.mktemp("slow"))
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    """Runs of one process, made when they are asked for."""
+    place, made = tmp_path_factory.mktemp("one"), {}
+
+    def of(kind, model):
+        if (kind, model) not in made:
+            made[kind, model] = run(reference(kind, model), place)
+        return made[kind, model]
+
+    return of
+
+
+def compare(folder, beside):
+    """The largest relative difference of the losses, and of gradients by the norm of all of them."""
+    ours, theirs = losses(folder), losses(beside)
+    assert len(ours) == len(theirs) == STEPS["steps"]
+    of_losses = max(abs(one - other) / abs(other) for one, other in zip(ours, theirs, strict=True))
+    ours, theirs = (torch.load(each / GRADIENTS) for each in (folder, beside))
+    of_gradients = [apart(one, other) for one, other in zip(ours, theirs, strict=True)]
+    assert len(of_gradients) == STEPS["steps"]
+    return of_losses, max(of_gradients)
+
+
+def apart(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if ours[name] is None] == [name for name in theirs if theirs[name] is None]
+    names = [name for name in theirs if theirs[name] is not None]
+    norm = sum(theirs[name].double().square().sum() for name in names).sqrt()
+    return float(sum((ours[name].double() - theirs[name].double()).square().sum() for name in names).sqrt() / norm)
+
+
+def asserted(folder):
+    return RunFolder(folder).found()["attempts"][-1]["engine"]
+
+
+def insist(folder, pair, references):
+    engine, model = pair.split()
+    kind = "whole" if engine in TOGETHER else "parts"
+    of_losses, of_gradients = compare(folder, references(kind, model))
+    assert of_losses <= CLOSE and of_gradients <= CLOSE, (of_losses, of_gradients)
+    seen = asserted(folder)
+    assert (seen["engine"], seen["processes"]) == (engine, 2)
+    assert seen["backend"] == ("nccl" if torch.cuda.is_available() else "gloo")
+    whole, held = seen["bytes_of_model"], seen["bytes_of_process"]
+    if engine == "ddp":
+        assert held == [whole, whole] and not seen["weights"]
+    else:
+        # Every weight of FSDP2 is shared; norms and routers are not by tensor parallelism.
+        assert seen["weights"] and max(held) <= (0.51 if engine in ("fsdp2", "ep") else 0.55) * whole
+        assert sum(held) >= whole
+
+
+@pytest.mark.parametrize("pair", FAST)
+def test_two_processes_train_as_one(runs, references, pair):
+    insist(runs / pair, pair, references)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", SLOW)
+def test_two_processes_train_as_one_slowly(slow_runs, references, pair):
+    insist(slow_runs / pair, pair, references)
+
+
+@pytest.mark.parametrize("pair", ["ddp llama", "fsdp2 llama", "fsdp2 mixtral", "ep mixtral"])
+def test_rows_that_are_shared_are_one_batch(runs, references, pair):
+    """Where nothing is drawn for a batch and no loss is a mean over one, also beside all rows at once."""
+    of_losses, of_gradients = compare(runs / pair, references("whole", pair.split()[1]))
+    assert of_losses <= CLOSE and of_gradients <= CLOSE, (of_losses, of_gradients)
+
+
+def test_the_losses_of_routers_are_of_a_batch(runs, references):
+    """What docs/training.md says of them: not the loss over all rows at once, and how far from it."""
+    of_losses, of_gradients = compare(runs / "ddp llama_moe", references("whole", "llama_moe"))
+    assert 1e-5 < of_gradients < 1e-2 and of_losses < 1e-4
+    assert compare(runs / "tp llama_moe", references("whole", "llama_moe"))[1] <= CLOSE
+
+
+def test_a_difference_would_be_seen(references):
+    """The tests above could not fail if losses and gradients did not depend on the rows."""
+    assert compare(references("parts", "bert"), references("whole", "bert"))[1] > 1e-2
+
+
+def test_what_is_measured_is_of_all_processes(runs, references):
+    one = json.loads((references("whole", "llama") / "result.json").read_text())
+    for engine in ("ddp", "fsdp2", "tp"):
+        two = json.loads((runs / f"{engine} llama" / "result.json").read_text())
+        assert two["tokens"] == one["tokens"] and two["steps"] == one["steps"]
+        assert two["eval_loss"] == pytest.approx(one["eval_loss"], rel=1e-2 if engine != "tp" else CLOSE)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_before_a_step(runs, name):
+    told = json.loads((runs / name / FAILED).read_text(encoding="utf-8"))
+    _, code, text = REFUSED[name]
+    assert told["code"] == code and text in told["text"], told
+    assert not (runs / name / "metrics.jsonl").exists()
+
+
+def test_a_run_that_is_gone_on_with_is_an_unbroken_one(runs):
+    unbroken = losses(runs / "unbroken")
+    assert losses(runs / "broken")[-4:] == unbroken[2:]
+    assert weights(runs / "broken") == weights(runs / "unbroken")
+    checkpoint = runs / "broken" / "checkpoint-4"
+    assert len(list(checkpoint.glob("shard-*.safetensors"))) == 2 and not (checkpoint / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("engine", MOVED)
+def test_from_one_process_to_two_and_back(runs, engine):
+    """Steps 1 and 2 by one process, 3 and 4 by two, 5 and 6 by one."""
+    folder = RunFolder(runs / f"moved {engine}")
+    attempts = [attempt["engine"]["engine"] for attempt in folder.found()["attempts"]]
+    assert attempts == ["single", engine, "single"]
+    ours = [told["loss"] for told in folder.metrics() if "loss" in told]
+    theirs = losses(runs / "one")
+    assert len(ours) == len(theirs) == 6
+    assert max(abs(one - other) / other for one, other in zip(ours, theirs, strict=True)) <= CLOSE
+    before, after = (torch.load(runs / name / GRADIENTS)[-1] for name in ("one", folder.path.name))
+    assert apart(after, before) <= 1e-5  # AdamW divides by small second moments: not only rounding of one step
+
+
+def test_the_environment_of_the_tests_is_no_launcher():
+    assert "WORLD_SIZE" not in os.environ and Path(sys.executable).exists()
