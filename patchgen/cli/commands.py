@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from patchgen.cli.printing import Style
     from patchgen.cli.session import Session
 
+PRECISIONS = ("fp32", "bf16", "autocast", "mixed")  # of `memory`
 BENCH_TABLES = ("matrix", "finetune", "pretrain", "memory")
 
 # Modules that do the work are imported inside the commands: `--help` and completion need none of them.
@@ -220,13 +221,15 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Of the configuration; may be repeated.")
 @click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows of a forward pass.")
 @click.option("--length", type=click.IntRange(1), default=512, show_default=True, help="Tokens of a row.")
-@click.option("--precision", type=click.Choice(["fp32", "bf16", "autocast"]), default="fp32", show_default=True)
+@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True)
 @click.option("--optimizer", metavar="NAME", default="adamw", show_default=True, help="sgd, adafactor, momentum, ...")
 @click.option("--checkpoint", metavar="POLICY", default="none", show_default=True, help="full, or selective.")
 @click.option("--every", type=click.IntRange(1), default=1, metavar="K", help="Checkpoint each K-th layer.")
 @click.option("--accumulate", type=click.IntRange(1), default=1, metavar="N", help="Batches before a step.")
 @click.option("--attention", metavar="NAME", default="", help="eager, sdpa; by default the model's own choice.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="cuda with --card or where there is one, else cpu.")
+@click.option("--engine", metavar="ENGINE", help="Of one rank of several: ddp, fsdp2, tp, zero3, ...")
+@click.option("--ranks", type=int, metavar="N", help="How many ranks the engine has.")
 @click.option("--card", metavar="SIZE", help="Tell the largest batch that fits, such as --card 24GB.")
 @click.option("--measure", is_flag=True, help="Run the step, and show what it took beside the prediction.")
 @click.option("--predict/--no-predict", default=True, help="Leave out the prediction.")

@@ -15,9 +15,10 @@ from patchgen.disk.write import replace_file
 
 if TYPE_CHECKING:
     from patchgen.memory.account import Figures
+    from patchgen.memory.layout import Layout
     from patchgen.memory.predict import Books
     from patchgen.memory.setup import Setup
-    from patchgen.memory.target import Target
+    from patchgen.memory.target import Choice, Target
 
 
 def memory(
@@ -33,6 +34,8 @@ def memory(
     figure: str | None,
     form: str,
     device: str | None,
+    engine: str | None,
+    ranks: int | None,
     **setup: Any,
 ) -> int:
     """Tell the anatomy of one model's memory; the exit code."""
@@ -41,19 +44,20 @@ def memory(
     from patchgen.memory.fits import bytes_of, largest_batch
     from patchgen.memory.page import anatomy_of, as_json, as_markdown, as_text
     from patchgen.memory.picture import as_svg
-    from patchgen.memory.predict import predicted
     from patchgen.memory.setup import Setup
     from patchgen.memory.target import Choice, find_target
+    from patchgen.memory.zero import foreseen
 
     if not predict and (not measure or card or figure):
         raise click.UsageError("--no-predict is for --measure alone: --card and --figure show what is predicted")
     try:
-        target = find_target(name, Choice(head, config, tiny, tuple(_change(each) for each in changes)))
-        wanted = Setup(**setup, device=device or ("cuda" if card else best_device()))
+        choice = Choice(head, config, tiny, tuple(_change(each) for each in changes))
+        target = find_target(name, choice)
+        wanted = Setup(**setup, device=device or ("cuda" if card else best_device()), layout=_layout(engine, ranks))
         room = bytes_of(card) if card else 0
         most = largest_batch(target, wanted, room) if room else 0
-        books = predicted(target, wanted) if predict else None
-        found = _measured(target, wanted, books) if measure else None
+        books = foreseen(target, wanted) if predict else None
+        found = _measured(target, choice, wanted, books) if measure else None
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     told = replace(anatomy_of(books, found, name, target.model_class.__name__, wanted), card=room, most=most)
@@ -64,13 +68,26 @@ def memory(
     return 0
 
 
-def _measured(target: Target, setup: Setup, books: Books | None) -> Figures:
-    from patchgen.memory.account import figures
+def _layout(engine: str | None, ranks: int | None) -> Layout | None:
+    from patchgen.memory.layout import Layout
+
+    if (engine is None) != (ranks is None):
+        raise click.UsageError("--engine and --ranks go together: --engine fsdp2 --ranks 8")
+    return Layout(engine, ranks) if engine is not None and ranks is not None else None
+
+
+def _measured(target: Target, choice: Choice, setup: Setup, books: Books | None) -> Figures:
+    from patchgen.memory.account import figures, mean
     from patchgen.memory.fits import insist_on_room
     from patchgen.memory.measure import measured
 
     if books is not None:
-        insist_on_room(target, figures(books).peak, setup.device)
+        here = setup.layout.ranks if setup.layout is not None and setup.device == "cpu" else 1
+        insist_on_room(target, here * figures(books).peak, setup.device)
+    if setup.layout is not None:
+        from patchgen.memory.several import Job, measured_on_ranks
+
+        return mean(measured_on_ranks([Job(target.name, choice, setup)], setup.layout.ranks)[0])
     return measured(target, setup)
 
 

@@ -6,8 +6,8 @@ In: `Books`.  Out: figures in bytes.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 
 from patchgen.memory.ledger import PHASES, Entry
 from patchgen.memory.predict import Books
@@ -20,13 +20,15 @@ ROLES = {
     "gradients": "gradients",
     "inputs": "inputs",
     "casts": "weights in another type",
+    "gathered": "weights gathered from other ranks",
+    "exchange": "sent to or got from other ranks",
     "activations": "activations",
     "recomputed": "activations computed again",
     "logits": "logits and their gradients",
     "temporary": "temporary",
 }
 # What is there anyway, and a count of activations leaves out.
-NO_ACTIVATIONS = frozenset({"weights", "buffers", "inputs", "optimizer", "gradients"})
+NO_ACTIVATIONS = frozenset({"weights", "buffers", "inputs", "optimizer", "gradients", "gathered"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Figures:
     """Bytes of one step, by prediction or by measurement.
 
     `saved` is what is kept for the backward pass when a forward pass has ended, by autograd or by a checkpoint, each
-    storage once, without weights, buffers and inputs.  `peaks` has the most that there is at a time, by phase.
+    storage once, without weights, buffers and inputs.  `exchange` is what stays between steps for gradients on their
+    way to other ranks.  `peaks` has the most that there is at a time, by phase.
     """
 
     weights: int
@@ -44,6 +47,7 @@ class Figures:
     inputs: int
     saved: int
     peaks: tuple[tuple[str, int], ...]
+    exchange: int = 0
 
     @property
     def peak(self) -> int:
@@ -78,6 +82,8 @@ def role_of(entry: Entry, books: Books) -> str:
     """What a storage is; a key of `ROLES`."""
     if entry.role:
         return entry.role
+    if entry.exchanged and not entry.saved:
+        return "exchange"
     inside_base = entry.path == books.base or entry.path.startswith(f"{books.base}.")
     if books.vocabulary and entry.shape[-1:] == (books.vocabulary,) and (not books.base or not inside_base):
         return "logits"
@@ -110,7 +116,18 @@ def figures(books: Books) -> Figures:
         total["inputs"],
         sum(entry.bytes for entry in kept(books)),
         tuple(_peaks(books).items()),
+        sum(
+            entry.bytes for entry in books.entries if entry.phase == PHASES[0] and role_of(entry, books) == "exchange"
+        ),
     )
+
+
+def mean(found: Sequence[Figures]) -> Figures:
+    """Figure by figure, of several ranks."""
+    many = len(found)
+    names = [each.name for each in fields(Figures) if each.name != "peaks"]
+    peaks = [(phase, sum(dict(each.peaks)[phase] for each in found) // many) for phase, _ in found[0].peaks]
+    return Figures(**{name: sum(getattr(each, name) for each in found) // many for name in names}, peaks=tuple(peaks))
 
 
 def kept(books: Books) -> Iterator[Entry]:
@@ -119,8 +136,13 @@ def kept(books: Books) -> Iterator[Entry]:
     for entry in books.entries:
         lives = entry.born < end and (entry.died is None or entry.died >= end)
         made = entry.phase == "forward" or entry.saved
-        if lives and made and entry.role not in NO_ACTIVATIONS:
+        if lives and made and is_activation(entry):
             yield entry
+
+
+def is_activation(entry: Entry) -> bool:
+    """Whether a storage that is there when the forward pass has ended is kept for the backward pass."""
+    return entry.role not in NO_ACTIVATIONS and (entry.saved or not entry.exchanged)
 
 
 def kinds(books: Books) -> tuple[Kind, ...]:

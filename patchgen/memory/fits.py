@@ -17,9 +17,9 @@ import torch
 from patchgen.errors import Location, PatchgenError
 from patchgen.memory.account import figures
 from patchgen.memory.page import size
-from patchgen.memory.predict import predicted
 from patchgen.memory.setup import Setup
 from patchgen.memory.target import Target
+from patchgen.memory.zero import foreseen
 
 MOST = 2**16  # rows: nobody trains with more in one pass
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -41,7 +41,7 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
 
     @functools.cache
     def peaks(batch: int) -> tuple[int, ...]:
-        return tuple(most for _, most in figures(predicted(target, replace(setup, batch=batch))).peaks)
+        return tuple(most for _, most in figures(foreseen(target, replace(setup, batch=batch))).peaks)
 
     least = max(peaks(1))
     if least > room:

@@ -22,6 +22,9 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from patchgen.errors import PatchgenError
+from patchgen.memory.alike import from_each, written_and_sent
+from patchgen.memory.exchange import is_collective
+from patchgen.memory.ledger import is_spread
 from patchgen.memory.ordinary import taken_for_real
 from patchgen.memory.place import called_from
 
@@ -79,6 +82,10 @@ class Known(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given = kwargs or {}
+        if any(map(is_spread, types)):
+            return NotImplemented  # its parts come here
+        if is_collective(func):
+            return self._between_ranks(func, args, given)
         if func is aten._local_scalar_dense.default:
             return self._scalar(args[0])
         if func is aten.embedding.default:
@@ -158,6 +165,18 @@ class Known(TorchDispatchMode):
         made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
         self.tell(made, value)
         return made
+
+    def _between_ranks(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result on fake tensors; its values are known where this rank knows what it sends."""
+        out = func(*args, **kwargs)
+        written, sent = written_and_sent(func, args, out)
+        for tensor in written:
+            self._values.pop(tensor, None)
+        value = self.value_of(sent) if sent is not None else None
+        if value is not None:
+            with _disable_current_modes():
+                self.tell(written[0], from_each(func, args, kwargs, value))
+        return out
 
     # --- what is known of a result
 

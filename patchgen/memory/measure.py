@@ -8,25 +8,33 @@ CUDA, in another run in which nobody looks on.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, record_function
 from transformers import PreTrainedModel
 
-from patchgen.memory.account import NO_ACTIVATIONS, Figures
+from patchgen.memory.account import Figures, is_activation
 from patchgen.memory.inputs import batch_for
 from patchgen.memory.ledger import Ledger
 from patchgen.memory.predict import GRAINS, quiet
+from patchgen.memory.ranks import laid_out
 from patchgen.memory.setup import Setup
 from patchgen.memory.step import built, optimizer_of, prime, run, states
 from patchgen.memory.target import Target
 
+Step = Callable[[Callable[[str], None]], None]  # makes a step, and tells of each phase that it begins
+
 
 def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
-    """The figures of one step of training after the first.  ValueError where the device is not there."""
+    """The figures of one step of training after the first, on this rank where there are several.
+
+    ValueError where the device is not there.
+    """
     if setup.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("--measure on cuda needs a CUDA device; --device cpu measures here")
     with quiet():
@@ -35,28 +43,40 @@ def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
         dtype = torch.bfloat16 if setup.precision == "bf16" else None
         inputs = {n: t.to(setup.device, dtype if t.is_floating_point() else None) for n, t in given.items()}
         model = built(target, setup)
+        called = laid_out(model, setup.layout, setup.device, setup.precision == "mixed") if setup.layout else model
         optimizer = optimizer_of(model.parameters(), setup.optimizer)
         prime(model, optimizer)
-        saved, gradients = _kept(model, inputs, setup, optimizer)
+        step = partial(run, model, inputs, setup, optimizer, called=called)
         held = {
             "weights": _bytes(model.parameters(), setup),
             "buffers": _bytes(model.buffers(), setup),
             "optimizer": _bytes(states(optimizer), setup),
             "inputs": _bytes(inputs.values(), setup),
         }
-        peaks = (_on_cuda if setup.device == "cuda" else _on_cpu)(model, inputs, setup, optimizer)
-        before = 0 if setup.device == "cuda" else sum(held.values())
+        exchange = _buckets(called)
+        for _ in range(2 if setup.layout else 0):  # by then DDP and FSDP2 have made their buffers
+            step(lambda phase: None)
+        peaks = (_on_cuda if setup.device == "cuda" else _on_cpu)(step)
+        saved, gradients = _kept(model, inputs, setup, step)
+        before = 0 if setup.device == "cuda" else sum(held.values()) + exchange
     return Figures(
         **held,
         gradients=gradients,
         saved=saved,
         peaks=tuple((phase, before + most) for phase, most in peaks.items()),
+        exchange=exchange,
     )
 
 
-def _kept(
-    model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, optimizer: torch.optim.Optimizer
-) -> tuple[int, int]:
+def _buckets(called: nn.Module) -> int:
+    """What DDP says of its buckets."""
+    if not isinstance(called, DistributedDataParallel):
+        return 0
+    told = str(called._get_ddp_logging_data()["bucket_sizes"])
+    return sum(int(size) for size in told.split(","))
+
+
+def _kept(model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, step: Step) -> tuple[int, int]:
     """What is kept after the first forward pass, and the gradients before the optimizer's step."""
     ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
     for tensors, role in ((model.parameters(), "weights"), (model.buffers(), "buffers"), (inputs.values(), "inputs")):
@@ -68,12 +88,12 @@ def _kept(
         alive = [entry for entry in ledger.entries if entry.died is None]
         if phase == "backward" and phase not in seen:
             made = (entry for entry in alive if entry.phase == "forward" or entry.saved)
-            seen[phase] = sum(entry.bytes for entry in made if entry.role not in NO_ACTIVATIONS)
+            seen[phase] = sum(entry.bytes for entry in made if is_activation(entry))
         if phase == "optimizer":
             seen[phase] = _bytes((parameter.grad for parameter in model.parameters()), setup)
 
     with ledger, ledger.following(model):
-        run(model, inputs, setup, optimizer, look)
+        step(look)
     return seen["backward"], seen["optimizer"]
 
 
@@ -83,9 +103,7 @@ def _bytes(tensors: Iterable[Tensor | None], setup: Setup) -> int:
     return sum(entry.bytes for entry in ledger.entries)
 
 
-def _on_cpu(
-    model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, optimizer: torch.optim.Optimizer
-) -> dict[str, int]:
+def _on_cpu(step: Step) -> dict[str, int]:
     """The most that was allocated beyond what there was before, by phase."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler tells stderr that it begins and ends
     marks: list[Any] = []
@@ -97,7 +115,7 @@ def _on_cpu(
         marks[-1].__enter__()
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        run(model, inputs, setup, optimizer, begin)
+        step(begin)
         marks[-1].__exit__(None, None, None)
     events = sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns())
     most, now, phase = {"forward": 0, "backward": 0, "optimizer": 0}, 0, "forward"
@@ -110,9 +128,7 @@ def _on_cpu(
     return most
 
 
-def _on_cuda(
-    model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, optimizer: torch.optim.Optimizer
-) -> dict[str, int]:
+def _on_cuda(step: Step) -> dict[str, int]:
     """The most that was allocated, by phase."""
     most = {"forward": 0, "backward": 0, "optimizer": 0}
     phases: list[str] = []
@@ -123,6 +139,6 @@ def _on_cuda(
         torch.cuda.reset_peak_memory_stats()
         phases.append(phase)
 
-    run(model, inputs, setup, optimizer, begin)
+    step(begin)
     most["optimizer"] = max(most["optimizer"], torch.cuda.max_memory_allocated())
     return most

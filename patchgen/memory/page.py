@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from patchgen.memory.account import ROLES, Figures, Kind, Peak, figures, kinds, peak
+from patchgen.memory.exchange import Exchange, Sum, sums
 from patchgen.memory.predict import Books
 from patchgen.memory.setup import Setup
 
@@ -30,6 +31,7 @@ class Anatomy:
     kinds: tuple[Kind, ...]
     measured: Figures | None = None
     assumed: tuple[str, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
     card: int = 0
     most: int = 0
 
@@ -56,6 +58,7 @@ def anatomy_of(books: Books | None, measured: Figures | None, name: str, class_n
         kinds(books),
         measured,
         books.assumed,
+        books.exchanges,
     )
 
 
@@ -94,6 +97,7 @@ def as_json(told: Anatomy) -> str:
         "at_peak": None,
         "activations": [asdict(kind) for kind in told.kinds],
         "assumed": list(told.assumed),
+        "exchanged": [asdict(each) for each in sums(told.exchanges)],
         "card": told.card,
         "largest_batch": told.most,
     }
@@ -119,6 +123,8 @@ def _tables(told: Anatomy) -> Iterable[Table]:
     if told.at_peak is not None:
         yield _at_peak(told.at_peak)
         yield _activations(told.kinds, told.setup)
+    if told.exchanges:
+        yield _sent(sums(told.exchanges))
 
 
 def _compared(told: Anatomy) -> Table:
@@ -126,6 +132,8 @@ def _compared(told: Anatomy) -> Table:
     columns = [found for found in (told.predicted, told.measured) if found is not None]
     heads = [name for name, found in (("predicted", told.predicted), ("measured", told.measured)) if found is not None]
     rows = [(said, [getattr(each, name) for each in columns]) for name, said in _PARTS.items()]
+    if any(each.exchange for each in columns):
+        rows.append(("buckets", [each.exchange for each in columns]))
     rows.append(("kept for backward", [each.saved for each in columns]))
     for phase, _ in columns[0].peaks:
         rows.append((f"most in {phase}", [dict(each.peaks)[phase] for each in columns]))
@@ -165,6 +173,16 @@ def _activations(found: Sequence[Kind], setup: Setup) -> Table:
     return Table(("kept for backward, made by", "places", "size", "per token and place", "share"), tuple(rows))
 
 
+def _sent(found: Sequence[Sum]) -> Table:
+    """What goes between ranks in a step."""
+    rows = [
+        (f"{each.kind}, {each.phase}", str(each.times), f"{each.ranks:,}", size(each.bytes), size(each.sent))
+        for each in found
+    ]
+    rows.append(("together", "", "", "", size(sum(each.sent for each in found))))
+    return Table(("exchanged in a step", "times", "ranks", "whole", "sent by a rank"), tuple(rows))
+
+
 def _notes(told: Anatomy) -> list[str]:
     """Lines below the tables: what fits, and what was assumed."""
     lines = []
@@ -172,6 +190,11 @@ def _notes(told: Anatomy) -> list[str]:
         tokens = told.most * told.setup.length
         lines.append(f"A card of {size(told.card)} takes a batch of {told.most}, {tokens:,} tokens.\n")
     why = "the condition there depends on weights or chance, and is taken as not given"
+    layout = told.setup.layout
+    if layout is not None and layout.computed:
+        lines.append("note: what a rank holds is computed by ZeRO's rule from one process, not traced\n")
+    if layout is not None and told.measured is not None:
+        lines.append(f"note: measured is the mean of {layout.ranks} ranks\n")
     return [*lines, *(f"note: {place}: {why}\n" for place in told.assumed)]
 
 

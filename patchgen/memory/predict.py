@@ -13,10 +13,12 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
+from patchgen.memory.exchange import Exchange
 from patchgen.memory.inputs import batch_for
 from patchgen.memory.kernels import kernels_of, label
 from patchgen.memory.known import Known, shapes_only
 from patchgen.memory.ledger import Entry, Ledger
+from patchgen.memory.ranks import first_of, laid_out
 from patchgen.memory.setup import Setup
 from patchgen.memory.step import built, optimizer_of, prime, run, states
 from patchgen.memory.target import Target
@@ -39,6 +41,7 @@ class Books:
     base: str  # the prefix of the base model's modules; "" where the model is its own
     classes: dict[str, str]  # by module path
     assumed: tuple[str, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
 
 
 def predicted(target: Target, setup: Setup) -> Books:
@@ -49,26 +52,33 @@ def predicted(target: Target, setup: Setup) -> Books:
     """
     given = batch_for(target.model_class, target.config, setup.batch, setup.length)
     module = sys.modules[target.model_class.__module__]
-    with quiet(), shapes_only(module, device=setup.device) as known, kernels_of(setup.device):
+    spread = setup.layout if setup.layout and not setup.layout.computed else None
+    with quiet(), first_of(spread), shapes_only(module, device=setup.device) as known, kernels_of(setup.device):
         model = built(target, setup)
+        count = sum(parameter.numel() for parameter in model.parameters())
+        classes = {name: type(module).__name__ for name, module in model.named_modules()}
         known.assumed.clear()  # of initial values, on which no size depends
         inputs = _told(given, known, setup)
+        ledger = Ledger(label(setup.device), GRAINS.get(setup.device, 1))
+        called: nn.Module = model
+        if spread:
+            with ledger:  # DDP makes buckets, which stay
+                called = laid_out(model, spread, label(setup.device), setup.precision == "mixed")
+            ledger.forget_dead()
         optimizer = optimizer_of(model.parameters(), setup.optimizer)
         prime(model, optimizer)
-        ledger = Ledger(label(setup.device), GRAINS.get(setup.device, 1))
         ledger.note(model.parameters(), "weights")
         ledger.note(model.buffers(), "buffers")
         ledger.note(inputs.values(), "inputs")
         ledger.note(states(optimizer), "optimizer")
         with ledger, ledger.following(model):
-            run(model, inputs, setup, optimizer, ledger.begin)
+            run(model, inputs, setup, optimizer, ledger.begin, called)
             ledger.close()
     base = "" if model.base_model is model else model.base_model_prefix
-    classes = {name: type(module).__name__ for name, module in model.named_modules()}
     return Books(
         target,
         setup,
-        sum(parameter.numel() for parameter in model.parameters()),
+        count,
         tuple(ledger.entries),
         tuple(ledger.starts),
         ledger.now,
@@ -76,6 +86,7 @@ def predicted(target: Target, setup: Setup) -> Books:
         base,
         classes,
         tuple(dict.fromkeys(known.assumed)),
+        tuple(ledger.exchanges),
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PRECISIONS = ("fp32", "bf16", "autocast")
+from patchgen.memory.layout import Layout
+
+PRECISIONS = ("fp32", "bf16", "autocast", "mixed")
 OPTIMIZERS = ("sgd", "momentum", "adamw", "adamw-foreach", "adafactor")
 CHECKPOINTS = ("none", "full", "selective")
 DEVICES = ("cpu", "cuda")
@@ -20,7 +22,9 @@ class Setup:
     """One way to train.
 
     "fp32" and "bf16" are the type of weights, gradients and states; "autocast" is float32 weights, and bfloat16 where
-    torch computes in it.  Each of `accumulate` forward and backward passes sees `batch` rows of `length`.
+    torch computes in it; "mixed" is float32 weights that FSDP2 gathers in bfloat16, their gradients summed in float32,
+    or DeepSpeed's bf16.  Each of `accumulate` forward and backward passes sees `batch` rows of `length`, on each rank
+    of `layout` where there is one; ranks that compute the same rows together see the same ones.
     """
 
     batch: int = 1
@@ -32,6 +36,7 @@ class Setup:
     accumulate: int = 1
     attention: str = ""  # "": what the model takes by itself
     device: str = "cpu"
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for what is not known here."""
@@ -40,8 +45,17 @@ class Setup:
             value = getattr(self, name)
             if value not in values:
                 raise ValueError(f"--{name} {value}: {_WHY.get(value, '')}there are {', '.join(values)}")
+        self._insist_on_precision()
         if self.every > 1 and self.checkpoint == "none":
             raise ValueError("--every says which layers are checkpointed, and --checkpoint says that none is")
+
+    def _insist_on_precision(self) -> None:
+        computed = self.layout is not None and self.layout.computed
+        sharded = self.layout is not None and (computed or self.layout.parts.fsdp > 1)
+        if self.precision == "mixed" and not sharded:
+            raise ValueError("--precision mixed is of engines that gather weights: fsdp2, ep, zero3 and their like")
+        if computed and self.precision not in ("fp32", "mixed"):
+            raise ValueError(f"--precision {self.precision}: DeepSpeed has fp32 and its own bf16, which is mixed here")
 
     @property
     def tokens(self) -> int:
@@ -57,4 +71,6 @@ class Setup:
             parts.append(f"{self.checkpoint} checkpointing" + (f" of each {self.every}." if self.every > 1 else ""))
         if self.accumulate > 1:
             parts.append(f"{self.accumulate} accumulated")
+        if self.layout is not None:
+            parts.append(self.layout.told())
         return ", ".join([*parts, self.device])

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from transformers import PreTrainedModel
 
 from patchgen.errors import PatchgenError
@@ -18,7 +19,7 @@ from patchgen.memory.place import raised_at
 from patchgen.memory.setup import Setup
 from patchgen.memory.target import Target
 
-DTYPES = {"fp32": torch.float32, "autocast": torch.float32, "bf16": torch.bfloat16}
+DTYPES = {"fp32": torch.float32, "autocast": torch.float32, "mixed": torch.float32, "bf16": torch.bfloat16}
 
 
 def built(target: Target, setup: Setup) -> PreTrainedModel:
@@ -59,7 +60,7 @@ def _checkpoint(model: PreTrainedModel, setup: Setup) -> None:
 
 def optimizer_of(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.Optimizer:
     """The optimizer, set as `Trainer` sets it."""
-    wanted = [parameter for parameter in parameters if parameter.requires_grad]
+    wanted = _alike(parameter for parameter in parameters if parameter.requires_grad)
     match name:
         case "sgd":
             return torch.optim.SGD(wanted, lr=1e-3)
@@ -74,6 +75,14 @@ def optimizer_of(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.O
 
             return Adafactor(wanted, lr=1e-4, scale_parameter=False, relative_step=False)
     raise ValueError(f"no optimizer is called {name}")
+
+
+def _alike(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn.Parameter]]]:
+    """Groups that an optimizer takes in one call: whole ones, and those over the same ranks."""
+    groups: dict[Any, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
+    return [{"params": group} for group in groups.values()]
 
 
 def prime(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -96,27 +105,34 @@ def run(
     setup: Setup,
     optimizer: torch.optim.Optimizer,
     begin: Callable[[str], None] = lambda phase: None,
+    called: nn.Module | None = None,
 ) -> None:
-    """Forward, backward, as often as is accumulated, and the optimizer's step; `begin` is told of each phase."""
-    for _ in range(setup.accumulate):
-        begin("forward")
-        loss = _loss(model, given, setup)
-        begin("backward")
-        (loss / setup.accumulate if setup.accumulate > 1 else loss).backward()
-        del loss
+    """Forward, backward, as often as is accumulated, and the optimizer's step; `begin` is told of each phase.
+
+    `called` stands around the model where it is trained by DDP, whose gradients are exchanged in the last pass.
+    """
+    called = called or model
+    for left in reversed(range(setup.accumulate)):
+        apart = called.no_sync() if left and isinstance(called, DistributedDataParallel) else nullcontext()
+        with apart:
+            begin("forward")
+            loss = _loss(model, called, given, setup)
+            begin("backward")
+            (loss / setup.accumulate if setup.accumulate > 1 else loss).backward()
+            del loss
     begin("optimizer")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
 
 
-def _loss(model: PreTrainedModel, given: Mapping[str, Tensor], setup: Setup) -> Tensor:
+def _loss(model: PreTrainedModel, called: nn.Module, given: Mapping[str, Tensor], setup: Setup) -> Tensor:
     more: dict[str, Any] = {"use_cache": False} if takes_cache(type(model)) else {}
     precision: AbstractContextManager[Any] = nullcontext()
     if setup.precision == "autocast":
         precision = torch.autocast(label(setup.device), torch.bfloat16)
     with precision:
         try:
-            out = model(**given, **more)
+            out = called(**given, **more)
         except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError) as error:
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             hint = "a shorter --length, another --attention, or values of the configuration by --set may do"
