@@ -15,6 +15,9 @@ itself: each expert becomes a copy of the FFN, and the router is drawn.  Until t
 model's, and the experts' gradients sum up to its FFN's.  Refused where that would not hold (`num_experts_per_tok`
 of 1, gates that do not sum to one).  What is saved is the mixture: there is no way back.
 
+**Several processes.**  Plans are the parent's, with rules for experts as transformers' Mixtral has them: by inner
+features for tensor parallelism, by expert for expert parallelism.  Experts with biases are split by expert alone.
+
 **Losses.**  In training with labels the balance of the load and the size of the router's logits are added to the loss
 (`router_losses`), of real tokens only and as a mean over layers.  In evaluation the loss is the model's alone.
 """
