@@ -37,9 +37,7 @@ class PeerIsGone(Exception):
 def join(engine: Engine, device: str) -> None:
     """Meet the other processes.  Raises PatchgenError PG833 where this torch cannot, PG836 where they do not come."""
     if not engine.several:
-        for (
-            name
-        ) in LAUNCHED:  # a launcher's one process is one as any other: Accelerate would put DDP around its model
+        for name in LAUNCHED:  # Accelerate would put DDP around the model of a launcher's one process
             os.environ.pop(name, None)
         return
     if distributed.is_available() and distributed.is_initialized():
