@@ -183,7 +183,7 @@ class _Fusion:
     def _split(self, parts: str) -> str:
         outputs = [one.outputs for one in self.group.layers]
         if len(outputs) == 3 and len(set(outputs)) == 1:
-            return f"split_qkv({parts}, groups=1)"
+            return f"split_qkv({parts}, 1)"
         if len(set(outputs)) == 1:
             return f"{parts}.chunk({len(outputs)}, dim=-1)"
         return f"{parts}.split(list(self.{self.name}.parts.values()), dim=-1)"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from patchgen.anatomy.module import Module, find_module, open_module
 from patchgen.declare.checkpoint import checkpoint
+from patchgen.declare.flash import flash
 from patchgen.declare.fused import fused
 from patchgen.declare.grouped import grouped
 from patchgen.declare.loss import loss
@@ -25,6 +26,7 @@ WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
     "moe": moe,
     "grouped": grouped,
     "fused": fused,
+    "flash": flash,
 }
 
 

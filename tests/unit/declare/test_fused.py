@@ -53,7 +53,7 @@ def members(found, name):
 def test_layers_by_other_names_are_one_by_edits(env):
     found = fused(open_module(env, find_module(env, "bert")))
     text = members(found, "BertSelfAttention")
-    assert "query, key, value = split_qkv(self.query_key_value(hidden_states), groups=1)" in text
+    assert "query, key, value = split_qkv(self.query_key_value(hidden_states), 1)" in text
     # Its queries are of other states than its keys and values.
     cross = members(found, "BertCrossAttention")
     assert "key, value = self.key_value(encoder_hidden_states).chunk(2, dim=-1)" in cross and "query" not in cross
