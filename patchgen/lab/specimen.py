@@ -68,7 +68,10 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
     names = takes(model_class)
     padding: Any = "none" if scene.rows in ("full", "packed") else scene.rows
     text = batch(padding, rows=ROWS, length=LENGTH, seed=seed)
-    given, real = {"input_ids": _ended(text, config) if _is_pooled(model_class) else text.input_ids}, [text.real]
+    given, real = (
+        {"input_ids": _ended(text, config) if _is_pooled(model_class, config) else text.input_ids},
+        [text.real],
+    )
     if _has_places(config) and "pixel_values" in names:
         given = {"input_ids": _with_places(text, config), **images(config, seed).given}
     if text.attention_mask is not None:
@@ -103,9 +106,10 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
     return Inputs(given, tuple(real))
 
 
-def _is_pooled(model_class: type[PreTrainedModel]) -> bool:
-    """Whether a whole text becomes one vector beside an image's, which some models read where it ends."""
-    return hasattr(model_class, "get_text_features")
+def _is_pooled(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
+    """Whether a whole text becomes one vector, which some models, most decoders among them, read where it ends."""
+    classified = config.is_encoder_decoder and "SequenceClassification" in model_class.__name__
+    return classified or hasattr(model_class, "get_text_features")
 
 
 def _ended(text: Batch, config: PreTrainedConfig) -> Tensor:
@@ -203,4 +207,5 @@ def _choices(made: Inputs) -> Inputs:
         for name, t in made.given.items()
         if name in ("input_ids", "attention_mask")
     }
-    return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, ())
+    real = tuple(torch.stack([mask, mask.flip(0)], 1).flatten(0, 1) for mask in made.real)  # a choice is a row inside
+    return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, real)

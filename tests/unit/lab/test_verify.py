@@ -122,6 +122,7 @@ def test_nothing_is_computed_in_float32_where_all_is_widened():
         ("BertForMultipleChoice", {"input_ids", "labels"}),
         ("BertForQuestionAnswering", {"input_ids", "start_positions", "end_positions"}),
         ("BertForPreTraining", {"input_ids", "labels", "next_sentence_label"}),
+        ("T5ForSequenceClassification", {"input_ids", "labels"}),
     ],
 )
 def test_a_model_of_any_kind_is_given_what_it_takes(model, names):
@@ -133,6 +134,17 @@ def test_a_model_of_any_kind_is_given_what_it_takes(model, names):
     assert set(inputs.given) == names
     with torch.no_grad():
         model_class(config)(**{n: t.float() if t.is_floating_point() else t for n, t in inputs.given.items()})
+
+
+def test_each_choice_is_a_row_of_its_own_where_it_is_padded():
+    import transformers
+
+    config = tiny_config("bert")
+    inputs = inputs_for(transformers.BertForMultipleChoice, config, Scene(rows="right"))
+    (real,) = inputs.real
+    assert torch.equal(inputs.given["attention_mask"].flatten(0, 1).bool(), real)
+    seen = observe_step(transformers.BertForMultipleChoice(config), inputs, Scene(rows="right"))
+    assert seen["hidden_states.1"].shape == (int(real.sum()), config.hidden_size)
 
 
 def test_what_cannot_be_made_is_said():
