@@ -122,12 +122,12 @@ class _Fusion:
         places = [init.body.index(one) for one in made]
         old = [self._code(init, one) for one in made]
         if places == list(range(places[0], places[0] + len(made))):
-            yield edit("make_one", init, old, [new])
+            yield edit(f"make_{self.name}", init, old, [new])
             return
         # Behind all, what makes one of them is there.
         for one in old[:-1]:
             yield edit(f"make_no_{_attribute(one)}", init, [one], ["pass"])
-        yield edit("make_one", init, old[-1:], [new])
+        yield edit(f"make_{self.name}", init, old[-1:], [new])
 
     def _calling(self) -> Iterator[str]:
         """The edits of the method: all parts are there before the first statement that needs one."""
@@ -139,7 +139,7 @@ class _Fusion:
         text = "\n".join(old)
         for one in layers:
             text = text.replace(self._code(method, one.call), local[one.name])
-        yield edit("project_once", method, old, [f"{', '.join(local.values())} = {split}", text])
+        yield edit(f"project_{self.name}", method, old, [f"{', '.join(local.values())} = {split}", text])
         for one in layers:
             if one.statement not in whole:
                 yield edit(f"take_{one.name}", method, [self._code(method, one.call)], [local[one.name]])

@@ -122,7 +122,7 @@ def test_reasons(env, model, why):
 def test_what_is_written_converts(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    for model in ("bert", "swinv2"):  # makes its layers one behind the other, and not
+    for model in ("bert", "swinv2", "lilt"):  # layers made one behind the other, and not; two groups in a class
         assert main(["new", model, "--with", "fused"]) == 0
     assert main(["convert", "-q", "--no-cache", "--jobs", "1"]) == 0
     assert main(["check", "-q", "--no-cache", "--jobs", "1"]) == 0
