@@ -27,6 +27,7 @@ from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import losses, weights
 
+pytestmark = pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none")
 CLOSE = 1e-6
 PATIENCE = 300  # seconds for all runs of a pair
 STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant"}
@@ -195,6 +196,20 @@ def test_two_processes_train_as_one(runs, references, pair):
 @pytest.mark.parametrize("pair", SLOW)
 def test_two_processes_train_as_one_slowly(slow_runs, references, pair):
     insist(slow_runs / pair, pair, references)
+
+
+@pytest.mark.slow
+def test_four_processes_in_two_groups(tmp_path, references):
+    """Each matrix is split in a group, and what a group holds is sharded between the two."""
+    if 0 < torch.cuda.device_count() < 4:
+        pytest.skip("a process has a GPU of its own")
+    name, switches = MODELS["llama"]
+    job = Job("four", name, "fsdp2+tp,size=2", {**STEPS, **switches, "batch_size": "4"})
+    folder = launched([job], tmp_path / "four", processes=4) / "four"
+    of_losses, of_gradients = compare(folder, references("parts", "llama"))
+    assert of_losses <= CLOSE and of_gradients <= CLOSE, (of_losses, of_gradients)
+    seen = asserted(folder)
+    assert seen["processes"] == 4 and max(seen["bytes_of_process"]) <= 0.27 * seen["bytes_of_model"]
 
 
 @pytest.mark.parametrize("pair", ["ddp llama", "fsdp2 llama", "fsdp2 mixtral", "ep mixtral"])
