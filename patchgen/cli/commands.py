@@ -220,7 +220,7 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
 @click.option("--tiny", is_flag=True, help="A configuration that any machine can run.")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Of the configuration; may be repeated.")
 @click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows of a forward pass.")
-@click.option("--length", type=click.IntRange(1), default=512, show_default=True, help="Tokens of a row.")
+@click.option("--length", type=click.IntRange(1), help="Tokens of a row; 512 where the model has places for them.")
 @click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True)
 @click.option("--optimizer", metavar="NAME", default="adamw", show_default=True, help="sgd, adafactor, momentum, ...")
 @click.option("--checkpoint", metavar="POLICY", default="none", show_default=True, help="full, or selective.")

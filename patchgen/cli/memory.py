@@ -36,6 +36,7 @@ def memory(
     device: str | None,
     engine: str | None,
     ranks: int | None,
+    length: int | None,
     **setup: Any,
 ) -> int:
     """Tell the anatomy of one model's memory; the exit code."""
@@ -45,7 +46,7 @@ def memory(
     from patchgen.memory.page import anatomy_of, as_json, as_markdown, as_text
     from patchgen.memory.picture import as_svg
     from patchgen.memory.setup import Setup
-    from patchgen.memory.target import Choice, find_target
+    from patchgen.memory.target import Choice, find_target, usual_length
     from patchgen.memory.zero import foreseen
 
     if not predict and (not measure or card or figure):
@@ -53,7 +54,9 @@ def memory(
     try:
         choice = Choice(head, config, tiny, tuple(_change(each) for each in changes))
         target = find_target(name, choice)
-        wanted = Setup(**setup, device=device or ("cuda" if card else best_device()), layout=_layout(engine, ranks))
+        place = device or ("cuda" if card else best_device())
+        tokens = length or usual_length(target.config)
+        wanted = Setup(**setup, length=tokens, device=place, layout=_layout(engine, ranks))
         room = bytes_of(card) if card else 0
         most = largest_batch(target, wanted, room) if room else 0
         books = foreseen(target, wanted) if predict else None

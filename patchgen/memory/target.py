@@ -24,6 +24,7 @@ from patchgen.lab.tiny import tiny_config
 from patchgen.use.classes import module_of
 from patchgen.use.variants import find_variant, known_variants
 
+LENGTH = 512  # tokens of a row, where nobody says
 DROPOUT = 0.1  # of tiny configurations: what training usually has
 # Of whole layers: whoever compares tiny models with real ones wants all of them.
 LAYERDROP = "layerdrop"
@@ -62,6 +63,12 @@ def find_target(name: str, choice: Choice, start: Path | None = None) -> Target:
     model_class = _chosen(name, classes, choice.head)
     size = choice.config or (name if name in sizes() else None)
     return Target(name, model_class, _configured(model_class.config_class, size, choice))
+
+
+def usual_length(config: PreTrainedConfig) -> int:
+    """`LENGTH`, or half of the model's places where it has fewer: some count theirs from behind the padding's."""
+    places: int = getattr(config.get_text_config(), "max_position_embeddings", None) or LENGTH
+    return LENGTH if places >= LENGTH else max(places // 2, 1)
 
 
 @functools.cache

@@ -7,6 +7,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from tests.toytree import REPOSITORY
+
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
@@ -57,6 +59,16 @@ def test_picture(capfd, tmp_path):
     assert all(0 <= x <= width and 0 <= y <= height for x, y in points)
     said = "".join(root.itertext())
     assert all(word in said for word in ("forward", "backward", "again", "prefers-color-scheme:dark"))
+
+
+def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for():
+    from patchgen.memory.target import Choice, find_target, usual_length
+
+    def length(name, **choice):
+        return usual_length(find_target(name, Choice(**choice), REPOSITORY).config)
+
+    assert length("bert", tiny=True) == 32
+    assert [length(name) for name in ("bert", "roberta", "llama-8b", "t5")] == [512] * 4
 
 
 @pytest.mark.parametrize(
