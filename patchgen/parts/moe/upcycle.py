@@ -36,6 +36,7 @@ class CopyToExperts(ConversionOps):
     ) -> dict[str, Any]:
         config = kwargs["config"].get_text_config()
         refuse_other_function(config)
+        refuse_split_experts(kwargs["config"])
         given = [input_dict[name] for name in self.weights or source_patterns]
         parts = [each[0] if isinstance(each, list) else each for each in given]
         dense = torch.cat([part.t() if self.transposed and part.dim() == 2 else part for part in parts])
@@ -106,6 +107,13 @@ def refuse_other_function(config: Any) -> None:
             f"a dense checkpoint becomes a mixture where gates sum to one over two experts or more, not with "
             f"num_experts_per_tok={config.num_experts_per_tok} and norm_topk_prob={config.norm_topk_prob}"
         )
+
+
+def refuse_split_experts(config: Any) -> None:
+    """ValueError where each process has experts of its own: it would be given the dense weights of none."""
+    split = getattr(config, "distributed_config", None)
+    if split is not None and split.ep_size > 1:
+        raise ValueError("a dense checkpoint is not loaded split by expert: save the mixture it becomes, load that")
 
 
 def take_dense_checkpoints(model: PreTrainedModel, weights: Mapping[str, Sequence[str]], transposed: bool) -> None:

@@ -24,6 +24,7 @@ from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.weights import draw_weights  # noqa: E402
 from patchgen.lab.wide import widened  # noqa: E402
 from patchgen.parts.moe import (  # noqa: E402
+    CopyToExperts,
     Mixture,
     balance_loss,
     choose_experts,
@@ -447,3 +448,13 @@ def test_experts_come_apart_and_the_balance_loss_evens_their_load(which):
         ends[weight] = before, spread(made, given)
     assert ends[1.0][1] < 0.7 * ends[1.0][0]
     assert ends[1.0][1] < 0.7 * ends[0.0][1]
+
+
+def test_a_dense_checkpoint_is_not_loaded_split_by_expert():
+    """A process that holds no first expert would be given no weights, and the others too many."""
+    config = tiny_config(LlamaForCausalLM.config_class, num_experts_per_tok=2, norm_topk_prob=True, num_experts=4)
+    given, names = {"gate": [torch.ones(3, 2)]}, {"source_patterns": ["gate"], "target_patterns": ["up"]}
+    assert CopyToExperts().convert(given, **names, config=config)["up"].shape == (4, 3, 2)
+    config.distributed_config = SimpleNamespace(ep_size=2)
+    with pytest.raises(ValueError, match="save the mixture it becomes"):
+        CopyToExperts().convert(given, **names, config=config)
