@@ -19,7 +19,11 @@ LAYERS = {
     "weights": ("weights", "buffers", "inputs"),
     "optimizer": ("optimizer",),
     "gradients": ("gradients",),
-    "other type": ("casts",),
+    "copies": (
+        "casts",
+        "gathered",
+        "exchange",
+    ),  # of weights in another type or from other ranks, and buffers for them
     "activations": ("activations",),
     "again": ("recomputed",),
     "logits": ("logits",),

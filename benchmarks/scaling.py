@@ -1,0 +1,240 @@
+"""What `patchgen memory --engine` predicts of large models on 8, 64 and 1024 GPUs: the tables of docs/scaling.md.
+
+    python benchmarks/scaling.py [--out docs/scaling] [--again]
+
+Nothing runs on a GPU and nothing is measured: every figure is of the first rank, from shapes.  Takes half an hour on
+one core, and up where it was interrupted.  Writes scaling.json, scaling.md, memory.svg and sent.svg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from patchgen.draw.bars import Bar, bars
+from patchgen.memory.account import figures, peak
+from patchgen.memory.exchange import sums
+from patchgen.memory.layout import Layout
+from patchgen.memory.page import size
+from patchgen.memory.picture import LAYERS
+from patchgen.memory.setup import Setup
+from patchgen.memory.target import Choice, find_target
+from patchgen.memory.zero import foreseen
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+LENGTH = 4096
+CARD = 80 * 10**9
+DENSE = "llama_sdpa_checkpoint_loss"
+MIXTURE = "qwen3_moe_checkpoint_loss"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One prediction."""
+
+    table: str
+    model: str
+    config: str
+    engine: str
+    ranks: int
+    precision: str = "mixed"
+    length: int = LENGTH
+    changes: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def key(self) -> str:
+        more = [f"{name}={value}" for name, value in self.changes]
+        return " ".join([self.config, self.engine, str(self.ranks), self.precision, str(self.length), *more])
+
+
+def _cells(table: str, model: str, config: str, told: Sequence[tuple[str, Sequence[int]]]) -> Iterator[Cell]:
+    for ranks in (8, 64, 1024):
+        for engine, where in told:
+            if ranks in where:
+                yield Cell(table, model, config, engine, ranks, "autocast" if engine in ("ddp", "tp") else "mixed")
+
+
+EVERY = (8, 64, 1024)
+CELLS = (
+    *_cells(
+        "8 B",
+        DENSE,
+        "llama-8b",
+        [
+            ("ddp", (8, 1024)),
+            ("zero1", (8,)),
+            ("zero2", (8,)),
+            ("zero3", (8, 64)),
+            ("fsdp2", EVERY),
+            ("tp", (8,)),
+            ("fsdp2+tp,size=8", (64, 1024)),
+        ],
+    ),
+    *_cells(
+        "70 B",
+        DENSE,
+        "llama-70b",
+        [("zero3", (64,)), ("fsdp2", EVERY), ("tp", (8,)), ("fsdp2+tp,size=8", (64, 1024))],
+    ),
+    Cell("70 B", DENSE, "llama-70b", "fsdp2", 64, "autocast"),
+    *_cells(
+        "30 B, 3 B of them for a token",
+        MIXTURE,
+        "qwen3-30b-a3b",
+        [("fsdp2", EVERY), ("ep,size=8", EVERY)],
+    ),
+    Cell("length", DENSE, "llama-8b", "fsdp2", 64, length=65536),
+    Cell("length", DENSE, "llama-8b", "fsdp2+tp,size=8", 64, length=65536),
+    Cell("experts", MIXTURE, "qwen3-30b-a3b", "ep,size=8", 64, changes=(("num_experts", 256),)),
+)
+
+
+@dataclass
+class Store:
+    """What is known, in a file that is written after each cell."""
+
+    path: Path
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def load(self) -> None:
+        if self.path.is_file():
+            self.found = json.loads(self.path.read_text(encoding="utf-8"))["cells"]
+
+    def write(self) -> None:
+        about = {"torch": torch.__version__, "transformers": transformers.__version__}
+        told = {"about": about, "cells": self.found}
+        self.path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def predicted(cell: Cell) -> dict[str, Any]:
+    """The figures of one cell, in bytes."""
+    began = time.perf_counter()
+    target = find_target(cell.model, Choice(config=cell.config, changes=cell.changes), REPOSITORY)
+    books = foreseen(
+        target,
+        Setup(
+            length=cell.length,
+            precision=cell.precision,
+            checkpoint="full",
+            device="cuda",
+            layout=Layout(cell.engine, cell.ranks),
+        ),
+    )
+    told, most = figures(books), peak(books)
+    return {
+        "parameters": books.parameters,
+        "weights": told.weights,
+        "gradients": told.gradients,
+        "optimizer": told.optimizer,
+        "buckets": told.exchange,
+        "saved": told.saved,
+        "peak": most.bytes,
+        "when": most.phase,
+        "roles": dict(most.roles),
+        "sent": [[each.kind, each.phase, each.ranks, each.times, round(each.sent)] for each in sums(books.exchanges)],
+        "seconds": round(time.perf_counter() - began),
+    }
+
+
+def _row(cell: Cell, found: dict[str, Any]) -> tuple[str, ...]:
+    sent = [entry for entry in found["sent"] if entry[1] != "before"]
+    inside = sum(entry[4] for entry in sent if entry[2] < cell.ranks and entry[2] == _group(cell))
+    gigabytes = [found[name] for name in ("weights", "gradients", "optimizer", "saved", "peak")]
+    fits = "yes" if found["peak"] <= CARD else "no"
+    whole = sum(entry[4] for entry in sent)
+    return f"{cell.ranks:,}", cell.engine, cell.precision, *map(size, gigabytes), fits, size(whole), size(inside)
+
+
+def _group(cell: Cell) -> int:
+    """The ranks of a group whose members are to be close to each other; 0 where there is none."""
+    return int(cell.engine.partition("size=")[2] or 0)
+
+
+HEADS = (
+    *("GPUs", "engine", "precision", "weights", "gradients", "states", "kept", "peak"),
+    *("80 GB", "sent", "of it in groups"),
+)
+
+
+def as_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown; the first columns are words."""
+    rule = ["---:", "---", "---"] + ["---:"] * (len(heads) - 3)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (heads, rule, *rows))
+
+
+def tables(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Every table, under what it is of."""
+    for name in dict.fromkeys(cell.table for cell in CELLS):
+        cells = [cell for cell in CELLS if cell.table == name and cell.key in found]
+        if name == "length":
+            rows = [(f"{cell.length:,}", *_row(cell, found[cell.key])[1:]) for cell in cells]
+            yield f"8 B on 64 GPUs, longer rows:\n\n{as_table(('tokens', *HEADS[1:]), rows)}"
+        elif name == "experts":
+            rows = [_row(cell, found[cell.key]) for cell in cells]
+            yield f"The mixture with 256 experts in place of 128:\n\n{as_table(HEADS, rows)}"
+        elif cells:
+            count = found[cells[0].key]["parameters"] / 1e9
+            about = f"{cells[0].config}, {count:.2f} G parameters"
+            yield f"{name} ({about}):\n\n{as_table(HEADS, [_row(cell, found[cell.key]) for cell in cells])}"
+
+
+def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """(name, SVG)."""
+    shown = [cell for cell in CELLS if cell.table not in ("length", "experts") and cell.key in found]
+    rows = []
+    for cell in shown:
+        roles = found[cell.key]["roles"]
+        heights = tuple(sum(roles.get(role, 0) for role in layer) / 1e9 for layer in LAYERS.values())
+        rows.append(Bar(_said(cell), heights, size(found[cell.key]["peak"])))
+    # Bars above three cards would leave nothing to see of the others.
+    rows = [row for row in rows if sum(row.parts) <= 3 * CARD / 1e9]
+    yield "memory.svg", bars("What a GPU holds at its peak, GB (predicted)", rows, names=tuple(LAYERS))
+    parts = ("outside of groups", "in groups")
+    rows = []
+    for cell in shown:
+        sent = [(entry[2] == _group(cell) < cell.ranks, entry[4] / 1e9) for entry in found[cell.key]["sent"]]
+        split = tuple(sum(bytes_ for inside, bytes_ in sent if inside is which) for which in (False, True))
+        rows.append(Bar(_said(cell), split, size(1e9 * sum(split))))
+    yield "sent.svg", bars("What a GPU sends in a step, GB (predicted)", rows, names=parts)
+
+
+def _said(cell: Cell) -> str:
+    told = f"{cell.table.partition(',')[0]}, {cell.ranks:,} GPUs, {cell.engine}"
+    return f"{told}, autocast" if cell.precision == "autocast" and "fsdp2" in cell.engine else told
+
+
+def main() -> None:
+    """Predict and write."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/scaling")
+    parser.add_argument("--again", action="store_true", help="Predict what is known already.")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    store = Store(options.out / "scaling.json")
+    if not options.again:
+        store.load()
+    for cell in CELLS:
+        if cell.key not in store.found:
+            store.found[cell.key] = predicted(cell)
+            store.write()
+            print(cell.key, size(store.found[cell.key]["peak"]), store.found[cell.key]["seconds"], flush=True)
+    about = (
+        f"Of one GPU, in a step of one row of {LENGTH:,} tokens for each GPU (each group of tp), every layer"
+        f" checkpointed, AdamW.  torch {torch.__version__}, transformers {transformers.__version__}.  Nothing of this"
+        " was run on GPUs.\n"
+    )
+    (options.out / "scaling.md").write_text("\n".join([*tables(store.found), about]), encoding="utf-8")
+    for name, drawn in pictures(store.found):
+        (options.out / name).write_text(drawn, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
