@@ -70,6 +70,11 @@ class Engine:
         return self.name not in ("single", "ddp") and not self.stage
 
     @property
+    def shares(self) -> int:
+        """Among how many processes each matrix is shared; 1 where every process holds all of it."""
+        return self.launch.world if self.stage == 3 else self.fsdp * self.tp
+
+    @property
     def of_rows(self) -> int:
         """Processes, or groups of them, that see rows of their own."""
         return self.launch.world // self.tp

@@ -129,7 +129,7 @@ def _insist_on_room(job: Job) -> None:
         return
     recipe = job.recipe
     parameters = parameters_of(job.source, recipe, job.material.tokenizer, job.material.labels)
-    needed = parameters * WEIGHT * (1 if recipe.lora else 2)
+    needed = parameters * WEIGHT * (1 if recipe.lora else 2) // job.engine.shares
     if needed > (free := free_memory(job.device)):
         what = f"{parameters:,} parameters take {gib(needed)} with their gradients, and {gib(free)} are free"
         hint = "--tiny, --config num_hidden_layers=4 and such, or --lora on"
@@ -150,7 +150,10 @@ def accuracy(predicted: Any) -> dict[str, float]:
 
 def measured(job: Job, model: Any) -> Meter:
     """What will measure the run, after what a token costs and what the device can do is known."""
-    if not (job.engine.spreads or job.engine.stage == 3):  # what is spread may not fit on one device
+    whole = sum(parameter.nbytes for parameter in model.parameters())
+    if job.engine.shares == 1 or 2 * whole < free_memory(
+        job.device
+    ):  # else it is counted on the CPU, and spread there
         model.to(job.device)
     per_token = operations_of_a_token(model, job.material.collate(job.material.train[:SAMPLE]))
     peak = operations_a_second(job.device, job.recipe.precision)

@@ -40,6 +40,7 @@ def test_sizes(text, world, sizes):
     engine = engine_of(text, launched(world) if world > 1 else {})
     assert (engine.name, engine.fsdp, engine.tp, engine.ep) == sizes
     assert engine.of_rows == world // engine.tp and engine.several == (world > 1)
+    assert engine.shares == (world if engine.spreads or engine.stage == 3 else 1)
 
 
 def test_who_writes():
