@@ -92,17 +92,17 @@ def _no_such_layers(text: str, lines: tuple[LineOrigin, ...], modular: str) -> I
     tree = ast.parse(text)
     bound = set(bound_names(tree.body))
     for listed in (each for node in tree.body if isinstance(node, ast.ClassDef) for each in _unsplit(node)):
-        at = _near(listed.lineno, lines, modular)
-        if listed.value not in bound and at.path == modular:
-            what = f"_no_split_modules names {listed.value}, and the flat file has no such class"
-            yield Problem(at, "PG409", what, did_you_mean(str(listed.value), bound) or "name a class of it")
+        at, name = _near(listed.lineno, lines, modular), str(listed.value)
+        if name not in bound and at.path == modular:
+            what = f"_no_split_modules names {name}, and the flat file has no such class"
+            yield Problem(at, "PG409", what, did_you_mean(name, bound) or "name a class of it")
 
 
 _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
 
 
 def _unsplit(owner: ast.ClassDef) -> Iterator[ast.Constant]:
-    """The strings of its `_no_split_modules`, where it is a list of such."""
+    """What its `_no_split_modules` lists, where that is written out."""
     for node in owner.body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         listed = getattr(node, "value", None)
