@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import Trainer
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
+from transformers.trainer_pt_utils import nested_truncate
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from patchgen.errors import Location, PatchgenError
@@ -27,11 +28,6 @@ from patchgen.parallel.sharded import (
     write_weights,
 )
 from patchgen.train.rows import IGNORED
-
-
-def _as_it_is(seen: Any, **rest: Any) -> Any:
-    """What this process has seen."""
-    return seen
 
 
 class EngineTrainer(Trainer):
@@ -64,8 +60,13 @@ class EngineTrainer(Trainer):
     def evaluation_loop(self, *given: Any, **rest: Any) -> Any:
         """As Trainer's; where all processes see all rows, each has what the others would tell it, and once."""
         if self.engine.tp > 1 and self.engine.of_rows == 1:
-            self.gather_function = _as_it_is
+            self.gather_function = self._seen_here
         return super().evaluation_loop(*given, **rest)
+
+    def _seen_here(self, seen: Any, **rest: Any) -> Any:
+        """What this process has seen, without what fills up the last batch: Trainer counts that as a whole one."""
+        state = self.accelerator.gradient_state
+        return nested_truncate(seen, state.remainder) if state.end_of_dataloader and state.remainder > 0 else seen
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Of a checkpoint, what this process holds."""
