@@ -94,7 +94,8 @@ def _not_offloaded(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
     if engine.offload and (away := [part for part in _updated(wrapped) if part.device.type != "cpu"]):
         yield f"the optimizer's states are on {away[0].device}"
     told = wrapped.zero_offload_param()
-    if (told is not None and str(told.device.value) != "none") != (engine.offload == "parameters"):
+    device = "none" if told is None else getattr(told.device, "value", told.device)
+    if (device != "none") != (engine.offload == "parameters"):
         yield f"parameters are {'on the device' if engine.offload == 'parameters' else 'offloaded'}"
     if engine.offload == "parameters":
         for name, weight in model.named_parameters():

@@ -63,6 +63,8 @@ def train(
         batch = _batch(job)
         with first_goes_first(engine):
             start = _start(job, at) if resume else None
+        if start is not None:
+            insist_on_checkpoint(start, engine)
         model = job.model()
         meter = measured(job, model)
         means = job.takes_means(model)
@@ -125,7 +127,6 @@ def _start(job: Job, at: int | None) -> Path | None:
     if start is None:
         job.watch.note("the run has no checkpoint yet: it begins anew")
     else:
-        insist_on_checkpoint(start, job.engine)
         job.watch.note(f"goes on after step {step_of(start)}")
     return start
 

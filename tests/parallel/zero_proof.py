@@ -1,4 +1,7 @@
-"""As `proof`, for DeepSpeed: gradients are gathered before its engine makes a step, which it does by itself."""
+"""As `proof`, for DeepSpeed: gradients are gathered before its engine makes a step, which it does by itself.
+
+It clips them in the step; so they are kept as clipping leaves them, as Trainer shows those of one process.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from tests.parallel import proof
 
 
 class Seeing(TrainerCallback):
-    """Keeps the gradients of each step, whole; DeepSpeed has divided them by nothing yet but the processes."""
+    """Keeps the gradients of each step, whole."""
 
-    kept: list[dict[str, torch.Tensor]] = []  # noqa: RUF012: of the run that goes on
+    kept: list[dict[str, torch.Tensor]] = []  # of the run that goes on
 
     def on_train_begin(self, args, state, control, **rest):
         Seeing.kept = []
@@ -30,8 +33,10 @@ def gathering(step):
 
     def seen(self, *args, **rest):
         if self.is_gradient_accumulation_boundary():
-            whole = {name: safe_get_full_grad(weight) for name, weight in self.module.named_parameters()}
-            Seeing.kept.append({name: None if one is None else one.cpu().clone() for name, one in whole.items()})
+            whole = {name: safe_get_full_grad(weight).cpu() for name, weight in self.module.named_parameters()}
+            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in whole.values()]))
+            share = (self.gradient_clipping() / (norm + 1e-6)).clamp(max=1)
+            Seeing.kept.append({name: one * share for name, one in whole.items()})
         return step(self, *args, **rest)
 
     return seen
