@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
-from patchgen.train.checkpoints import step_of, to_resume
+from patchgen.train.checkpoints import SEAL, step_of, to_resume
 from patchgen.train.folder import RunFolder
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import weights
@@ -24,7 +24,7 @@ PATIENCE = 240  # seconds until a run is where it is to be killed
 ENDED_IN = 45  # seconds in which the others have to end: torchrun kills what does not after 30
 DROPOUT = ("hidden_dropout_prob=0.1", "attention_probs_dropout_prob=0.1")
 SWITCHES = ("--tiny", "--length", "32", "--batch-size", "4", "--log-every", "1", "--eval-every", "0")
-SWITCHES += ("--save-every", "5", "--keep", "3", *(word for change in DROPOUT for word in ("--config", change)))
+SWITCHES += ("--save-every", "5", "--keep", "99", *(word for change in DROPOUT for word in ("--config", change)))
 
 
 def launch(*words):
@@ -87,28 +87,28 @@ def test_the_others_end_and_say_how_to_go_on(killed):
 
 @pytest.mark.slow
 def test_going_on_is_exact(killed, tmp_path):
-    """The weights of the next checkpoints are, bit for bit, those of a run that nobody killed."""
-    folder = killed[0]
-    last = step_of(to_resume(folder.path))
-    whole = RunFolder(tmp_path / "whole")
-    for run, launcher in (
-        (folder, launch("--resume", str(folder.path))),
-        (whole, begin(whole, 10_000)),
-    ):
-        until(run, launcher, last + 7)
-    one, other = (next(run.path.glob(f"checkpoint-{last + 5}/*.safetensors")).read_bytes() for run in (folder, whole))
+    """The weights of the next checkpoint are, bit for bit, those of a run that nobody killed."""
+    folder, whole = killed[0], RunFolder(tmp_path / "whole")
+    name = f"checkpoint-{step_of(to_resume(folder.path)) + 5}"
+    stop_behind(launch("--resume", str(folder.path)), folder.path / name)
+    stop_behind(begin(whole, 10_000), whole.path / name)
+    assert len(folder.found()["attempts"]) == 2
+    one, other = ((run.path / name / "model.safetensors").read_bytes() for run in (folder, whole))
     assert one == other
-    of_one, of_other = (
-        {told["step"]: told["loss"] for told in run.metrics() if "loss" in told} for run in (folder, whole)
-    )
-    assert [of_one[step] for step in range(1, last + 7)] == [of_other[step] for step in range(1, last + 7)]
+    one, other = (losses_until(run, int(name.partition("-")[2])) for run in (folder, whole))
+    assert one == other
 
 
-def until(run, launcher, step):
-    """Let it come to the step, and stop it as a person would."""
+def losses_until(run, step):
+    by_step = {told["step"]: told["loss"] for told in run.metrics() if "loss" in told}
+    return [by_step[each] for each in range(1, step + 1)]
+
+
+def stop_behind(launcher, checkpoint):
+    """Let a run come to a checkpoint, and stop it as a person would."""
     deadline = time.monotonic() + PATIENCE
     try:
-        while reached(run) < step or not (run.path / "run.json").exists():
+        while not (checkpoint / SEAL).exists():
             assert launcher.poll() is None, launcher.stderr.read()[-4000:]
             assert time.monotonic() < deadline
             time.sleep(0.05)
