@@ -34,7 +34,7 @@ def train(
     """Train, or go on with a run."""
     _insist_on_models()
     from patchgen.parallel.engine import engine_of
-    from patchgen.train.engine import device_of
+    from patchgen.train.engine import device_of, insist_on_what_is_said
     from patchgen.train.failures import way_on
     from patchgen.train.folder import RunFolder, shared_folder
     from patchgen.train.recipe import Recipe
@@ -50,6 +50,7 @@ def train(
     else:
         recipe = Recipe(model=model, **switches)
     engine = engine_of(recipe.engine, os.environ)
+    insist_on_what_is_said(recipe, os.environ)
     if resume is not None:
         folder = RunFolder(Path(resume), writes=engine.first)
         if folder.ended:

@@ -24,7 +24,9 @@ OPTIONS = ("size", "timeout", "offload")
 OFFLOADS = ("optimizer", "parameters")
 TIMEOUT = 600  # seconds that a process waits for the others
 LAUNCH = "torchrun --nproc-per-node 2 -m patchgen train ... starts two processes"
-# What `accelerate launch` sets where it has been told to bring an engine of its own.
+ADDRESS = "MASTER_ADDR"  # of several processes, where they meet
+ACCELERATED = "ACCELERATE_MIXED_PRECISION"  # what `accelerate launch` always sets
+# What it sets where it has been told to bring an engine of its own.
 CONFIGURED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED", "ACCELERATE_USE_MEGATRON_LM")
 
 
@@ -102,6 +104,10 @@ def engine_of(text: str, environment: Mapping[str, str]) -> Engine:
     if brought:
         what = f"{brought[0]} is set: the launcher brings an engine of its own, which is not the one that would run"
         raise PatchgenError("PG833", _at(text), what, "launch without it; --engine fsdp2 shards by itself")
+    if ADDRESS in environment and LAUNCHED[0] not in environment and ACCELERATED in environment:
+        what = "accelerate launch was told of several processes, and has started this one alone"
+        hint = "accelerate launch --multi_gpu starts them, on a CPU too; --cpu does not; or take torchrun"
+        raise PatchgenError("PG831", _at(text), what, hint)
     if name == "single" and launch.world > 1:
         what = f"{launch.world} processes were launched, and each would train the same run"
         raise PatchgenError("PG831", _at(text), what, "--engine ddp, or launch no more than one")

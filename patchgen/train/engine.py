@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.parallel.engine import Engine
+from patchgen.parallel.engine import ACCELERATED, Engine
 from patchgen.train.machine import optimizer_of
 from patchgen.train.recipe import AUTO, Recipe
 from patchgen.train.switches import refuse
+
+COMPILED = "ACCELERATE_DYNAMO_BACKEND"
 
 
 def device_of(asked: str) -> str:
@@ -18,6 +22,19 @@ def device_of(asked: str) -> str:
     if asked == AUTO:
         return "cuda" if torch.cuda.is_available() else "cpu"
     return asked
+
+
+def insist_on_what_is_said(recipe: Recipe, environment: Mapping[str, str]) -> None:
+    """PG833 where a launcher's precision or compiler would be taken, and the recipe says another."""
+    told = environment.get(ACCELERATED, "no").lower()
+    if told not in ("no", recipe.precision):
+        what = f"the launcher says {told} ({ACCELERATED}), and the recipe {recipe.precision}"
+        hint = "launch with --mixed_precision no; patchgen's own --precision is what is written down"
+        raise PatchgenError("PG833", Location(f"--precision {recipe.precision}"), what, hint)
+    compiler = environment.get(COMPILED, "no").lower()
+    if compiler != "no":
+        what = f"the launcher says {compiler} ({COMPILED}), and the recipe {recipe.compile}"
+        raise PatchgenError("PG833", Location(f"--compile {recipe.compile}"), what, "launch with --dynamo_backend no")
 
 
 # On weights or states that are spread, other optimizers have not been compared with one process.

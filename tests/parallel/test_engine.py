@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
 from patchgen.parallel.engine import CONFIGURED, Engine, Launch, engine_of
-from patchgen.train.engine import insist_on_engine_switches
+from patchgen.train.engine import insist_on_engine_switches, insist_on_what_is_said
 from patchgen.train.recipe import Recipe
 from patchgen.train.share import ROWS, rows_of_a_step, shared
 
@@ -194,3 +194,30 @@ def test_what_has_not_been_shown_under_zero(switches, told):
     with pytest.raises(PatchgenError, match="PG837") as refused:
         insist_on_engine_switches(Recipe(model="llama", **switches), engine_of("zero1", launched(2)))
     assert told in str(refused.value)
+
+
+# What `accelerate launch` 1.15 sets in each case.
+ACCELERATE = {"ACCELERATE_MIXED_PRECISION": "no", "ACCELERATE_DYNAMO_BACKEND": "NO"}
+
+
+@pytest.mark.parametrize("text", ["auto", "single", "ddp"])
+def test_a_launcher_that_starts_one_of_several(text):
+    with pytest.raises(PatchgenError, match="PG831.*this one alone") as refused:
+        engine_of(text, {**ACCELERATE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})
+    assert "--multi_gpu" in refused.value.problem.hint
+
+
+def test_a_launcher_that_starts_what_it_is_told():
+    assert engine_of("auto", ACCELERATE).name == "single"
+    assert engine_of("auto", launched(2, MASTER_ADDR="127.0.0.1", **ACCELERATE)).name == "ddp"
+    assert engine_of("auto", {"MASTER_ADDR": "127.0.0.1"}).name == "single", "left over from another program"
+
+
+def test_a_launcher_that_says_other_than_the_recipe():
+    insist_on_what_is_said(Recipe(model="llama"), {})
+    insist_on_what_is_said(Recipe(model="llama", precision="bf16"), ACCELERATE)
+    insist_on_what_is_said(Recipe(model="llama", precision="bf16"), {"ACCELERATE_MIXED_PRECISION": "bf16"})
+    with pytest.raises(PatchgenError, match="PG833.*bf16.*fp32"):
+        insist_on_what_is_said(Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_MIXED_PRECISION": "bf16"})
+    with pytest.raises(PatchgenError, match="PG833.*inductor"):
+        insist_on_what_is_said(Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_DYNAMO_BACKEND": "INDUCTOR"})
