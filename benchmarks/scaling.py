@@ -3,7 +3,7 @@
     python benchmarks/scaling.py [--out docs/scaling] [--again]
 
 Nothing runs on a GPU and nothing is measured: every figure is of the first rank, from shapes.  Takes half an hour on
-one core, and up where it was interrupted.  Writes scaling.json, scaling.md, memory.svg and sent.svg.
+one core, and up where it was interrupted.  Writes scaling.json, tables.md, memory.svg and sent.svg.
 """
 
 from __future__ import annotations
@@ -145,28 +145,30 @@ def predicted(cell: Cell) -> dict[str, Any]:
 
 
 def _row(cell: Cell, found: dict[str, Any]) -> tuple[str, ...]:
-    sent = [entry for entry in found["sent"] if entry[1] != "before"]
-    inside = sum(entry[4] for entry in sent if entry[2] < cell.ranks and entry[2] == _group(cell))
-    gigabytes = [found[name] for name in ("weights", "gradients", "optimizer", "saved", "peak")]
+    held = [found[name] for name in ("weights", "gradients", "optimizer", "saved", "peak")]
+    sent = _by_kind(found)
     fits = "yes" if found["peak"] <= CARD else "no"
-    whole = sum(entry[4] for entry in sent)
-    return f"{cell.ranks:,}", cell.engine, cell.precision, *map(size, gigabytes), fits, size(whole), size(inside)
+    told = [size(each) if each else "" for each in (*sent, sum(sent))]
+    engine = f"{cell.engine}, autocast" if cell.precision == "autocast" else cell.engine
+    return f"{cell.ranks:,}", engine, *map(size, held), fits, *told
 
 
-def _group(cell: Cell) -> int:
-    """The ranks of a group whose members are to be close to each other; 0 where there is none."""
-    return int(cell.engine.partition("size=")[2] or 0)
+KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
 
 
-HEADS = (
-    *("GPUs", "engine", "precision", "weights", "gradients", "states", "kept", "peak"),
-    *("80 GB", "sent", "of it in groups"),
-)
+def _by_kind(found: dict[str, Any]) -> tuple[float, ...]:
+    """Bytes that a rank sends in a step, by collective."""
+    return tuple(sum(sent for kind, _, _, _, sent in found["sent"] if kind == each) for each in KINDS)
+
+
+HEADS = ("GPUs", "engine", "weights", "gradients", "states", "kept", "peak", "80 GB", *KINDS, "sent")
 
 
 def as_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown; the first columns are words."""
-    rule = ["---:", "---", "---"] + ["---:"] * (len(heads) - 3)
+    """Markdown; the second column is words.  A column without a figure is left out."""
+    told = [at for at, _ in enumerate(heads) if any(row[at] for row in rows)]
+    heads, rows = [heads[at] for at in told], [[row[at] for at in told] for row in rows]
+    rule = ["---:", "---"] + ["---:"] * (len(heads) - 2)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (heads, rule, *rows))
 
 
@@ -197,13 +199,11 @@ def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
     # Bars above three cards would leave nothing to see of the others.
     rows = [row for row in rows if sum(row.parts) <= 3 * CARD / 1e9]
     yield "memory.svg", bars("What a GPU holds at its peak, GB (predicted)", rows, names=tuple(LAYERS))
-    parts = ("outside of groups", "in groups")
     rows = []
     for cell in shown:
-        sent = [(entry[2] == _group(cell) < cell.ranks, entry[4] / 1e9) for entry in found[cell.key]["sent"]]
-        split = tuple(sum(bytes_ for inside, bytes_ in sent if inside is which) for which in (False, True))
-        rows.append(Bar(_said(cell), split, size(1e9 * sum(split))))
-    yield "sent.svg", bars("What a GPU sends in a step, GB (predicted)", rows, names=parts)
+        sent = _by_kind(found[cell.key])
+        rows.append(Bar(_said(cell), tuple(each / 1e9 for each in sent), size(sum(sent))))
+    yield "sent.svg", bars("What a GPU sends in a step, GB (predicted)", rows, names=KINDS)
 
 
 def _said(cell: Cell) -> str:
@@ -231,7 +231,7 @@ def main() -> None:
         f" checkpointed, AdamW.  torch {torch.__version__}, transformers {transformers.__version__}.  Nothing of this"
         " was run on GPUs.\n"
     )
-    (options.out / "scaling.md").write_text("\n".join([*tables(store.found), about]), encoding="utf-8")
+    (options.out / "tables.md").write_text("\n".join([*tables(store.found), about]), encoding="utf-8")
     for name, drawn in pictures(store.found):
         (options.out / name).write_text(drawn, encoding="utf-8")
 

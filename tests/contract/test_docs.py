@@ -31,6 +31,7 @@ SESSIONS = (
     "README.md",
     "docs/design.md",
     "docs/memory.md",
+    "docs/scaling.md",
     "docs/training.md",
     "docs/using.md",
     "docs/writing-a-variant.md",
