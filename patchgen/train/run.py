@@ -18,7 +18,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from patchgen.parallel.asserted import insist_on_engine
 from patchgen.parallel.engine import Engine, engine_of
 from patchgen.parallel.meet import first_goes_first, join, wait
-from patchgen.parallel.zero import insist_on_checkpoint, whole_weights
+from patchgen.parallel.zero import at_the_end, insist_on_checkpoint, whole_weights
 from patchgen.train.begin import built, compiled
 from patchgen.train.checkpoints import Sealing, discard_unfinished, step_of, to_resume
 from patchgen.train.engine import device_of
@@ -65,6 +65,7 @@ def train(
             start = _start(job, at) if resume else None
         if start is not None:
             insist_on_checkpoint(start, engine)
+            job = replace(job, engine=at_the_end(engine)) if _is_the_end(start) else job
         model = job.model()
         meter = measured(job, model)
         means = job.takes_means(model)
