@@ -135,7 +135,9 @@ def _configured(config_class: type[PreTrainedConfig], size: str | None, choice: 
         else:
             config = config_class(**(_told(size, config_class) if size is not None else {}))
         _insist_on_known(config, changes)
-        return type(config)(**{**config.to_dict(), **changes}) if changes else config
+        # A second name of a value would stand beside the first one, and lose.
+        own = {config.attribute_map.get(name, name): value for name, value in changes.items()}
+        return type(config)(**{**config.to_dict(), **own}) if own else config
     except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
         raise ValueError(f"{config_class.__name__} does not take this: {error}") from error
 

@@ -205,6 +205,11 @@ def test_a_thousand_ranks_take_no_longer_than_two():
     assert told.weights < figures(books("fsdp2", 2)).weights / 4
 
 
+def test_a_value_is_set_by_its_second_name():
+    for name in ("num_experts", "num_local_experts"):
+        assert find_target("qwen3_moe", Choice(tiny=True, changes=((name, 12),))).config.num_experts == 12
+
+
 def test_the_process_is_alone_again_afterwards():
     from torch import distributed
     from torch.distributed.device_mesh import DeviceMesh
