@@ -31,7 +31,7 @@ STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedu
 TIED = ["tie_word_embeddings=true"]
 MODELS = {
     "llama": ("llama_sdpa_checkpoint_loss", {"checkpoint": "selective"}),
-    "tied": ("llama_sdpa_checkpoint_loss", {"checkpoint": "full", "config": [*TIED, "loss_chunk_size=16"]}),
+    "tied": ("llama_sdpa_checkpoint_loss", {"checkpoint": "full", "config": TIED}),
     "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
     "mixtral": ("mixtral_checkpoint", {"checkpoint": "full", "config": ["num_local_experts=4"]}),
     "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
