@@ -49,7 +49,9 @@ _GROUPS: tuple[Callable[[Any], Any], ...] = (
     _switch("--warmup", "Steps until the learning rate is at its highest; below 1 a share of all.", type=float),
     _switch("--weight-decay", "Of the optimizer.", type=click.FloatRange(0)),
     _switch("--optim", "foreach, fused, adafactor, 8bit, sgd, or another that Trainer has.", metavar="NAME"),
-    _switch("--precision", "Of matrix products; weights are kept in fp32.", type=click.Choice(PRECISIONS)),
+    _switch(
+        "--precision", "Of products; weights are kept in fp32; mixed gathers bf16.", type=click.Choice(PRECISIONS)
+    ),
     _switch("--checkpoint", "What is computed again: none, full, selective; every=K.", metavar="POLICY"),
     _switch("--compile", "none, or whole or regional, with mode= and backend=.", metavar="SCOPE"),
     _switch("--loader", "workers=N, prefetch=N, pinned or pageable.", metavar="HOW"),

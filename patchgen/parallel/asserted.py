@@ -107,6 +107,7 @@ def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
         yield f"what is called is a {type(wrapped).__name__}"
     if engine.fsdp > 1:
         yield from _not_sharded(model, names, spread, engine)
+        yield from _not_gathered(model, engine)
     if engine.tp > 1:
         yield from _not_as_planned(model, names, engine)
     if engine.ep > 1:
@@ -134,6 +135,28 @@ def _not_sharded(model: Any, names: Mapping[str, Any], spread: Mapping[str, DTen
         sharded = [place for place in parameter.placements if not isinstance(place, Replicate | Partial)]
         if not sharded:
             yield f"{name} is a DTensor of {parameter.placements}: whole on each process"
+
+
+def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
+    """Of each module that gathers weights: in another type than was asked for, or its gradients summed in another."""
+    from torch.distributed.fsdp import FSDPModule
+
+    wanted = (torch.bfloat16, torch.float32) if engine.mixed else (None, None)
+    managed: set[int] = set()
+    for name, module in model.named_modules():
+        if not isinstance(module, FSDPModule):
+            continue
+        state = module._get_fsdp_state()
+        managed |= {id(one.sharded_param) for group in state._fsdp_param_groups for one in group.fsdp_params}
+        policy = state._mp_policy
+        if (found := (policy.param_dtype, policy.reduce_dtype)) != wanted:
+            gathered_in, summed_in = (dtype or "their own type" for dtype in found)
+            yield f"weights of {name or 'the model'} are gathered in {gathered_in}, gradients summed in {summed_in}"
+    for name, parameter in model.named_parameters():
+        if engine.mixed and id(parameter) not in managed:
+            yield f"{name} is gathered by no module, and so computed with as it is kept"
+        if engine.mixed and parameter.dtype != torch.float32:
+            yield f"{name} is kept in {parameter.dtype}"
 
 
 def _not_as_planned(model: Any, names: Mapping[str, Any], engine: Engine) -> Iterator[str]:

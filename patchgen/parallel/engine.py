@@ -49,6 +49,7 @@ class Engine:
     tp: int = 1  # processes that compute the same rows together
     ep: int = 1  # processes among which the experts of a mixture are spread
     timeout: int = TIMEOUT
+    mixed: bool = False  # weights are gathered in bfloat16, gradients summed in float32; not of `--engine`
     offload: str = ""  # what ZeRO keeps in the memory of the CPU: the optimizer's states, or with them the parameters
 
     @property
@@ -70,6 +71,11 @@ class Engine:
     def spreads(self) -> bool:
         """Whether no process holds all weights, and torch's DTensor says which."""
         return self.name not in ("single", "ddp") and not self.stage
+
+    @property
+    def gathers(self) -> bool:
+        """Whether FSDP2 makes a layer's weights whole before it computes."""
+        return self.spreads and self.fsdp > 1
 
     @property
     def shares(self) -> int:

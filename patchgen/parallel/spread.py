@@ -35,6 +35,7 @@ def spread(model: Any, engine: Engine, device: str) -> Any:
             ep_size=engine.ep,
             fsdp_size=engine.fsdp,
             fsdp_plan=layers_plan(model) if engine.fsdp > 1 else None,
+            fsdp_mixed_precision=engine.mixed,
         )
         told, _, mesh = type(model).prepare_distribute_model(asked)
         model = type(model).maybe_distribute_model(model, told, mesh)

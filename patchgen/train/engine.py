@@ -39,10 +39,16 @@ def insist_on_what_is_said(recipe: Recipe, environment: Mapping[str, str]) -> No
 
 # On weights or states that are spread, other optimizers have not been compared with one process.
 SPREAD_OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "sgd")
+MIXED = ("fsdp2", "ep", "fsdp2+tp")  # engines that gather weights, and have been shown to do it in bfloat16
 
 
 def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = False) -> None:
-    """PG837 for what works on one process alone, or on whole weights alone."""
+    """PG837 for what works on one process alone, or on whole weights alone; PG813 for what works on gathered alone."""
+    if recipe.precision == "mixed" and engine.name not in MIXED:
+        what = f"gathers weights in bfloat16, and {engine.name} "
+        what += "gathers none" if not engine.gathers else "has not been shown with it"
+        hint = f"--precision bf16 computes in it; engines that gather so: {', '.join(MIXED)}"
+        refuse("precision", "mixed", what, hint)
     if not engine.several:
         return
     if search:

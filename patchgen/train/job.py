@@ -96,6 +96,7 @@ def job_of(recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, s
     insist_on_machine(recipe, device, search=search)
     insist_on_engine_switches(recipe, engine, search=search)
     insist_on_deepspeed(engine, device)
+    engine = dataclasses.replace(engine, mixed=recipe.precision == "mixed")
     _insist_on_optimizer(recipe, folder.path, device)
     source = source_of(recipe)
     with first_goes_first(engine):  # it writes the tokenizer, and the others read it

@@ -47,8 +47,9 @@ def insist_on_machine(recipe: Recipe, device: str, *, search: bool = False) -> N
         case "fp16" if not on_gpu:
             what = "scales its loss, which is there for CUDA alone; this is a CPU"
             refuse("precision", "fp16", what, "--precision bf16 needs no scale", code="PG814")
-        case "bf16" if on_gpu and not torch.cuda.is_bf16_supported():
-            refuse("precision", "bf16", f"{torch.cuda.get_device_name()} has none", "--precision fp16", code="PG814")
+        case "bf16" | "mixed" if on_gpu and not torch.cuda.is_bf16_supported():
+            hint = f"--precision {'fp16' if recipe.precision == 'bf16' else 'fp32'}"
+            refuse("precision", recipe.precision, f"{torch.cuda.get_device_name()} has no bf16", hint, code="PG814")
     optimizer = optimizer_of(recipe)
     if any(sign in optimizer for sign in EIGHT_BIT):
         if not on_gpu:

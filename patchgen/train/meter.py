@@ -59,7 +59,7 @@ def operations_of_a_token(model: Any, batch: Mapping[str, Any]) -> float:
 
 def operations_a_second(device: str, precision: str) -> float:
     """What the device does in matrix products of the precision, the best of some: what MFU is measured against."""
-    dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision, torch.float32)
+    dtype = {"fp16": torch.float16, "bf16": torch.bfloat16, "mixed": torch.bfloat16}.get(precision, torch.float32)
     size = 8192 if device == "cuda" else 768
     left, right = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
     best = math.inf

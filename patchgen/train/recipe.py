@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 TASKS = ("causal-lm", "masked-lm", "classification")
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "mixed")
 PACKINGS = ("none", "apart", "joined")
 AUTO = "auto"
 

@@ -94,6 +94,10 @@ def with_one_weight_changed(model, engine, device):
     return spread(model, engine, device)
 
 
+def gathering(mixed):
+    return lambda model, engine, device: spread(model, replace(engine, mixed=mixed), device)
+
+
 # What a library below might do: lay nothing out, so that Trainer takes up DDP; leave a weight whole; split the root
 # alone; build other weights on another process.
 SPOILT = {
@@ -101,6 +105,8 @@ SPOILT = {
     "nothing is laid out": lambda: in_place_of(jobs, "spread", lambda model, engine, device: model),
     "a weight is whole": lambda: in_place_of(jobs, "spread", with_a_whole_layer),
     "no layer is sharded by itself": lambda: in_place_of(spreading, "layers_plan", lambda model: {}),
+    "weights are gathered in float32": lambda: in_place_of(jobs, "spread", gathering(mixed=False)),
+    "weights are gathered in bfloat16": lambda: in_place_of(jobs, "spread", gathering(mixed=True)),
     "another weight": lambda: in_place_of(jobs, "spread", with_one_weight_changed),
 }
 

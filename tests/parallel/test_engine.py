@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest.importorskip("torch")
@@ -194,6 +196,17 @@ def test_what_has_not_been_shown_under_zero(switches, told):
     with pytest.raises(PatchgenError, match="PG837") as refused:
         insist_on_engine_switches(Recipe(model="llama", **switches), engine_of("zero1", launched(2)))
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["single", "ddp", "tp", "tp+ep", "zero2", "zero3"])
+def test_mixed_precision_is_of_engines_that_gather(text):
+    recipe = Recipe(model="llama", precision="mixed")
+    engine = engine_of(text, {} if text == "single" else launched(2))
+    with pytest.raises(PatchgenError, match=f"PG813.*{re.escape(text)} gathers none") as refused:
+        insist_on_engine_switches(recipe, engine)
+    assert "--precision bf16" in refused.value.problem.hint
+    for name in ("fsdp2", "ep", "fsdp2+tp,size=2"):
+        insist_on_engine_switches(recipe, engine_of(name, launched(4)))
 
 
 # What `accelerate launch` 1.15 sets in each case.
