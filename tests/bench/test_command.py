@@ -88,6 +88,7 @@ def test_one_case_is_run_written_and_taken_up(bench, tmp_path):
     assert again == (0, out, ""), "nothing is run again"
 
 
+@pytest.mark.slow
 def test_a_look_tells_when_a_mask_is_made(bench, tmp_path):
     code, out, _ = bench("--look", "--device", "cpu")
     told = json.loads(out)

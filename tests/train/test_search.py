@@ -41,6 +41,7 @@ def test_the_loss(tmp_path):
         assert max(told["learning_rate"] for told in mine) > dict(one.settings)["learning_rate"] * 0.5
 
 
+@pytest.mark.slow
 def test_loss_and_throughput(tmp_path):
     found = run(tmp_path / "run", "loss,throughput,trials=4,steps=4")
     front = [one for one in found if one.front]
