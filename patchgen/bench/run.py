@@ -6,10 +6,6 @@ is left.  When the time of the whole run is up, what has not run has "no time".
 
 from __future__ import annotations
 
-import json
-import os
-import queue
-import subprocess
 import sys
 import threading
 import time
@@ -23,11 +19,11 @@ from patchgen.bench.case import Case
 from patchgen.bench.child import Work
 from patchgen.bench.record import Record
 from patchgen.bench.result import Result, from_json
+from patchgen.child import Child
 
 SECONDS = 450.0  # of the whole run, which ends within eight minutes then
 START = 180.0  # until a child speaks: importing torch and transformers on a cold, busy machine
 GRACE = 20.0  # that a child has to end by itself when time is up
-_TICK = 0.2
 
 Progress = Callable[[str, str, Result], None]
 
@@ -123,7 +119,8 @@ def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float)
         ids = tuple(case.id for case in todo)
         times = wanted.seconds / SECONDS
         work = Work(wanted.table, ids, wanted.only, wanted.device, wanted.tiny, left, times, tuple(skip))
-        ended = _listen(_Child(wanted.command, work, left + GRACE), keeper)
+        child = Child(wanted.command, work.as_text(), {}, aside=True)  # an interrupt is ours to handle
+        ended = _listen(child, left + GRACE, keeper)
         if ended is None or keeper.stop.is_set():
             return
         case, contestant, fault = ended
@@ -135,10 +132,10 @@ def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float)
             keeper.note(case, contestant, Result("failed", fault))
 
 
-def _listen(child: _Child, keeper: _Keeper) -> tuple[str, str, str] | None:
+def _listen(child: Child, seconds: float, keeper: _Keeper) -> tuple[str, str, str] | None:
     """Keep what the child says; where it was and what happened, if it did not end well."""
     case = contestant = ""
-    for said in child.answers(keeper.stop):
+    for said in _in_time(child, seconds, keeper.stop):
         keeper.keep(said)
         match said:
             case {"fault": fault}:
@@ -154,6 +151,23 @@ def _listen(child: _Child, keeper: _Keeper) -> tuple[str, str, str] | None:
                 child.end()
                 return None
     return case, contestant, "the process said nothing more"
+
+
+def _in_time(child: Child, seconds: float, stop: threading.Event) -> Iterator[dict[str, Any]]:
+    """What it says until all is to stop; last of all a "fault" where it took too long, or ended by itself."""
+    since = time.monotonic()
+    until, late = since + seconds, since + START
+    for said in child.answers():
+        if said is not None:
+            late = time.monotonic() + float(said.get("limit", START))
+            yield said
+        elif stop.is_set():
+            child.end()
+            return
+        elif time.monotonic() > min(late, until):
+            child.end()
+            yield {"fault": "it took too long"}
+            return
 
 
 def _no_time(cases: Sequence[Case], keeper: _Keeper) -> None:
@@ -173,77 +187,3 @@ def _give_up(cases: Sequence[Case], at: str, fault: str, keeper: _Keeper) -> Non
             for contestant in case.contestants:
                 if contestant.name not in keeper.results(case):
                     keeper.note(case.id, contestant.name, Result("failed", fault))
-
-
-class _Child:
-    """One process, watched."""
-
-    def __init__(self, command: Sequence[str], work: Work, seconds: float) -> None:
-        self.until = time.monotonic() + seconds
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
-            start_new_session=True,  # an interrupt from the keyboard is ours to handle
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        )
-        self.lines: queue.Queue[str | None] = queue.Queue()
-        self.words: list[str] = []
-        threading.Thread(target=self._listen, daemon=True).start()
-        self.complaints = threading.Thread(target=self._hear, daemon=True)
-        self.complaints.start()
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(work.as_text())
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # it died at once: the end of its answers says so
-
-    def answers(self, stop: threading.Event) -> Iterator[dict[str, Any]]:
-        """What it says until all is to stop; last of all a "fault" where it had to be ended, or ended by itself."""
-        late = time.monotonic() + START
-        try:
-            while True:
-                try:
-                    line = self.lines.get(timeout=_TICK)
-                except queue.Empty:
-                    if stop.is_set():
-                        return
-                    if time.monotonic() > min(late, self.until):
-                        yield {"fault": "it took too long"}
-                        return
-                    continue
-                if line is None:
-                    yield {"fault": f"the process ended with code {self.process.wait()}"}
-                    return
-                said = json.loads(line)
-                late = time.monotonic() + float(said.get("limit", START))
-                yield said
-        finally:
-            self.end()
-
-    def end(self) -> None:
-        """Nothing of it is left."""
-        self.process.kill()
-        self.process.wait()
-
-    def last_words(self) -> str:
-        """What it said on stderr last of all."""
-        self.complaints.join(timeout=2)
-        last = next((word for word in reversed(self.words) if word.strip()), "")
-        return f": {last.strip()[:200]}" if last else ""
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)
-
-    def _hear(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.words = [*self.words[-20:], line]

@@ -17,9 +17,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from patchgen.child import resident
 from patchgen.coverage.book import Entry
 from patchgen.coverage.structure import Structural
-from patchgen.lab.run import resident
 
 LOADED = ("patchgen.coverage.trial", "patchgen.flatten", "patchgen.rewrite.merge", "transformers.modeling_layers")
 _TICK = 0.2

@@ -5,19 +5,16 @@ A child that exceeds one, or dies, is a FAIL for the case that it was at; the ne
 
 from __future__ import annotations
 
-import json
 import os
-import queue
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from patchgen.child import Child, resident
 from patchgen.lab.child import Work
 from patchgen.lab.plan import Plan
 from patchgen.lab.result import Result, from_json
@@ -26,7 +23,7 @@ from patchgen.lab.subject import Subject
 SECONDS = 60  # a case
 START = 180  # until the first case begins: importing torch and transformers on a cold, busy machine
 MEGABYTES = 3072  # a child, at any time
-_TICK = 0.2
+COMMAND = (sys.executable, "-m", "patchgen.lab.child")
 
 Progress = Callable[[Result], None]
 
@@ -78,8 +75,8 @@ def results_of(work: Work, limits: Limits) -> Iterator[Result]:
     while True:
         at: str | None = None
         finished, fault = False, "the process died"
-        child = _Child(work, limits)
-        for answer in child.answers():
+        child = Child(COMMAND, work.as_text(), {"OMP_NUM_THREADS": str(work.threads)})
+        for answer in _within(limits, child):
             if "begun" in answer:
                 at = answer["begun"]
             elif "result" in answer:
@@ -100,91 +97,19 @@ def results_of(work: Work, limits: Limits) -> Iterator[Result]:
         work = work.without(at)
 
 
-class _Child:
-    """One process, watched."""
-
-    def __init__(self, work: Work, limits: Limits) -> None:
-        self.limits = limits
-        env = {**os.environ, "OMP_NUM_THREADS": str(work.threads), "TOKENIZERS_PARALLELISM": "false"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "patchgen.lab.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        )
-        self.lines: queue.Queue[str | None] = queue.Queue()
-        self.words: list[str] = []
-        threading.Thread(target=self._listen, daemon=True).start()
-        self.complaints = threading.Thread(target=self._hear, daemon=True)
-        self.complaints.start()
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(work.as_text())
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # it died at once: the end of its answers says so
-
-    def answers(self) -> Iterator[dict[str, Any]]:
-        """What it says; last of all a "fault" where it had to be ended, or ended badly."""
-        limit, since = float(START), time.monotonic()
-        try:
-            while True:
-                try:
-                    line = self.lines.get(timeout=_TICK)
-                except queue.Empty:
-                    if fault := self._exceeded(since, limit):
-                        yield {"fault": fault}
-                        return
-                    continue
-                if line is None:
-                    code = self.process.wait()
-                    yield {"fault": f"the process ended with code {code}"}
-                    return
-                if late := self._late(since, limit):  # it came between two ticks
-                    yield {"fault": late}
-                    return
-                limit, since = self.limits.seconds, time.monotonic()
-                yield json.loads(line)
-        finally:
-            self.process.kill()
-            self.process.wait()
-
-    def last_words(self) -> str:
-        """The last line that it wrote on stderr."""
-        self.complaints.join(timeout=1)
-        said = [word.strip() for word in self.words if word.strip()]
-        return f": {said[-1][:300]}" if said else ""
-
-    def _exceeded(self, since: float, limit: float) -> str:
-        if late := self._late(since, limit):
-            return late
-        if (used := resident(self.process.pid)) > self.limits.megabytes:
-            return f"took {used:.0f} MB of memory, more than {self.limits.megabytes:.0f}"
-        return ""
-
-    def _late(self, since: float, limit: float) -> str:
-        return f"took more than {limit:.0f} seconds" if time.monotonic() - since > limit else ""
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)
-
-    def _hear(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.words = [*self.words[-20:], line]
-
-
-def resident(pid: int) -> float:
-    """Megabytes of memory that a process holds; 0 where the system does not say (only Linux does here)."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:
+    """What it says; last of all a "fault" where it went beyond its limits, or ended badly."""
+    limit, since = float(START), time.monotonic()
+    for answer in child.answers():
+        fault = ""
+        if time.monotonic() - since > limit:
+            fault = f"took more than {limit:.0f} seconds"
+        elif answer is None and (used := resident(child.process.pid)) > limits.megabytes:
+            fault = f"took {used:.0f} MB of memory, more than {limits.megabytes:.0f}"
+        if fault:
+            child.end()
+            yield {"fault": fault}
+            return
+        if answer is not None:
+            limit, since = limits.seconds, time.monotonic()
+            yield answer

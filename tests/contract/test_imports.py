@@ -44,10 +44,11 @@ AROUND = {
     "disk": {"errors", "project"},
     "batch": {"errors", "flat", "source", "project", "disk"},
     "gate": {"errors", "flat", "settings", "source", "project", "disk", "batch"},
-    "lab": {"errors", "flat", "source", "project", "gate", "parallel"},
+    "lab": {"errors", "flat", "source", "project", "gate", "parallel", "child"},
     "use": {"errors", "flat", "project", "gate"},
     "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite", "batch"},
     "draw": set(),  # figures to pictures
+    "child": set(),  # a process that is given work, and watched
 }
 # What writes modular files: reads models as text, and knows nothing of how modular files are flattened.
 NEW = {
@@ -56,10 +57,22 @@ NEW = {
 }
 # What goes into which model: writes modular files, flattens them, and has them verified.
 COVERAGE = {
-    "coverage": {"errors", "flat", "settings", "source", "anatomy", "declare", "flatten", "disk", "gate", "lab"},
+    "coverage": {
+        "errors",
+        "child",
+        "flat",
+        "settings",
+        "source",
+        "anatomy",
+        "declare",
+        "flatten",
+        "disk",
+        "gate",
+        "lab",
+    },
 }
 # What it costs to train: builds models over shared weights, times them in processes of their own.
-BENCH = {"bench": {"errors", "disk", "lab", "parts", "use", "draw"}}
+BENCH = {"bench": {"errors", "child", "disk", "lab", "parts", "use", "draw"}}
 # The training loop: transformers' own, over models and text.
 TRAIN = {"train": {"errors", "disk", "draw", "lab", "parallel", "use"}}
 # What a training step holds in memory: runs models on shapes.
