@@ -80,7 +80,7 @@ def _layout(engine: str | None, ranks: int | None) -> Layout | None:
 
 
 def _measured(target: Target, choice: Choice, setup: Setup, books: Books | None) -> Figures:
-    from patchgen.memory.account import figures, mean
+    from patchgen.memory.account import figures, standing
     from patchgen.memory.fits import insist_on_room
     from patchgen.memory.measure import measured
 
@@ -90,7 +90,8 @@ def _measured(target: Target, choice: Choice, setup: Setup, books: Books | None)
     if setup.layout is not None:
         from patchgen.memory.several import Job, measured_on_ranks
 
-        return mean(measured_on_ranks([Job(target.name, choice, setup)], setup.layout.ranks)[0])
+        found = measured_on_ranks([Job(target.name, choice, setup)], setup.layout.ranks)[0]
+        return standing(found, setup.layout)
     return measured(target, setup)
 
 

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
+from patchgen.memory.layout import Layout
 from patchgen.memory.ledger import PHASES, Entry
 from patchgen.memory.predict import Books
 
@@ -122,8 +123,14 @@ def figures(books: Books) -> Figures:
     )
 
 
-def mean(found: Sequence[Figures]) -> Figures:
-    """Figure by figure, of several ranks."""
+def standing(found: Sequence[Figures], layout: Layout) -> Figures:
+    """What a prediction is held to, of the figures of several ranks.
+
+    Those of the first rank, which is the one that is predicted.  Where tokens go to experts on other ranks, the mean:
+    what one is sent more, another is sent less.
+    """
+    if not layout.sends_tokens:
+        return found[0]
     many = len(found)
     names = [each.name for each in fields(Figures) if each.name != "peaks"]
     peaks = [(phase, sum(dict(each.peaks)[phase] for each in found) // many) for phase, _ in found[0].peaks]

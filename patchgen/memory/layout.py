@@ -40,6 +40,11 @@ class Layout:
         """How many ranks share what."""
         return engine_of(self.engine, {"WORLD_SIZE": str(self.ranks)})
 
+    @property
+    def sends_tokens(self) -> bool:
+        """Whether tokens go to experts on other ranks, of which one then has more to do than another."""
+        return not self.computed and self.parts.ep > 1
+
     def told(self) -> str:
         """In words."""
         return f"{self.engine} on {self.ranks:,} ranks"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from transformers import PreTrainedModel
 
 from patchgen.memory.account import Figures, is_activation
+from patchgen.memory.frees import on_this_thread
 from patchgen.memory.inputs import batch_for
 from patchgen.memory.ledger import Ledger
 from patchgen.memory.predict import GRAINS, quiet
@@ -56,7 +58,8 @@ def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
         exchange = _buckets(called)
         for _ in range(2 if setup.layout else 0):  # by then DDP and FSDP2 have made their buffers
             step(lambda phase: None)
-        peaks = (_on_cuda if setup.device == "cuda" else _on_cpu)(step)
+        with on_this_thread() if setup.layout and setup.device == "cpu" else nullcontext():
+            peaks = (_on_cuda if setup.device == "cuda" else _on_cpu)(step)
         saved, gradients = _kept(model, inputs, setup, step)
         before = 0 if setup.device == "cuda" else sum(held.values()) + exchange
     return Figures(

@@ -194,7 +194,8 @@ def _notes(told: Anatomy) -> list[str]:
     if layout is not None and layout.computed:
         lines.append("note: what a rank holds is computed by ZeRO's rule from one process, not traced\n")
     if layout is not None and told.measured is not None:
-        lines.append(f"note: measured is the mean of {layout.ranks} ranks\n")
+        what = f"the mean of {layout.ranks} ranks" if layout.sends_tokens else f"the first of {layout.ranks} ranks"
+        lines.append(f"note: measured is {what}\n")
     return [*lines, *(f"note: {place}: {why}\n" for place in told.assumed)]
 
 

@@ -128,6 +128,8 @@ def _chosen(name: str, classes: Mapping[str, type[PreTrainedModel]], head: str |
 
 def _configured(config_class: type[PreTrainedConfig], size: str | None, choice: Choice) -> PreTrainedConfig:
     changes = dict(choice.changes)
+    if choice.tiny and choice.config is not None:
+        raise ValueError(f"--tiny has sizes of its own, and --config {choice.config} others: --set changes one")
     try:
         if choice.tiny:
             config = tiny_config(config_class, DROPOUT)

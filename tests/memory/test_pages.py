@@ -86,6 +86,7 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
             2,
             "nowhere.json is no configuration: name a file",
         ),
+        (["bert", "--tiny", "--config", "bert-base"], 2, "--tiny has sizes of its own"),
         (["bert", "--tiny", "--set", "hiden_size=3"], 2, "BertConfig has no hiden_size. did you mean hidden_size"),
         (["bert", "--tiny", "--set", "hidden_size=31"], 2, "hidden size (31) is not a multiple"),
         (["bert", "--tiny", "--optimizer", "adamw-8bit"], 2, "the 8-bit states are bitsandbytes' own"),

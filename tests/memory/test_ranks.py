@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.memory.account import figures, mean, peak
+from patchgen.memory.account import figures, peak, standing
 from patchgen.memory.exchange import sums
 from patchgen.memory.layout import Layout
 from patchgen.memory.predict import predicted
@@ -23,10 +23,8 @@ from tests.toytree import REPOSITORY
 
 SETUP = Setup(batch=3, length=40)
 WITHIN = 0.05
+IN_A_PHASE = 0.06  # logits gathered by tensor parallelism, in a phase that is not the peak
 FIGURES = ("weights", "buffers", "gradients", "optimizer", "exchange", "inputs", "saved", "peak")
-# Of which a measured one differs from run to run where DTensors are computed with: Python's collector frees some.
-UNSTEADY = "peak"
-# All that is split comes out even: else the first rank holds more than the second.
 WORDS = ("vocab_size", 98)
 LLAMA = {"vocab_size": 98, "hidden_size": 32, "intermediate_size": 48, "layers": 3}
 TOKENS = SETUP.batch * SETUP.length
@@ -60,20 +58,22 @@ SLOW = (
     job("mixtral", "tp+ep", ("num_local_experts", 4)),
     job("llama_moe", "fsdp2", ("num_experts", 4)),
     job("bert_moe", "ep", ("num_experts", 4)),
+    # Rows that do not divide: the first rank holds more than the second.
+    job("bert_moe", "fsdp2", ("num_experts", 3)),
+    job("llama_sdpa", "tp", ("vocab_size", 99)),
 )
 
 
 def held_to(jobs: tuple[Job, ...]) -> None:
-    """Every figure is within bounds of the mean of both ranks: tokens that one sends more, the other sends less."""
     apart = []
     for each, ranks in zip(jobs, measured_on_ranks(jobs, 2), strict=True):
-        guess, truth = figures(predicted(find_target(each.name, each.choice, REPOSITORY), each.setup)), mean(ranks)
+        guess = figures(predicted(find_target(each.name, each.choice, REPOSITORY), each.setup))
+        truth = standing(ranks, each.setup.layout)
         assert truth.saved > 0
-        for name in FIGURES:
-            if name == UNSTEADY and each.setup.layout.parts.tp > 1:
-                continue
-            pair = getattr(guess, name), getattr(truth, name)
-            if abs(pair[0] - pair[1]) > WITHIN * pair[1]:
+        pairs = {name: (getattr(guess, name), getattr(truth, name)) for name in FIGURES}
+        phases = {phase: (most, dict(truth.peaks)[phase]) for phase, most in guess.peaks}
+        for name, pair in (pairs | phases).items():
+            if abs(pair[0] - pair[1]) > (IN_A_PHASE if name in phases else WITHIN) * pair[1]:
                 apart.append((each.name, each.setup.told(), name, pair))
     assert apart == []
 
