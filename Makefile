@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ENV := .venv/.installed
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 .PHONY: run test test-all check regen clean
 

@@ -1,7 +1,32 @@
-"""The environment of every test, set before anything imports torch or transformers."""
+"""The environment of every test, set before anything imports torch or transformers; and which tests stay together."""
 
 import os
+
+import pytest
 
 os.environ["OMP_NUM_THREADS"] = "1"  # small models on shared cores: more threads are slower, and sums differ
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# Files that set up once what takes long.  (xdist's own mark for this, `xdist_group`, does nothing under pytest 9.2.)
+ONE_WORKER = {
+    "tests/bench/test_play.py",
+    "tests/contract/test_gate.py",
+    "tests/parallel/test_killed.py",
+    "tests/parallel/test_mixed.py",
+    "tests/parallel/test_proof.py",
+    "tests/parallel/test_split.py",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """All tests of such a file go to the same worker, each other test to whichever is free."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0]
+            return file if file in ONE_WORKER else nodeid
+
+    return Scheduling(config, log)

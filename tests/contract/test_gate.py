@@ -14,10 +14,9 @@ from tests.toytree import REPOSITORY, Tree
 LLAMA, GPT2 = "generated/llama/modeling_llama_sdpa.py", "generated/gpt2/modeling_gpt2_sdpa.py"
 MODULAR = "modular/llama/modular_llama_sdpa.py"
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="needs the files of transformers"),
-    pytest.mark.xdist_group("gate"),  # the tree is converted once
-]
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None, reason="needs the files of transformers"
+)
 
 
 @pytest.fixture(scope="module")

@@ -53,9 +53,6 @@ def reached(folder):
     return max((told["step"] for told in folder.metrics() if "loss" in told), default=0)
 
 
-pytestmark = pytest.mark.xdist_group("killed")  # one pair of processes makes all runs
-
-
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
     """A run whose second process was killed in its middle; what was said, and how long the first went on."""

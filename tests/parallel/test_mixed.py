@@ -17,10 +17,7 @@ from tests.parallel.proof import FAILED, GRADIENTS, Job, run
 from tests.parallel.test_proof import MODELS, STEPS, asserted, compare, launched
 from tests.train.runs import weights
 
-pytestmark = [
-    pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none"),
-    pytest.mark.xdist_group("mixed"),  # one pair of processes makes all runs
-]
+pytestmark = pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none")
 ROUNDED = 1e-2  # a bfloat16 is within 1/256 of what it stands for
 EXACT = 1e-6  # what two processes that compute in float32 come to
 GRADIENT = 2e-2

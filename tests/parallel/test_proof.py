@@ -27,10 +27,7 @@ from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import losses, weights
 
-pytestmark = [
-    pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none"),
-    pytest.mark.xdist_group("proof"),  # one pair of processes makes all runs
-]
+pytestmark = pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none")
 CLOSE = 1e-6
 PATIENCE = 300  # seconds for all runs of a pair
 TEXT = {

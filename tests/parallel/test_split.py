@@ -16,9 +16,6 @@ from tests.toytree import REPOSITORY, environment
 BOUND = 100
 
 
-pytestmark = pytest.mark.xdist_group("split")  # one pair of processes makes all runs
-
-
 @pytest.fixture(scope="module")
 def apart():
     with socket.socket() as found:
