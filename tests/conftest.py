@@ -16,6 +16,7 @@ ONE_WORKER = {
     "tests/parallel/test_mixed.py",
     "tests/parallel/test_proof.py",
     "tests/parallel/test_split.py",
+    "tests/parallel/test_zero.py",
 }
 
 
