@@ -124,7 +124,8 @@ def _section(record: Record, case: Case, tiny: bool) -> Iterator[str]:
     yield from _tiny_table(case, results, broken) if tiny else _table(record, case, results, broken)
     yield ""
     if not record.done(case.id):
-        yield from ("This case did not run to its end.", "")
+        fault = record.fault(case.id)
+        yield from (f"This case did not run to its end{f', and could not be begun: {fault}' if fault else ''}.", "")
     yield from _notes(results, broken)
 
 

@@ -50,8 +50,17 @@ class Record:
 
     def reopen(self, case: str) -> None:
         """The case is begun: what it has stays until it is replaced, and is not all of it."""
-        for name in ("done", "references"):
+        for name in ("done", "references", "fault"):
             self.about(case).pop(name, None)
+
+    def blame(self, case: str, fault: str) -> None:
+        """The case could not be begun, and why."""
+        self.reopen(case)
+        self.about(case)["fault"] = fault
+
+    def fault(self, case: str) -> str:
+        """Why the case could not be begun when it was to be; "" where it was."""
+        return str(self.cases.get(case, {}).get("fault", ""))
 
     def write(self) -> None:
         """Put it into its file, whole or not at all."""
@@ -71,15 +80,12 @@ def read_record(path: Path) -> Record:
         raise Unreadable(f"is not a file that patchgen bench wrote: {error}") from error
 
 
-def begun(path: Path, made: dict[str, Any], forget: Iterable[str]) -> Record:
-    """As `taken_up`, without these cases; an empty one where there is none that could be taken up."""
+def begun(path: Path, made: dict[str, Any]) -> Record:
+    """As `taken_up`; an empty one where the former could not be."""
     try:
-        record = taken_up(path, made)
+        return taken_up(path, made)
     except Unreadable:
         return Record(path, made)
-    for case in forget:
-        record.cases.pop(case, None)
-    return record
 
 
 def taken_up(path: Path, made: dict[str, Any]) -> Record:

@@ -30,7 +30,7 @@ Progress = Callable[[str, str, Result], None]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run is for.  `command` starts a child.
+    """What a run is for.  `command` starts a child; with `again` it runs what the record has, too.
 
     On a GPU a child for each group, one after the other; tiny cases in `jobs` children at once, which import once.
     """
@@ -42,12 +42,13 @@ class Wanted:
     only: tuple[str, ...] = ()
     command: tuple[str, ...] = (sys.executable, "-m", "patchgen.bench.child")
     jobs: int = 1
+    again: bool = False
 
 
 def run(cases: Sequence[Case], wanted: Wanted, record: Record, progress: Progress) -> None:
     """Run what the record does not have yet; `progress` hears of each result as it comes."""
     until = time.monotonic() + wanted.seconds
-    keeper = _Keeper(record, progress)
+    keeper = _Keeper(record, progress, {case.id for case in cases} if wanted.again else set())
     todo = [case for case in cases if not keeper.done(case)]
     jobs = wanted.jobs if wanted.tiny else 1
     groups = _shares(todo, jobs) if wanted.tiny else [list(g) for _, g in groupby(todo, key=lambda case: case.group)]
@@ -69,26 +70,44 @@ def _shares(cases: Sequence[Case], several: int) -> list[list[Case]]:
 
 
 class _Keeper:
-    """The record, of which several children may tell at once."""
+    """The record, of which several children may tell at once; `anew`: cases that are to run whatever it has."""
 
-    def __init__(self, record: Record, progress: Progress) -> None:
+    def __init__(self, record: Record, progress: Progress, anew: set[str]) -> None:
         self.record, self.progress, self.lock = record, progress, threading.RLock()
+        self.anew = anew
         self.stop = threading.Event()
 
     def done(self, case: Case) -> bool:
         with self.lock:
-            return self.record.done(case.id, [one.name for one in case.contestants])
+            return case.id not in self.anew and self.record.done(case.id, [one.name for one in case.contestants])
 
     def results(self, case: Case) -> dict[str, Result]:
         with self.lock:
             return self.record.results(case.id)
 
     def note(self, case: str, contestant: str, result: Result) -> None:
-        """Keep a result, and tell of it."""
+        """Keep a result, and tell of it.  One that there was no time for takes nothing away that is known."""
         with self.lock:
-            self.record.add(case, contestant, result)
+            former = self.record.results(case).get(contestant) if result.status == "no time" else None
+            if former is None:
+                self.record.add(case, contestant, result)
+            else:
+                if former.status == "ok" and not self.record.done(case):
+                    self.record.add(case, contestant, replace(former, status="partial"))
+                result = replace(result, note="what was known of it stays")
             self.record.write()
             self.progress(case, contestant, result)
+
+    def give_up(self, case: Case, fault: str) -> None:
+        """Nobody of `case` was begun: who is not known has failed, and who is known is of a former run."""
+        with self.lock:
+            self.anew.discard(case.id)
+            self.record.blame(case.id, fault)
+            known = self.results(case)
+            for contestant in case.contestants:
+                if contestant.name not in known:
+                    self.note(case.id, contestant.name, Result("failed", fault))
+            self.record.write()
 
     def keep(self, said: dict[str, Any]) -> None:
         """Keep what a child said beside results."""
@@ -97,6 +116,7 @@ class _Keeper:
                 case {"machine": machine, "versions": versions}:
                     self.record.machine = {**machine, "versions": versions}
                 case {"begun": case, "contestant": ""}:
+                    self.anew.discard(case)
                     self.record.reopen(case)
                 case {"case": case, "about": about}:
                     self.record.about(case).update(about)
@@ -125,7 +145,9 @@ def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float)
             return
         case, contestant, fault = ended
         if not contestant:  # it would die again: nothing was begun that could be left out
-            _give_up(todo, case, fault, keeper)
+            for one in todo:
+                if case in ("", one.id):
+                    keeper.give_up(one, fault)
             cases = [one for one in cases if one.id != case] if case else []
         else:
             skip.append((case, contestant))
@@ -172,18 +194,5 @@ def _in_time(child: Child, seconds: float, stop: threading.Event) -> Iterator[di
 
 def _no_time(cases: Sequence[Case], keeper: _Keeper) -> None:
     for case in cases:
-        known = keeper.results(case)
         for contestant in case.contestants:
-            former = known.get(contestant.name)
-            if former is None:
-                keeper.note(case.id, contestant.name, Result("no time"))
-            elif former.status == "ok":
-                keeper.note(case.id, contestant.name, replace(former, status="partial"))
-
-
-def _give_up(cases: Sequence[Case], at: str, fault: str, keeper: _Keeper) -> None:
-    for case in cases:
-        if at in ("", case.id):
-            for contestant in case.contestants:
-                if contestant.name not in keeper.results(case):
-                    keeper.note(case.id, contestant.name, Result("failed", fault))
+            keeper.note(case.id, contestant.name, Result("no time"))

@@ -54,12 +54,13 @@ def bench(
     path = Path(folder) / f"bench-{table}{'-tiny' if tiny else ''}.json"
     made = {"device": device_name(device), "tiny": tiny, "versions": versions()}
     try:
-        record = begun(path, made, [case.id for case in cases]) if again else taken_up(path, made)
+        record = begun(path, made) if again else taken_up(path, made)
     except Unreadable as error:
         raise PatchgenError(
-            "PG817", Location(str(path)), str(error), "--again begins anew; --folder names another"
+            "PG817", Location(str(path)), str(error), "--again begins anew in its place; --folder names another"
         ) from error
-    wanted = Wanted(table, device, tiny, seconds or SECONDS, tuple(only), jobs=min(JOBS, len(cases)))
+    jobs = min(JOBS, len(cases))
+    wanted = Wanted(table, device, tiny, seconds or SECONDS, tuple(only), jobs=jobs, again=again)
     with _told_where_to_go_on(path):
         try:
             run(cases, wanted, record, _progress)
@@ -137,6 +138,8 @@ def _say(record: Record, cases: Sequence[Case], path: Path) -> int:
     wrong = []
     for case in cases:
         results = record.results(case.id)
+        if fault := record.fault(case.id):
+            wrong.append(f"{case.id}: could not be begun: {fault}")
         for name, result in results.items():
             counted[result.status] = counted.get(result.status, 0) + 1
             if result.status in ("wrong", "failed"):

@@ -44,6 +44,9 @@ for case in work["cases"]:
                 os._exit(134)
             case "hang" | "wait":
                 time.sleep(60)
+            case "late":
+                say(case=case, contestant=name, result={"status": "no time"})
+                continue
         say(case=case, contestant=name, result={"status": "ok"})
     say(case=case, done=True)
 say(done=True)
@@ -63,12 +66,13 @@ def play(tmp_path, monkeypatch):
     monkeypatch.setenv("NAMES", json.dumps(["sdpa", "fast", "small"]))
     monkeypatch.setenv("STARTED", str(started))
 
-    def play(cases, plan=None, *, tiny=False, seconds=60.0, jobs=1):
+    def play(cases, plan=None, *, tiny=False, seconds=60.0, jobs=1, again=False):
         monkeypatch.setenv("PLAN", json.dumps(plan or {}))
         started.write_text("", encoding="utf-8")
         record = taken_up(tmp_path / "matrix.json", MADE)
         told: list[str] = []
-        wanted = Wanted("matrix", "cpu", tiny, seconds, command=(sys.executable, str(script)), jobs=jobs)
+        command = (sys.executable, str(script))
+        wanted = Wanted("matrix", "cpu", tiny, seconds, command=command, jobs=jobs, again=again)
         run(cases, wanted, record, lambda case, name, result: told.append(f"{case} {name} {result.status}"))
         assert read_record(record.path).cases == json.loads(json.dumps(record.cases)), "all that is known is written"
         return record, started.read_text(encoding="utf-8").split("\n")[:-1], told
@@ -184,12 +188,60 @@ def test_more_contestants_run_the_case_again(play):
     assert started == ["A1 A2"] and not record.done("A1", ["new"]), "the stand-in knows three names"
 
 
-def test_begun_anew_without_what_is_to_run_again(play, tmp_path):
+def test_begun_anew_in_place_of_what_cannot_be_taken_up(play):
     record, _, _ = play([case("A1"), case("A2")])
-    assert list(begun(record.path, MADE, ["A1"]).cases) == ["A2"]
-    assert begun(record.path, {**MADE, "device": "H200"}, ["A1"]).cases == {}
+    assert list(begun(record.path, MADE).cases) == ["A1", "A2"]
+    assert begun(record.path, {**MADE, "device": "H200"}).cases == {}
     record.path.write_text("{", encoding="utf-8")
-    assert begun(record.path, MADE, []).cases == {}
+    assert begun(record.path, MADE).cases == {}
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_again_keeps_what_it_has_not_come_to(play):
+    """A second run that is stopped in its first case loses nothing of the others."""
+    record, _, _ = play([case("A1"), case("A2")])
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        play([case("A1"), case("A2")], {"A1 fast": "wait"}, again=True)
+    kept = read_record(record.path)
+    assert kept.done("A2", ["sdpa", "fast", "small"]) and not kept.done("A1")
+    assert list(statuses(kept, "A1")) == ["sdpa", "fast", "small"]
+    record, started, _ = play([case("A1"), case("A2")])
+    assert started == ["A1"] and record.done("A1")
+
+
+def test_again_runs_all_once_more_and_ends(play):
+    play([case("A1"), case("A2")])
+    record, started, told = play([case("A1"), case("A2")], again=True)
+    assert started == ["A1 A2"] and len(told) == 6 and record.done("A1") and record.done("A2")
+
+
+def test_again_without_time_leaves_what_is_known_as_it_is(play):
+    play([case("A1")])
+    record, started, told = play([case("A1")], seconds=0.0, again=True)
+    assert started == [] and told == ["A1 sdpa no time", "A1 fast no time", "A1 small no time"]
+    assert record.done("A1") and set(statuses(record, "A1").values()) == {"ok"}
+
+
+def test_having_no_time_takes_no_result_away(play):
+    """The process after one that died has less time: what was measured before is not forgotten for it."""
+    _, _, _ = play([case("A1")], {"A1 small": "hang", "A1 fast": "late"})
+    record, _, _ = play([case("A1")], again=True)
+    assert set(statuses(record, "A1").values()) == {"ok"}
+    record, _, told = play([case("A1")], {"A1 sdpa": "late", "A1 fast": "late"}, again=True)
+    assert statuses(record, "A1") == {"sdpa": "partial", "fast": "partial", "small": "ok"}
+    assert told == ["A1 sdpa no time", "A1 fast no time", "A1 small ok"]
+
+
+def test_a_child_that_cannot_start_again_is_told_beside_what_is_known(play, monkeypatch):
+    play([case("A1")])
+    monkeypatch.setenv("NAMES", "not JSON")
+    record, _, _ = play([case("A1")], again=True)
+    assert "JSONDecodeError" in record.fault("A1") and not record.done("A1")
+    assert set(statuses(record, "A1").values()) == {"ok"}
+    monkeypatch.setenv("NAMES", json.dumps(["sdpa", "fast", "small"]))
+    record, _, _ = play([case("A1")])
+    assert record.done("A1") and record.fault("A1") == ""
 
 
 def test_other_circumstances_are_refused(tmp_path):
