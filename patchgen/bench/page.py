@@ -28,7 +28,8 @@ the same run, and of the datasheet, by the operations that the task needs: six f
 heads only where there is a label, causal attention once, nothing for what checkpointing computes again. **Apart** is
 the first loss, and the norm of its gradients, from the stock model's in float32. Dropout is off and weights are drawn.
 A variant is **faster** than the fastest of transformers where the interquartile ranges do not overlap, **smaller**
-where its peak is more than a twentieth lower, and **redundant** where five lines of one's own do as well.
+where its peak is more than a twentieth lower than that of all that is as fast, and **redundant** where five lines of
+one's own do as well.
 """
 _TINY_LEGEND = """\
 Tiny models on a CPU, to be checked and not to be timed: nothing here says how fast anything is. **Apart** is the loss,
@@ -77,6 +78,8 @@ def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
             f"| {name} | **{found.word}** | {where}, {row} | {found.against} | {_times(found.speed)} "
             f"| {_times(found.memory)} |"
         )
+    if wrong := _wrong(record, cases):
+        yield from ("", f"Not right elsewhere, which no gain makes good: {'; '.join(wrong)}.")
     yield from ("", "## Targets", "", "| | | against | target | measured | |", "|---|---|---|---:|---:|---|")
     for case in cases:
         about = record.cases[case.id]
@@ -86,7 +89,19 @@ def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
     yield ""
 
 
-_BEST = ("faster", "smaller", "tie", "redundant", "slower", "wrong", "unknown")
+_BEST = ("faster", "smaller", "tie", "redundant", "slower", "larger", "wrong", "unknown")
+
+
+def _wrong(record: Record, cases: Sequence[Case]) -> list[str]:
+    """The rows of variants, by case, whose numbers or claims are not right."""
+    found = []
+    for case in cases:
+        results = record.results(case.id)
+        broken = broken_claims(case, results)
+        for row, verdict in verdicts(case, results).items():
+            if row in broken or verdict.word == "wrong":
+                found.append(f"{case.id}, {row}")
+    return found
 
 
 def best_verdicts(record: Record, cases: Sequence[Case]) -> dict[str, tuple[str, str, Verdict]]:

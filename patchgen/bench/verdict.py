@@ -4,12 +4,15 @@ Speeds differ where the interquartile ranges of their steps do not overlap, memo
 in twenty.  The order of the words:
 
     wrong      its numbers are not right: nothing else counts
-    slower     than the fastest that transformers has, and not smaller
-    redundant  no faster and no smaller than the five lines, which are no variant
+    slower     than something that transformers has, and not smaller than that
+    redundant  no faster and no smaller than five lines of one's own, which are no variant
     faster     than the fastest that transformers has
-    smaller    not faster than it, and takes less memory
+    smaller    not faster than it, and takes less memory than all that is as fast as the variant
+    larger     fewer rows fit than with what transformers has, where that was asked
     tie        nothing of all this
     unknown    it did not run, or nothing that it could stand beside did
+
+Where rows were asked for, more of them are smaller, and times count where as many fit.
 """
 
 from __future__ import annotations
@@ -23,13 +26,16 @@ from patchgen.bench.case import Case, Target
 from patchgen.bench.contestant import Contestant
 from patchgen.bench.result import Result
 
-Word = Literal["wrong", "slower", "redundant", "faster", "smaller", "tie", "unknown"]
+Word = Literal["wrong", "slower", "redundant", "faster", "smaller", "larger", "tie", "unknown"]
 LESS = 0.95  # of a peak, below which it is less
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`speed` and `memory` are ratios to `against`, the fastest baseline: above one is faster, below one smaller."""
+    """`speed` and `memory` are ratios to the baseline `against`: above one is faster, below one smaller.
+
+    That is the fastest; for a variant that is not faster, the fastest of those that also take as little memory as it.
+    """
 
     word: Word
     against: str = ""
@@ -65,28 +71,30 @@ def verdict(variant: Result, baselines: Mapping[str, Result], rivals: Mapping[st
     against = fastest(baselines)
     if against is None:
         return Verdict("unknown", note="nothing that transformers has ran beside it")
+    if not is_faster(variant, baselines[against]):
+        # A slow variant is no gain for being smaller than the fastest where something slow and small is there already.
+        as_small = {name: one for name, one in baselines.items() if _memory(variant, one) is not None}
+        against = fastest({name: one for name, one in as_small.items() if _does_as_well(one, variant)}) or against
     base = baselines[against]
-    if variant.rows is not None and base.rows is not None:
-        return _by_rows(variant, base, against)
     faster, slower, smaller = is_faster(variant, base), is_faster(base, variant), is_smaller(variant, base)
-    said = partial(Verdict, against=against, speed=variant.speed.median / base.speed.median)
-    memory = _memory(variant, base)
+    said = partial(
+        Verdict, against=against, speed=variant.speed.median / base.speed.median, memory=_memory(variant, base)
+    )
+    if variant.rows and base.rows and variant.rows < base.rows:
+        return said("larger")
     if slower and not smaller:
-        return said("slower", memory=memory)
-    rival = fastest(rivals)
-    if rival is not None and not is_faster(variant, rivals[rival]) and not is_smaller(variant, rivals[rival]):
+        return said("slower")
+    rival = fastest({name: one for name, one in rivals.items() if _does_as_well(one, variant)})
+    if rival is not None:
         times = variant.speed.median / rivals[rival].speed.median
-        return said("redundant", memory=memory, note=f"{rival} does as well ({times:.2f} times its speed)")
-    if faster:
-        return said("faster", memory=memory)
-    return said("smaller" if smaller else "tie", memory=memory)
+        return said("redundant", note=f"{rival} does as well ({times:.2f} times its speed)")
+    if faster and not (variant.rows and smaller):
+        return said("faster")
+    return said("smaller" if smaller else "tie")
 
 
-def _by_rows(variant: Result, base: Result, against: str) -> Verdict:
-    """Of what fits: more rows are smaller ones."""
-    assert variant.rows is not None and base.rows is not None
-    speed, memory = variant.speed.median / base.speed.median, base.rows / variant.rows
-    return Verdict("smaller" if variant.rows > base.rows else "tie", against, speed, memory)
+def _does_as_well(one: Result, variant: Result) -> bool:
+    return not is_faster(variant, one) and not is_smaller(variant, one)
 
 
 def fastest(results: Mapping[str, Result]) -> str | None:
@@ -101,13 +109,17 @@ def is_faster(one: Result, other: Result) -> bool:
 
 
 def is_smaller(one: Result, other: Result) -> bool:
-    """Whether its peak is clearly lower."""
+    """Whether its peak is clearly lower, or more rows fit."""
+    if one.rows and other.rows:
+        return one.rows > other.rows
     ratio = _memory(one, other)
     return ratio is not None and ratio < LESS
 
 
 def _memory(one: Result, other: Result) -> float | None:
-    """Of the peaks; None where one is not known, or the batches are not the same."""
+    """Of peaks, or of a row's where rows were asked for; None where one is not known, or batches are not the same."""
+    if one.rows and other.rows:
+        return other.rows / one.rows
     return one.peak / other.peak if one.peak and other.peak and one.tokens == other.tokens else None
 
 

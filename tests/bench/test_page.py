@@ -89,6 +89,8 @@ def test_targets_say_whether_they_were_measured(tmp_path):
 def test_the_best_row_of_a_variant_counts(tmp_path):
     where, row, found = best_verdicts(record(tmp_path, RESULTS), [case()])["v"]
     assert (where, row, found.word) == ("C1", "v + compile", "faster")
+    page = as_markdown(record(tmp_path, RESULTS), [case()])
+    assert "Not right elsewhere, which no gain makes good: C1, v.\n" in page, "the other row's claim is broken"
 
 
 def test_turns_that_drift_are_told(tmp_path):

@@ -45,6 +45,53 @@ def test_words(variant, rivals, word):
     assert verdict(variant, STOCK, rivals).word == word
 
 
+CHECKPOINTED = {**STOCK, "checkpointed": ran(1.3, 50)}
+
+
+@pytest.mark.parametrize(
+    ("variant", "word", "against"),
+    [
+        pytest.param(ran(1.3, 50), "tie", "checkpointed", id="as slow and as small"),
+        pytest.param(ran(1.5, 50), "slower", "checkpointed", id="slower, and as small"),
+        pytest.param(ran(1.2, 50), "smaller", "sdpa", id="as small, and faster than what is"),
+        pytest.param(ran(1.5, 30), "smaller", "sdpa", id="smaller than both"),
+        pytest.param(ran(0.8, 200), "faster", "sdpa", id="the fastest of all"),
+    ],
+)
+def test_smaller_than_the_fastest_is_no_gain_beside_what_is_as_small(variant, word, against):
+    found = verdict(variant, CHECKPOINTED, {})
+    assert (found.word, found.against) == (word, against)
+
+
+def test_a_baseline_of_another_batch_is_not_said_to_be_as_small():
+    few = Result("ok", turns=(TEN,), tokens=1200, peak=10)
+    assert verdict(ran(1.1, 50), {**STOCK, "more rows": few}, {}).word == "slower", "the fastest of all"
+    few = Result("ok", turns=(TEN,), tokens=950, peak=10)
+    assert verdict(ran(1.1, 50), {**STOCK, "fewer rows": few}, {}).word == "smaller"
+
+
+def test_any_five_lines_that_do_as_well_make_it_redundant():
+    """The fastest may take more memory, which a slower one does not."""
+    rivals = {"compiled": ran(0.7, 100), "five": ran(0.8, 50)}
+    found = verdict(ran(0.8, 50), STOCK, rivals)
+    assert (found.word, found.note) == ("redundant", "five does as well (1.00 times its speed)")
+
+
+@pytest.mark.parametrize(
+    ("variant", "word"),
+    [
+        pytest.param(ran(1.1, rows=24), "smaller", id="more, though slower"),
+        pytest.param(ran(0.5, rows=24), "smaller", id="more, and faster"),
+        pytest.param(ran(0.5, rows=4), "larger", id="fewer, though faster"),
+        pytest.param(ran(1.0, rows=8), "tie", id="as many"),
+        pytest.param(ran(0.8, rows=8), "faster", id="as many, faster"),
+        pytest.param(ran(1.2, rows=8), "slower", id="as many, slower"),
+    ],
+)
+def test_rows_that_fit(variant, word):
+    assert verdict(variant, {"few": ran(0.4, rows=2), "sdpa": ran(1.0, rows=8)}, {}).word == word
+
+
 def test_it_stands_beside_the_fastest_that_is_right():
     found = verdict(ran(0.5), STOCK, {})
     assert (found.against, found.speed) == ("sdpa", pytest.approx(2.0))
