@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from patchgen.cli.report import table
-from patchgen.errors import Location, PatchgenError
+from patchgen.cli.report import exit_code, table
+from patchgen.errors import Location, PatchgenError, problems_of
 
 if TYPE_CHECKING:
     from patchgen.parallel.engine import Engine
@@ -84,7 +84,7 @@ def _together(engine: Engine, device: str) -> Iterator[None]:
     except PatchgenError as error:
         go_to_the_end(engine)
         if is_told_by_first(engine, str(error)):
-            raise SystemExit(1) from error
+            raise SystemExit(exit_code(problems_of(error))) from error
         raise
     leave(engine)
 

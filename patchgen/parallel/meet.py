@@ -112,30 +112,56 @@ def gathered(engine: Engine, value: _Value) -> tuple[_Value, ...]:
 
 
 def from_first(engine: Engine, make: Callable[[], _Value]) -> _Value:
-    """What `make` gives to the first process, for all of them; its PatchgenError too."""
+    """What `make` gives to the first process, for all of them; where it fails there, all of them end."""
     if not engine.several:
         return make()
-    told: list[Any] = [None]
-    if engine.first:
-        try:
-            told = [make()]
-        except PatchgenError as error:
-            told = [error]
-    distributed.broadcast_object_list(told, src=0)
-    if isinstance(told[0], PatchgenError):
-        raise told[0]
-    value: _Value = told[0]
-    return value
+    if not engine.first:
+        value: _Value = _heard_of_first()
+        return value
+    with _failing_for_all():
+        made = make()
+    _tell_others(made)
+    return made
 
 
 @contextlib.contextmanager
 def first_goes_first(engine: Engine) -> Iterator[None]:
-    """The first process does it, and the others after it: they find what it wrote."""
+    """The first process does it, and the others after it: they find what it wrote.  Where it fails, all end."""
+    if not engine.several:
+        yield
+        return
     if not engine.first:
-        wait(engine)
-    yield
-    if engine.first:
-        wait(engine)
+        _heard_of_first()
+        yield
+        return
+    with _failing_for_all():
+        yield
+    _tell_others(None)
+
+
+@contextlib.contextmanager
+def _failing_for_all() -> Iterator[None]:
+    """What fails in the first process ends those that wait for it: its PatchgenError is theirs as well."""
+    try:
+        yield
+    except PatchgenError as error:
+        _tell_others(error)
+        raise
+    except Exception as error:
+        _tell_others(PeerIsGone(f"process 0 has failed: {type(error).__name__}: {' '.join(str(error).split())}"))
+        raise
+
+
+def _tell_others(value: object) -> None:
+    distributed.broadcast_object_list([value], src=0)
+
+
+def _heard_of_first() -> Any:
+    told: list[Any] = [None]
+    distributed.broadcast_object_list(told, src=0)
+    if isinstance(told[0], PatchgenError | PeerIsGone):
+        raise told[0]
+    return told[0]
 
 
 def is_of_a_peer(error: BaseException) -> bool:

@@ -38,7 +38,7 @@ def guarded(folder: RunFolder, engine: Engine, *, fresh: bool) -> Iterator[None]
 
     Of a `fresh` run that is refused before anything is trained, nothing is left.
     """
-    with alone(folder), quiet():
+    with alone(folder, engine), quiet():
         try:
             with _failures(folder, engine):
                 yield

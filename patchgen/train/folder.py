@@ -136,19 +136,20 @@ def _free(recipe: Recipe) -> Path:
 
 
 @contextmanager
-def alone(folder: RunFolder) -> Iterator[None]:
-    """While no other process goes on with the same run.  Raises PatchgenError PG817 where one does."""
-    if not folder.writes:
-        yield
-        return
+def alone(folder: RunFolder, engine: Engine) -> Iterator[None]:
+    """While no other process goes on with the same run.  PatchgenError PG817 where one does, in each process."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder.path / ALONE)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        what = "another process is at this run"
-        raise PatchgenError("PG817", Location(str(folder.path)), what, "wait for it to end") from None
+
+    def take() -> None:
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            what = "another process is at this run"
+            raise PatchgenError("PG817", Location(str(folder.path)), what, "wait for it to end") from None
+
+    from_first(engine, take)
     try:
         yield
     finally:

@@ -16,6 +16,7 @@ pytest.importorskip("transformers")
 
 from patchgen.cli.commands import patchgen as command_line
 from patchgen.errors import PatchgenError
+from patchgen.parallel.engine import Engine
 from patchgen.train.checkpoints import SEAL, damage
 from patchgen.train.folder import alone, new_folder
 from patchgen.train.run import train
@@ -147,14 +148,14 @@ def test_a_folder_that_is_in_use(tmp_path, broken):
     with pytest.raises(PatchgenError, match="PG817.*not an empty folder") as refused:
         run(broken.path)
     assert f"--resume {broken.path}" in refused.value.problem.hint
-    with alone(broken), pytest.raises(PatchgenError, match="PG817.*another process"):
+    with alone(broken, Engine()), pytest.raises(PatchgenError, match="PG817.*another process"):
         resume(broken)
 
 
 def test_a_run_that_has_just_begun_is_not_taken_away_by_another_process(tmp_path):
     asked = recipe()
     folder = new_folder(str(tmp_path / "run"), asked)
-    with alone(folder), pytest.raises(PatchgenError, match="PG817.*another process"):
+    with alone(folder, Engine()), pytest.raises(PatchgenError, match="PG817.*another process"):
         train(asked, folder, Remembered())
     assert folder.recipe() == asked
 

@@ -1,0 +1,83 @@
+"""Two processes that meet, and what each of them comes to where the first one fails.
+
+Run as a program by `test_meeting.py`, which gives a port and a folder: each process writes there what it saw.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from filelock import FileLock
+from torch import distributed, multiprocessing
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.engine import Engine, Launch
+from patchgen.parallel.meet import first_goes_first, from_first, gathered, join, leave
+from patchgen.train.folder import ALONE, RunFolder, alone
+
+WORLD = 2
+TIMEOUT = 30  # seconds: who waits for one that never comes fails with gloo's words and not with those of a case
+
+
+def refused():
+    raise PatchgenError("PG817", Location("run"), "cannot be used", "take another")
+
+
+def broken():
+    raise ZeroDivisionError("a defect")
+
+
+def before_others(engine, place, what):
+    with first_goes_first(engine):
+        return what() if engine.first else "did not wait for a failure"
+
+
+def in_order(engine, place):
+    """The others find what the first one wrote."""
+    with first_goes_first(engine):
+        if engine.first:
+            (place / "written").touch()
+        return (place / "written").exists()
+
+
+def at_a_run_in_use(engine, place):
+    """Another program is at it."""
+    with FileLock(place / ALONE) if engine.first else open(os.devnull):
+        with alone(RunFolder(place, writes=engine.first), engine):
+            return "nobody was at it"
+
+
+CASES = {
+    "in order": in_order,
+    "refused before others": lambda engine, place: before_others(engine, place, refused),
+    "broken before others": lambda engine, place: before_others(engine, place, broken),
+    "refused for all": lambda engine, place: from_first(engine, refused),
+    "broken for all": lambda engine, place: from_first(engine, broken),
+    "made for all": lambda engine, place: from_first(engine, lambda: os.getpid()) == gathered(engine, os.getpid())[0],
+    "a run in use": at_a_run_in_use,
+}
+
+
+def seen(case, engine, place):
+    try:
+        return case(engine, place)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def run(rank, port, place):
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(WORLD)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    engine = Engine("ddp", Launch(WORLD, rank, rank), timeout=TIMEOUT)
+    join(engine, "cpu")
+    found = {}
+    for name, case in CASES.items():
+        found[name] = seen(case, engine, Path(place))
+        distributed.barrier()
+    Path(place, f"{rank}.json").write_text(json.dumps(found), encoding="utf-8")
+    leave(engine)
+
+
+if __name__ == "__main__":
+    multiprocessing.spawn(run, tuple(sys.argv[1:]), nprocs=WORLD)
