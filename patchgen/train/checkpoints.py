@@ -73,6 +73,13 @@ def discard_unfinished(run: Path) -> tuple[Path, ...]:
     return found
 
 
+def make_way(folder: Path) -> None:
+    """Remove a checkpoint that is to be written again: what another engine left in it would be read with the rest."""
+    (folder / SEAL).unlink(missing_ok=True)  # first of all: who is killed here leaves one that is not whole
+    if folder.is_dir():
+        shutil.rmtree(folder)
+
+
 def to_resume(run: Path, step: int | None = None) -> Path | None:
     """The last sealed checkpoint of a run, or that of a step; None where the run has none yet.
 

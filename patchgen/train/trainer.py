@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from transformers import Trainer
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_pt_utils import nested_truncate
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from patchgen.errors import Location, PatchgenError
@@ -27,6 +28,7 @@ from patchgen.parallel.sharded import (
     write_states,
     write_weights,
 )
+from patchgen.train.checkpoints import make_way
 from patchgen.train.rows import IGNORED
 
 
@@ -67,6 +69,13 @@ class EngineTrainer(Trainer):
         """What this process has seen, without what fills up the last batch: Trainer counts that as a whole one."""
         state = self.accelerator.gradient_state
         return nested_truncate(seen, state.remainder) if state.end_of_dataloader and state.remainder > 0 else seen
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """As Trainer's, where nothing is left of an attempt that came as far before: see `--at`."""
+        if self.engine.first:
+            make_way(Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"))
+        wait(self.engine)
+        super()._save_checkpoint(model, trial)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Of a checkpoint, what this process holds."""

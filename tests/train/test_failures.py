@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 from patchgen.cli.commands import patchgen as command_line
 from patchgen.errors import PatchgenError
 from patchgen.parallel.engine import Engine
-from patchgen.train.checkpoints import SEAL, damage
+from patchgen.train.checkpoints import SEAL, damage, make_way
 from patchgen.train.folder import alone, new_folder
 from patchgen.train.run import train
 from tests.train.runs import Remembered, broken_run, recipe, resume, run, weights
@@ -90,6 +90,24 @@ def test_a_checkpoint_that_was_being_written_is_left_out(broken, whole):
     ended = resume(broken, watch)
     assert ended.resumed_from == 3 and "checkpoint-6 was being written" in watch.notes[0]
     assert weights(ended.folder) == weights(whole.folder)
+
+
+def test_a_checkpoint_that_is_written_again_has_nothing_of_the_one_before(broken, whole):
+    """Parts that another engine has left would be read in place of what is written."""
+    again = broken.path / "checkpoint-6"
+    left = again / "shard-00001-of-00002.safetensors"
+    left.write_bytes((again / "model.safetensors").read_bytes())
+    ended = resume(broken, at=3)
+    assert not left.exists() and not damage(again) and weights(ended.folder) == weights(whole.folder)
+
+
+def test_a_checkpoint_makes_way_with_its_seal_first(tmp_path, once, monkeypatch):
+    """Killed in between, it is none that was whole."""
+    at = shutil.copytree(once.path / "checkpoint-6", tmp_path / "checkpoint-6")
+    monkeypatch.setattr(shutil, "rmtree", lambda folder: interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        make_way(at)
+    assert (at / "model.safetensors").exists() and not (at / SEAL).exists()
 
 
 def test_a_step_that_has_no_checkpoint(broken):
