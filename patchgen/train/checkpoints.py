@@ -36,6 +36,11 @@ def checkpoints(run: Path) -> tuple[Path, ...]:
     return tuple(sorted(found, key=step_of))
 
 
+def sealed(run: Path) -> tuple[Path, ...]:
+    """Those of a run that were written to their end, by their steps."""
+    return tuple(folder for folder in checkpoints(run) if (folder / SEAL).is_file())
+
+
 def seal(folder: Path) -> None:
     """Write down what each file of the checkpoint is."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
@@ -85,18 +90,18 @@ def to_resume(run: Path, step: int | None = None) -> Path | None:
 
     Raises PatchgenError PG818 where it is damaged, and names the last one before it that is whole.
     """
-    sealed = [folder for folder in checkpoints(run) if (folder / SEAL).is_file()]
+    found = sealed(run)
     if step is not None:
-        chosen = next((folder for folder in sealed if step_of(folder) == step), None)
+        chosen = next((folder for folder in found if step_of(folder) == step), None)
         if chosen is None:
-            there = ", ".join(str(step_of(folder)) for folder in sealed) or "none"
+            there = ", ".join(str(step_of(folder)) for folder in found) or "none"
             raise PatchgenError("PG818", Location(str(run)), f"has no checkpoint of step {step}; there are: {there}")
-    elif not sealed:
+    elif not found:
         return None
     else:
-        chosen = sealed[-1]
+        chosen = found[-1]
     if wrong := damage(chosen):
-        before = [folder for folder in sealed if step_of(folder) < step_of(chosen) and not damage(folder)]
+        before = [folder for folder in found if step_of(folder) < step_of(chosen) and not damage(folder)]
         hint = f"--resume {run} --at {step_of(before[-1])} goes on from the one before" if before else "begin anew"
         raise PatchgenError("PG818", Location(str(chosen)), f"is damaged: {wrong}", hint)
     return chosen

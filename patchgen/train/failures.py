@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.engine import Engine
 from patchgen.parallel.meet import go_to_the_end, is_of_a_peer
-from patchgen.train.checkpoints import checkpoints, discard_unfinished, step_of
+from patchgen.train.checkpoints import discard_unfinished, sealed, step_of
 from patchgen.train.fit import NoMemory, out_of_memory_is_an_error, too_large_hint
 from patchgen.train.folder import RunFolder, alone
 from patchgen.train.quiet import quiet
@@ -105,7 +105,7 @@ def _leave_whole(folder: RunFolder) -> None:
 
 def way_on(folder: RunFolder) -> str:
     """What is said of a run that ended before its end: how it is gone on with."""
-    found = checkpoints(folder.path)
+    found = sealed(folder.path)
     if not found:
         return "the run has no checkpoint yet"
     return f"patchgen train --resume {os.path.relpath(folder.path)} goes on after step {step_of(found[-1])}"

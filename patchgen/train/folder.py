@@ -116,23 +116,45 @@ def shared_folder(asked: str, recipe: Recipe, engine: Engine) -> RunFolder:
 def new_folder(asked: str, recipe: Recipe) -> RunFolder:
     """An empty folder for the recipe's run: the one that is asked for, else the next of runs/ that is free.
 
-    Raises PatchgenError PG817 where something is in it.
+    Raises PatchgenError PG817 where something is in it, or it cannot be made.
     """
-    path = Path(asked) if asked else _free(recipe)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        again = (path / RECIPE).is_file()
-        hint = f"--resume {path} goes on with the run in it" if again else "give --output another folder"
-        raise PatchgenError("PG817", Location(str(path)), "is there already, and not an empty folder", hint)
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path = _claimed(Path(asked)) if asked else _free(recipe)
+    except OSError as error:
+        where, what = Location(asked or RUNS), f"cannot be made: {error}"
+        raise PatchgenError("PG817", where, what, "give --output another folder") from error
     folder = RunFolder(path)
     folder.write(RECIPE, recipe.as_json())
     return folder
 
 
+def _claimed(path: Path) -> Path:
+    """An empty folder, made where it is none: this run's, and not that of another which begins at the same time."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise _in_use(path)
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        (path / RECIPE).touch(exist_ok=False)
+    except FileExistsError:
+        raise _in_use(path) from None
+    return path
+
+
+def _in_use(path: Path) -> PatchgenError:
+    again = (path / RECIPE).is_file()
+    hint = f"--resume {path} goes on with the run in it" if again else "give --output another folder"
+    return PatchgenError("PG817", Location(str(path)), "is there already, and not an empty folder", hint)
+
+
 def _free(recipe: Recipe) -> Path:
     name = f"{Path(recipe.model).name}-{recipe.task}"
-    numbered = (Path(RUNS, name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
-    return next(path for path in numbered if not path.exists())
+    Path(RUNS).mkdir(exist_ok=True)
+    for number in itertools.count(1):
+        path = Path(RUNS, name if number == 1 else f"{name}-{number}")
+        with suppress(FileExistsError):
+            path.mkdir()
+            return _claimed(path)
+    raise AssertionError("there is always one more number")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 import resource
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +19,7 @@ from patchgen.cli.commands import patchgen as command_line
 from patchgen.errors import PatchgenError
 from patchgen.parallel.engine import Engine
 from patchgen.train.checkpoints import SEAL, damage, make_way
+from patchgen.train.failures import way_on
 from patchgen.train.folder import alone, new_folder
 from patchgen.train.run import train
 from tests.train.runs import Remembered, broken_run, recipe, resume, run, weights
@@ -168,6 +170,34 @@ def test_a_folder_that_is_in_use(tmp_path, broken):
     assert f"--resume {broken.path}" in refused.value.problem.hint
     with alone(broken, Engine()), pytest.raises(PatchgenError, match="PG817.*another process"):
         resume(broken)
+
+
+def test_runs_that_begin_at_once_have_folders_of_their_own(tmp_path, monkeypatch):
+    """Each sees what was there before the other's was made."""
+    monkeypatch.chdir(tmp_path)
+    slow, quick = recipe(learning_rate=1e-4), recipe(learning_rate=1e-2)
+    monkeypatch.setattr(Path, "exists", lambda self: False)
+    first, second = new_folder("", slow), new_folder("", quick)
+    assert first.path != second.path and (first.recipe(), second.recipe()) == (slow, quick)
+    monkeypatch.setattr(Path, "iterdir", lambda self: iter(()))
+    with pytest.raises(PatchgenError, match="PG817.*not an empty folder"):
+        new_folder(str(first.path), quick)
+    assert first.recipe() == slow
+
+
+@pytest.mark.parametrize("path", ["file/run", "file"])
+def test_a_folder_that_cannot_be_made(tmp_path, path):
+    (tmp_path / "file").touch()
+    with pytest.raises(PatchgenError, match="PG817"):
+        new_folder(str(tmp_path / path), recipe())
+
+
+def test_a_checkpoint_that_was_being_written_is_no_way_on(broken):
+    assert "goes on after step 6" in way_on(broken)
+    (broken.path / "checkpoint-6" / SEAL).unlink()
+    assert "goes on after step 3" in way_on(broken)
+    (broken.path / "checkpoint-3" / SEAL).unlink()
+    assert way_on(broken) == "the run has no checkpoint yet"
 
 
 def test_a_run_that_has_just_begun_is_not_taken_away_by_another_process(tmp_path):
