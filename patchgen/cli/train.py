@@ -40,8 +40,10 @@ def train(
     from patchgen.train.recipe import Recipe
     from patchgen.train.run import train as run
 
+    if at is not None and (resume is None or search is not None):
+        raise click.UsageError("--at is of a run that --resume goes on with, and of no search")
     if resume is not None:
-        _insist_on_nothing_else(model, switches)
+        _insist_on_nothing_else(model, {**switches, "output": output})
         recipe = RunFolder(Path(resume)).recipe()
         if _is_said("engine"):
             recipe = replace(recipe, engine=switches["engine"])
@@ -54,7 +56,8 @@ def train(
     if resume is not None:
         folder = RunFolder(Path(resume), writes=engine.first)
         if folder.ended:
-            click.echo(f"{resume} has come to its end", err=True)
+            if engine.first:
+                click.echo(f"{resume} has come to its end", err=True)
             return 0
     with _together(engine, device_of(recipe.device)), _watching(engine) as watch:
         if resume is None:
@@ -64,7 +67,8 @@ def train(
                 return _search(recipe, search, folder, watch, resume=resume is not None)
             ended = run(recipe, folder, watch, resume=resume is not None, at=at, engine=engine)
         except KeyboardInterrupt:
-            click.echo(way_on(folder), err=True)
+            if engine.first:
+                click.echo(way_on(folder), err=True)
             raise
     if engine.first:
         _show(ended)

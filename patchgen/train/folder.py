@@ -8,6 +8,7 @@ tokenizer/      what made tokens of the text
 checkpoint-N/   for `--resume`
 model/          the trained model
 result.json     the last figures; there when the run has ended
+search.log      of a search, in place of checkpoints and a model: its trials, as they end
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from patchgen.train.recipe import Recipe, recipe_of
 
 RECIPE, FOUND, METRICS, CURVE, RESULT = "recipe.json", "run.json", "metrics.jsonl", "curve.svg", "result.json"
 KINDS = ("loss", "eval_loss", "train_loss")  # what a line of figures is about
+TRIALS = "search.log"
 ALONE = ".lock"
 RUNS = "runs"
 
@@ -54,6 +56,14 @@ class RunFolder:
     def ended(self) -> bool:
         """Whether the run came to its end."""
         return (self.path / RESULT).is_file()
+
+    def insist_on_kind(self, *, search: bool) -> None:
+        """PG817 where the other of a run and a search was begun here; each would go on in the other's figures."""
+        if not self.found() or search == (self.path / TRIALS).is_file():
+            return
+        begun, hint = ("run", "goes on without --search") if search else ("search", "--search ... goes on with it")
+        what = f"was begun as a {begun}"
+        raise PatchgenError("PG817", Location(str(self.path)), what, f"patchgen train --resume {self.path} {hint}")
 
     def write(self, name: str, content: str | Mapping[str, Any]) -> None:
         """Let the file `name` say this, whole or not at all."""

@@ -58,6 +58,8 @@ def train(
     engine = engine or engine_of(recipe.engine, os.environ)
     join(engine, device_of(recipe.device))
     with guarded(folder, engine, fresh=not resume):
+        if resume:
+            folder.insist_on_kind(search=False)
         job = job_of(recipe, folder, watch, engine)
         recipe = job.recipe
         batch = _batch(job)

@@ -20,13 +20,13 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.engine import engine_of
 from patchgen.train.begin import built, compiled
 from patchgen.train.failures import guarded
-from patchgen.train.folder import RunFolder
+from patchgen.train.folder import TRIALS, RunFolder
 from patchgen.train.job import Job, job_of, measured, write_down
 from patchgen.train.meter import Meter, Watch
 from patchgen.train.recipe import Recipe
 from patchgen.train.switches import Searching, refuse, searching
 
-LOG, TABLE, PICTURE = "search.log", "search.json", "search.svg"
+TABLE, PICTURE = "search.json", "search.svg"
 NAME = "patchgen"
 AROUND = 10.0  # learning rates from a tenth of the recipe's to ten times it
 DIRECTIONS = {"loss": "minimize", "throughput": "maximize"}
@@ -50,6 +50,8 @@ def search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume
     engine = engine_of(recipe.engine, os.environ)
     with guarded(folder, engine, fresh=not resume):
         wanted = searching(text)
+        if resume:
+            folder.insist_on_kind(search=True)
         if recipe.asked_batch is None:
             refuse("batch-size", recipe.batch_size, "a search tries batches around a number of rows")
         job = job_of(recipe, folder, watch, engine, search=True)
@@ -68,7 +70,7 @@ def _storage(folder: Path) -> Any:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    return JournalStorage(JournalFileBackend(str(folder / LOG)))
+    return JournalStorage(JournalFileBackend(str(folder / TRIALS)))
 
 
 def _try(job: Job, wanted: Searching, done: int, storage: Any) -> None:
@@ -139,7 +141,8 @@ def _ended(storage: Any, wanted: Searching) -> tuple[Tried, ...]:
         return ()
     study = optuna.load_study(study_name=NAME, storage=storage)
     if [direction.name.lower() for direction in study.directions] != [DIRECTIONS[o] for o in wanted.objectives]:
-        raise PatchgenError("PG817", Location(LOG), "was begun with other objectives", "give --output another folder")
+        hint = "give --output another folder"
+        raise PatchgenError("PG817", Location(TRIALS), "was begun with other objectives", hint)
     whole = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
     best = {trial.number for trial in study.best_trials} if whole else set()
     found = [

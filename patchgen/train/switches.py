@@ -107,6 +107,8 @@ def searching(text: str) -> Searching:
     words, options = _taken_apart("search", text, {"trials": int, "steps": int})
     for word in words:
         _one_of("search", text, [word], ("loss", "throughput"), "loss")
+    if options.get("trials", 1) < 1 or options.get("steps", 1) < 1:
+        refuse("search", text, "tries at least 1 trial of at least 1 step")
     return Searching(objectives=tuple(dict.fromkeys(words)) or ("loss",), **options)
 
 

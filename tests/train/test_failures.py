@@ -213,10 +213,25 @@ def test_a_folder_that_is_no_run(tmp_path):
     assert isinstance(done.exception, PatchgenError) and "PG817" in str(done.exception)
 
 
-def test_nothing_is_said_beside_resume(broken):
-    argv = ["train", "--resume", str(broken.path), "--steps", "100"]
+@pytest.mark.parametrize(
+    ("beside", "told"),
+    [
+        (["--steps", "100"], "takes no --steps"),
+        (["--output", "elsewhere"], "takes no --output"),
+        (["--at", "3", "--search", "loss"], "--at is of a run"),
+    ],
+    ids=["a switch", "another folder", "a step of a search"],
+)
+def test_nothing_is_said_beside_resume(broken, beside, told):
+    done = CliRunner().invoke(command_line, ["train", "--resume", str(broken.path), *beside], standalone_mode=False)
+    assert told in str(done.exception)
+
+
+def test_a_step_without_a_run(tmp_path):
+    argv = ["train", "llama", "--at", "3", "--output", str(tmp_path / "run")]
     done = CliRunner().invoke(command_line, argv, standalone_mode=False)
-    assert "takes no --steps" in str(done.exception)
+    assert "--at is of a run that --resume goes on with" in str(done.exception)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("made_before", [False, True])

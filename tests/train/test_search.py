@@ -14,6 +14,7 @@ pytest.importorskip("optuna")
 
 from patchgen.errors import PatchgenError
 from patchgen.train.folder import new_folder
+from patchgen.train.run import train
 from patchgen.train.search import search
 from tests.train.runs import Remembered, recipe
 
@@ -65,6 +66,21 @@ def test_a_search_goes_on_where_it_was_broken_off(tmp_path):
     with pytest.raises(PatchgenError, match="PG817.*other objectives"):
         search(asked, "loss,throughput,trials=2", folder, Remembered(), resume=True)
     assert (folder.path / "search.json").is_file()
+
+
+def test_a_search_and_a_run_do_not_go_on_in_each_others_folders(tmp_path):
+    asked = recipe(steps=1)
+    searched, trained = new_folder(str(tmp_path / "search"), asked), new_folder(str(tmp_path / "run"), asked)
+    search(asked, "trials=1", searched, Remembered())
+    train(asked, trained, Remembered())
+    before = searched.metrics(), trained.metrics()
+    with pytest.raises(PatchgenError, match="PG817 was begun as a search") as refused:
+        train(asked, searched, Remembered(), resume=True)
+    assert f"--resume {searched.path} --search" in refused.value.problem.hint
+    with pytest.raises(PatchgenError, match="PG817 was begun as a run"):
+        search(asked, "trials=1", trained, Remembered(), resume=True)
+    assert (searched.metrics(), trained.metrics()) == before
+    assert len(search(asked, "trials=1", searched, Remembered(), resume=True)) == 1
 
 
 def test_batches_around_auto(tmp_path):

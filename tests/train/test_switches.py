@@ -61,6 +61,8 @@ def test_meaning(parse, text, meant):
         (loading, "pined", "one of pinned, pageable"),
         (adapting, "rnk=4", "did you mean rank?"),
         (searching, "speed", "one of loss, throughput"),
+        (searching, "trials=0", "at least 1 trial"),
+        (searching, "loss,steps=-1", "of at least 1 step"),
     ],
 )
 def test_what_cannot_be_read(parse, text, told):
