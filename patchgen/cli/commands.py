@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from patchgen.cli.session import Session
 
 PRECISIONS = ("fp32", "bf16", "autocast", "mixed")  # of `memory`
+DTYPES = ("float64", "float32", "bfloat16")  # of `verify`
+PARTS = ("sdpa", "checkpoint", "loss", "norm", "moe", "grouped", "fused", "flash")  # of `new`
 BENCH_TABLES = ("matrix", "finetune", "pretrain", "memory")
 
 # Modules that do the work are imported inside the commands: `--help` and completion need none of them.
@@ -36,7 +38,8 @@ def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
 def patchgen() -> None:
     """Flatten thin subclasses of Hugging Face models into single modeling files, and keep those files true.
 
-    PATHS are modular files or folders of them; without any, what [tool.patchgen] in pyproject.toml names.
+    PATHS are modular files or folders of them; without any, what [tool.patchgen] in pyproject.toml names.  A VARIANT
+    is named as its file is: llama_sdpa is what modular_llama_sdpa.py declares.
     """
 
 
@@ -48,7 +51,10 @@ def patchgen() -> None:
 @click.option("--force", is_flag=True, help="Replace files that patchgen did not write.")
 @click.option("--stdin-filename", metavar="FILE", help="The place that the text on stdin (PATHS is -) stands for.")
 def convert(only_check: bool, only_diff: bool, force: bool, stdin_filename: str | None, **rest: Any) -> int:
-    """Write the outputs of modular files, and record in patchgen.lock what they were made from."""
+    """Write the outputs of modular files, with a diff beside each.
+
+    What each was made from is recorded in patchgen.lock.
+    """
     from patchgen.cli import printing
 
     if rest["paths"] == ("-",):
@@ -125,7 +131,11 @@ def lint(**rest: Any) -> int:
 @click.argument("target", metavar="FILE[:LINE]")
 @click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")
 def explain(target: str, package_root: str | None) -> int:
-    """Print the plan of a modular file and what each pass did, or where a line of an output came from."""
+    """Print the plan of a modular file, or where a line came from.
+
+    Of FILE the plan, and the classes after each pass that changed them; of FILE:LINE of an output the line of the
+    modular file or of the parent that it was made from.
+    """
     from patchgen.cli.explaining import explain_what
 
     return explain_what(target, package_root=package_root)
@@ -135,7 +145,7 @@ def explain(target: str, package_root: str | None) -> int:
 @click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
 @click.option("--all", "everything", is_flag=True, help="Every variant that patchgen.lock records.")
 @click.option("--full", is_flag=True, help="Every head, inductor, more ways to generate.")
-@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(["float64", "float32", "bfloat16"]))
+@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(DTYPES), help="Only this dtype; may be repeated.")
 @click.option("--device", metavar="NAME", help="Where models run; cuda where there is one, else cpu.")
 @click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Variants at a time.")
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
@@ -144,9 +154,10 @@ def explain(target: str, package_root: str | None) -> int:
 @click.option("--megabytes", type=float, default=3072, show_default=True, help="What a case may take.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every case as it ends.")
 def verify(names: tuple[str, ...], **rest: Any) -> int:
-    """Compare variants with their parents: outputs, losses, every gradient, and what really ran.
+    """Compare variants with their parents: outputs, losses, gradients.
 
-    Runs models, in processes of their own: needs torch and transformers.  Exit code 1: a case failed.
+    Shows what really ran, and plants errors that must be seen.  Runs models, in processes of their own: needs torch
+    and transformers.  Exit code 1: a case failed.
     """
     from patchgen.cli.verify import verify as run
 
@@ -158,7 +169,10 @@ def verify(names: tuple[str, ...], **rest: Any) -> int:
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
 @click.option("--checkpoint", metavar="SRC", help="A folder or an id of the Hub: its weights, tokenizer and settings.")
 def export(variant: str, folder: str, checkpoint: str | None) -> int:
-    """Write VARIANT into DIR, to be loaded anywhere with trust_remote_code=True, without patchgen."""
+    """Write VARIANT into DIR, to be loaded without patchgen.
+
+    transformers loads DIR with trust_remote_code=True.
+    """
     from patchgen.cli.export import export as run
 
     return run(variant, folder, checkpoint)
@@ -180,13 +194,17 @@ def errors(codes: tuple[str, ...], markdown: bool) -> int:
 
 @patchgen.command()
 @click.argument("model")
-@click.option("--with", "parts", metavar="PART,...", required=True, help="The parts to put into it: sdpa, ...")
+@click.option("--with", "parts", metavar="PART,...", required=True, help=f"Which: {', '.join(PARTS)}.")
 @click.option("--name", metavar="NAME", help="How the file ends: modular_MODEL_NAME.py; by default the parts.")
 @click.option("--dry-run", is_flag=True, help="Print the file; write nothing.")
 @click.option("--force", is_flag=True, help="Write parts that are redundant, and replace a file that is there.")
 @click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")
 def new(model: str, parts: str, **rest: Any) -> int:
-    """Write the modular file that puts parts into MODEL, a modeling module of the installed transformers."""
+    """Write the modular file that puts parts into MODEL.
+
+    MODEL is a modeling module of the installed transformers, such as roformer.  What is not understood in it is named
+    with its place.
+    """
     from patchgen.cli.new import write_new
 
     return write_new(model, parts, **rest)
@@ -204,9 +222,10 @@ def new(model: str, parts: str, **rest: Any) -> int:
 @click.option("--megabytes", type=float, default=3072, show_default=True, help="What a part in a model may take.")
 @click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")
 def coverage(models: tuple[str, ...], **rest: Any) -> int:
-    """Write the table of what goes into which model of transformers, all of them by default.
+    """Write the table of which part goes into which model.
 
-    Takes up where it was interrupted.  Exit code 1: something failed in a model that this run looked at.
+    MODEL is a modeling module of transformers; without any, all of them.  Takes up where it was interrupted.  Exit
+    code 1: something failed in a model that this run looked at.
     """
     from patchgen.cli.coverage import coverage as run
 
@@ -221,9 +240,15 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Of the configuration; may be repeated.")
 @click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows of a forward pass.")
 @click.option("--length", type=click.IntRange(1), help="Tokens of a row; 512 where the model has places for them.")
-@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True)
+@click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    default="fp32",
+    show_default=True,
+    help="bf16: weights and states too; autocast: products alone; mixed: what --engine gathers.",
+)
 @click.option("--optimizer", metavar="NAME", default="adamw", show_default=True, help="sgd, adafactor, momentum, ...")
-@click.option("--checkpoint", metavar="POLICY", default="none", show_default=True, help="full, or selective.")
+@click.option("--checkpoint", metavar="POLICY", default="none", show_default=True, help="none, full or selective.")
 @click.option("--every", type=click.IntRange(1), default=1, metavar="K", help="Checkpoint each K-th layer.")
 @click.option("--accumulate", type=click.IntRange(1), default=1, metavar="N", help="Batches before a step.")
 @click.option("--attention", metavar="NAME", default="", help="eager, sdpa; by default the model's own choice.")
@@ -236,10 +261,10 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
 @click.option("--figure", metavar="FILE", type=click.Path(dir_okay=False), help="Draw the step as SVG.")
 @click.option("--output-format", "form", type=click.Choice(["text", "json", "markdown"]), default="text")
 def memory(name: str, **rest: Any) -> int:
-    """Tell what a step of training MODEL holds in memory, before it is held.
+    """Predict what a step of training MODEL holds in memory.
 
-    MODEL is a variant, a model type of transformers or a published size.  The model is run on shapes: nothing of it
-    needs to fit here, and a model of 8 billion parameters takes seconds.
+    MODEL is a variant, a model type of transformers or a published size, such as llama-8b.  It is run on shapes:
+    nothing of it needs to fit here.
     """
     from patchgen.cli.memory import memory as run
 
@@ -253,11 +278,11 @@ def memory(name: str, **rest: Any) -> int:
 @click.option("--tiny", is_flag=True, help="Tiny models on the CPU, within a minute: checked, not timed.")
 @click.option("--device", metavar="NAME", help="Where models run; cuda where there is one.")
 @click.option("--folder", metavar="DIR", default="bench", show_default=True, type=click.Path(file_okay=False))
-@click.option("--seconds", type=float, metavar="S", help="What all of it may take; 440 by default.")
+@click.option("--seconds", type=float, metavar="S", help="What all of it may take; 450 by default.")
 @click.option("--again", is_flag=True, help="Run anew what is known already.")
 @click.option("--look", is_flag=True, help="Only print what this machine is and which attention it runs.")
 def bench(ids: tuple[str, ...], **rest: Any) -> int:
-    """Measure what training by variants costs on this GPU, beside what people would use instead.
+    """Time variants on this GPU beside what people use instead.
 
     Takes up where it was interrupted.  Exit code 1: something was wrong, or failed.
     """
@@ -274,7 +299,7 @@ def bench(ids: tuple[str, ...], **rest: Any) -> int:
 @click.option("--at", type=click.IntRange(0), metavar="STEP", help="The checkpoint to go on from, if not the last.")
 @click.option("--search", metavar="WHAT", help="Look for settings: loss, throughput or both, with trials= and steps=.")
 def train(model: str | None, **rest: Any) -> int:
-    """Train MODEL: a variant, a type of transformers, or a checkpoint.
+    """Train MODEL: a variant, a model type of transformers, or a checkpoint.
 
     By transformers' Trainer, on text that patchgen ships or on yours; needs 'patchgen[train]'.  The run's folder has
     the exact configuration, releases, figures, a picture of the loss, checkpoints and the model.

@@ -38,6 +38,18 @@ def test_help(argv, capsys):
     assert capsys.readouterr().out.startswith("Usage: patchgen")
 
 
+def test_help_names_what_there_is():
+    """Each is said once more than it is defined: what `--help` prints must not import what does the work."""
+    from patchgen.bench.run import SECONDS
+    from patchgen.cli import commands
+    from patchgen.declare.request import WRITERS
+    from patchgen.lab.plan import DTYPES
+
+    assert commands.PARTS == tuple(WRITERS)
+    assert commands.DTYPES == DTYPES
+    assert f"{SECONDS:.0f} by default" in next(o.help for o in commands.bench.params if o.name == "seconds")
+
+
 @pytest.mark.parametrize(
     "argv",
     [
