@@ -65,12 +65,12 @@ def main() -> None:
 
     from patchgen.bench.machine import machine, versions
     from patchgen.bench.play import Budget, run_case
-    from patchgen.bench.sets import wanted_cases
+    from patchgen.bench.sets import cases_of
 
     logging.set_verbosity_error()
     budget = Budget(began + work.seconds, work.times)
     say(machine=machine(work.device), versions=versions())
-    for case in wanted_cases(work.table, work.cases, work.only, tiny=work.tiny):
+    for case in cases_of(work.table, work.cases, work.only, tiny=work.tiny):
         skip = {name for place, name in work.skip if place == case.id}
         run_case(case, work.device, work.tiny, skip, budget, say)
     say(done=True)

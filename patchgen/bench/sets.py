@@ -10,7 +10,7 @@ from patchgen.bench.contestant import Contestant
 from patchgen.bench.matrix import CASES
 from patchgen.bench.tables import FINETUNE, MEMORY, PRETRAIN
 from patchgen.bench.tiny import tiny_case
-from patchgen.errors import did_you_mean
+from patchgen.errors import Location, PatchgenError, did_you_mean
 
 SETS: dict[str, tuple[Case, ...]] = {
     "matrix": CASES,
@@ -25,31 +25,43 @@ def wanted_cases(
 ) -> tuple[Case, ...]:
     """The cases of a set that `ids` names, by their ids or by what these begin with, all by default.
 
-    With `only`, their contestants of these names or of these variants, and the anchors.  Raises LookupError for a name
-    that nothing has.
+    With `only`, those that have contestants of these names or of these variants: these alone, and the anchors.  Raises
+    PatchgenError PG826 for a name that nothing has.
     """
     known = SETS[table]
     for name in ids:
         if not any(case.id.startswith(name) for case in known):
-            raise LookupError(f"{table} has no case {name!r}. {_hint(name, [case.id for case in known])}")
+            raise _unknown(name, f"is no case of the table {table}", [case.id for case in known])
     chosen = [case for case in known if not ids or any(case.id.startswith(name) for name in ids)]
-    chosen = [_with(case, only) for case in chosen]
-    chosen = [case for case in chosen if len(case.contestants) > 1 or not only]
-    if not chosen:
-        names = {name for case in known for one in case.contestants for name in (one.name, one.variant) if name}
-        raise LookupError(f"no case has {' or '.join(only)}. {_hint(only[0], sorted(names))}")
+    _insist_on_contestants(chosen, only)
+    wanted = [case.id for case in chosen if not only or any(_is_of(one, only) for one in case.contestants)]
+    return cases_of(table, wanted, only, tiny=tiny)
+
+
+def cases_of(table: str, ids: Sequence[str], only: Sequence[str], *, tiny: bool) -> tuple[Case, ...]:
+    """Those of exactly these ids, which `wanted_cases` gave, each with what it has of `only`."""
+    chosen = [_with(case, only) if only else case for case in SETS[table] if case.id in ids]
     return tuple(tiny_case(case) if tiny else case for case in chosen)
 
 
+def _insist_on_contestants(cases: Sequence[Case], only: Sequence[str]) -> None:
+    every = [one for case in cases for one in case.contestants]
+    names = sorted({name for one in every for name in (one.name, one.variant) if name})
+    for name in only:
+        if name not in names:
+            ids = ", ".join(case.id for case in cases)
+            raise _unknown(f"--only {name}", f"is no contestant and no variant of {ids}", names, name)
+
+
 def _with(case: Case, only: Sequence[str]) -> Case:
-    if not only:
-        return case
-    return replace(case, contestants=tuple(one for one in case.contestants if _stays(one, case, only)))
+    stays = (one for one in case.contestants if one.name == case.anchor or _is_of(one, only))
+    return replace(case, contestants=tuple(stays))
 
 
-def _stays(one: Contestant, case: Case, only: Sequence[str]) -> bool:
-    return one.name == case.anchor or one.name in only or one.variant in only
+def _is_of(one: Contestant, only: Sequence[str]) -> bool:
+    return one.name in only or one.variant in only
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
-    return did_you_mean(name, known) or f"There are {', '.join(known)}."
+def _unknown(where: str, what: str, known: Sequence[str], name: str = "") -> PatchgenError:
+    hint = did_you_mean(name or where, known) or f"there are {', '.join(known)}"
+    return PatchgenError("PG826", Location(where), what, hint)

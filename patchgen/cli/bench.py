@@ -47,10 +47,7 @@ def bench(
     from patchgen.bench.sets import wanted_cases
 
     device = _device(device, tiny)
-    try:
-        cases = wanted_cases(table, ids, only, tiny=tiny)
-    except LookupError as error:
-        raise click.UsageError(str(error.args[0])) from error
+    cases = wanted_cases(table, ids, only, tiny=tiny)
     path = Path(folder) / f"bench-{table}{'-tiny' if tiny else ''}.json"
     made = {"device": device_name(device), "tiny": tiny, "versions": versions()}
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patchgen.disk.write import replace_file
+from patchgen.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
     from patchgen.memory.account import Figures
@@ -42,7 +43,7 @@ def memory(
     """Tell the anatomy of one model's memory; the exit code."""
     _insist_on_models()
     from patchgen.lab.report import best_device
-    from patchgen.memory.fits import bytes_of, largest_batch
+    from patchgen.memory.fits import bytes_of, insist_on_device, largest_batch
     from patchgen.memory.page import anatomy_of, as_json, as_markdown, as_text
     from patchgen.memory.picture import as_svg
     from patchgen.memory.setup import Setup
@@ -55,14 +56,16 @@ def memory(
         choice = Choice(head, config, tiny, tuple(_change(each) for each in changes))
         target = find_target(name, choice)
         place = device or ("cuda" if card else best_device())
+        if measure:
+            insist_on_device(place)
         tokens = length or usual_length(target.config)
         wanted = Setup(**setup, length=tokens, device=place, layout=_layout(engine, ranks))
         room = bytes_of(card) if card else 0
         most = largest_batch(target, wanted, room) if room else 0
         books = foreseen(target, wanted) if predict else None
         found = _measured(target, choice, wanted, books) if measure else None
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    except ValueError as error:  # of transformers and torch, which name the value that they do not take
+        raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
     told = replace(anatomy_of(books, found, name, target.model_class.__name__, wanted), card=room, most=most)
     write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
     sys.stdout.write(write(told))

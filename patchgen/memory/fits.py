@@ -11,13 +11,14 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.memory.account import figures
 from patchgen.memory.page import size
-from patchgen.memory.setup import Setup
+from patchgen.memory.setup import Setup, refused
 from patchgen.memory.target import Target
 from patchgen.memory.zero import foreseen
 
@@ -27,12 +28,12 @@ _SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]i?|)B?\s*", re.
 
 
 def bytes_of(said: str) -> int:
-    """What "24GB", "80GiB" or a number of bytes means; decimal unless it says i.  ValueError for anything else."""
+    """What "24GB", "80GiB" or a number of bytes means; decimal unless it says i.  PatchgenError PG825 for all else."""
     found = _SIZE.fullmatch(said)
     units = {name.lower(): count for name, count in _UNITS.items()}
     count = int(float(found["number"]) * units[found["unit"].lower()]) if found else 0
     if count <= 0:
-        raise ValueError(f"{said} is no size: write 24GB, or 80GiB")
+        raise refused(f"--card {said}", "is no size", "write 24GB, or 80GiB")
     return count
 
 
@@ -85,6 +86,12 @@ def _savings(setup: Setup) -> str:
     return f"less is held with {', '.join(way for way, open_ in ways if open_)}"
 
 
+def insist_on_device(device: str) -> None:
+    """Nothing, where a step can be run on `device`; else PatchgenError PG825."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise refused("--measure", "torch finds no CUDA device here", "--device cpu measures on this machine's CPU")
+
+
 def insist_on_room(target: Target, needed: int, device: str) -> None:
     """Nothing, where a step that holds `needed` bytes can be run here; else PatchgenError PG823."""
     free = torch.cuda.mem_get_info()[0] if device == "cuda" else _free()
@@ -95,6 +102,11 @@ def insist_on_room(target: Target, needed: int, device: str) -> None:
 
 def _free() -> int | None:
     """Memory that this machine could give now; None where it does not tell."""
+    try:  # what is free by itself leaves out the files that the system gives up when memory is asked for
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        pass
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):

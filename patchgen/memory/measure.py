@@ -35,10 +35,8 @@ Step = Callable[[Callable[[str], None]], None]  # makes a step, and tells of eac
 def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
     """The figures of one step of training after the first, on this rank where there are several.
 
-    ValueError where the device is not there.
+    The device is there (`patchgen.memory.fits.insist_on_device`).
     """
-    if setup.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--measure on cuda needs a CUDA device; --device cpu measures here")
     with quiet():
         torch.manual_seed(seed)
         given = batch_for(target.model_class, target.config, setup.batch, setup.length)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from patchgen.errors import Location, PatchgenError
 from patchgen.memory.layout import Layout
 
 PRECISIONS = ("fp32", "bf16", "autocast", "mixed")
@@ -13,8 +14,13 @@ DEVICES = ("cpu", "cuda")
 
 _WHY = dict.fromkeys(
     ("adamw-8bit", "8bit", "adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit"),
-    "the 8-bit states are bitsandbytes' own, which needs a GPU: neither predicted nor measured here; ",
+    "the 8-bit states are bitsandbytes' own, which needs a GPU: neither predicted nor measured here",
 )
+
+
+def refused(switch: str, what: str, hint: str = "") -> PatchgenError:
+    """PG825 at the switch, to be raised."""
+    return PatchgenError("PG825", Location(switch), what, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +45,26 @@ class Setup:
     layout: Layout | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what is not known here."""
+        """Raises PatchgenError PG825 for what is not known here."""
         known = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "checkpoint": CHECKPOINTS, "device": DEVICES}
         for name, values in known.items():
             value = getattr(self, name)
             if value not in values:
-                raise ValueError(f"--{name} {value}: {_WHY.get(value, '')}there are {', '.join(values)}")
+                raise refused(f"--{name} {value}", _WHY.get(value, "is not known"), f"there are {', '.join(values)}")
         self._insist_on_precision()
         if self.every > 1 and self.checkpoint == "none":
-            raise ValueError("--every says which layers are checkpointed, and --checkpoint says that none is")
+            what = "says which layers are checkpointed, and --checkpoint says that none is"
+            raise refused(f"--every {self.every}", what, "--checkpoint full")
 
     def _insist_on_precision(self) -> None:
         computed = self.layout is not None and self.layout.computed
         sharded = self.layout is not None and (computed or self.layout.parts.fsdp > 1)
         if self.precision == "mixed" and not sharded:
-            raise ValueError("--precision mixed is of engines that gather weights: fsdp2, ep, zero3 and their like")
+            what = "is of engines that gather weights"
+            raise refused("--precision mixed", what, "--engine fsdp2, ep, zero3 and their like; autocast needs none")
         if computed and self.precision not in ("fp32", "mixed"):
-            raise ValueError(f"--precision {self.precision}: DeepSpeed has fp32 and its own bf16, which is mixed here")
+            what = "DeepSpeed has fp32 and its own bf16, which is mixed here"
+            raise refused(f"--precision {self.precision}", what, "--precision mixed")
 
     @property
     def tokens(self) -> int:

@@ -18,9 +18,10 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from patchgen.errors import did_you_mean
+from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.lab.subject import heads_of
 from patchgen.lab.tiny import tiny_config
+from patchgen.memory.setup import refused
 from patchgen.use.classes import module_of
 from patchgen.use.variants import find_variant, known_variants
 
@@ -52,7 +53,8 @@ class Choice:
 def find_target(name: str, choice: Choice, start: Path | None = None) -> Target:
     """The model that `name` means.
 
-    Raises ValueError, with what is near or what there is, for a name, class, size or setting that is none.
+    Raises PatchgenError PG824, with what is near or what there is, for a name, class or configuration that is none,
+    and PG825 for a setting.
     """
     kind = _kind(name)
     if kind is not None:
@@ -77,6 +79,10 @@ def sizes() -> dict[str, dict[str, Any]]:
     return tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
 
 
+def _no_model(name: str, what: str, hint: str = "") -> PatchgenError:
+    return PatchgenError("PG824", Location(name), what, hint)
+
+
 def _kind(name: str) -> str | None:
     """The model type that `name` is or is a size of."""
     if name in sizes():
@@ -92,8 +98,9 @@ def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTr
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name != module_name:
-            raise ValueError(f"{module_name} needs {error.name}, which is not installed") from error
-        raise ValueError(f"{config_class.model_type} is a configuration without a model of its own") from error
+            what = f"{module_name} needs {error.name}, which is not installed"
+            raise _no_model(config_class.model_type, what, f"pip install {error.name}") from error
+        raise _no_model(config_class.model_type, "is a configuration without a model of its own") from error
     found = _heads(module)
     return {name: each for name, each in found.items() if each.config_class is config_class}
 
@@ -103,9 +110,11 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
     try:
         variant = find_variant(name, start)
     except ValueError as error:
+        if "several variants" in str(error):
+            raise _no_model(name, str(error)) from error
         hint = did_you_mean(name, [*known, *sizes(), *CONFIG_MAPPING])
         many = f"variants are {', '.join(sorted(known)) or 'none, here'}; sizes are {', '.join(sizes())}"
-        raise ValueError(f"{name} is no variant, no model type of transformers and no size. {hint or many}") from error
+        raise _no_model(name, "is no variant, no model type of transformers and no size", hint or many) from error
     return _heads(module_of(variant))
 
 
@@ -117,19 +126,20 @@ def _heads(module: Any) -> dict[str, type[PreTrainedModel]]:
 
 def _chosen(name: str, classes: Mapping[str, type[PreTrainedModel]], head: str | None) -> type[PreTrainedModel]:
     if not classes:
-        raise ValueError(f"{name} has no public class of a model")
+        raise _no_model(name, "has no public class of a model")
     if head is None:
         return next(iter(classes.values()))
     ending = [each for each in classes if each == head or each.endswith(head)]
     if not ending:
-        raise ValueError(f"{name} has no {head}. {did_you_mean(head, classes) or 'It has ' + ', '.join(classes)}")
+        raise _no_model(name, f"has no {head}", did_you_mean(head, classes) or f"it has {', '.join(classes)}")
     return classes[ending[0]]
 
 
 def _configured(config_class: type[PreTrainedConfig], size: str | None, choice: Choice) -> PreTrainedConfig:
     changes = dict(choice.changes)
-    if choice.tiny and choice.config is not None:
-        raise ValueError(f"--tiny has sizes of its own, and --config {choice.config} others: --set changes one")
+    if choice.tiny and size is not None:
+        hint = "leave one out; --set changes single values"
+        raise refused("--tiny", f"has sizes of its own, and {size} others", hint)
     try:
         if choice.tiny:
             config = tiny_config(config_class, DROPOUT)
@@ -141,7 +151,7 @@ def _configured(config_class: type[PreTrainedConfig], size: str | None, choice: 
         own = {config.attribute_map.get(name, name): value for name, value in changes.items()}
         return type(config)(**{**config.to_dict(), **own}) if own else config
     except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
-        raise ValueError(f"{config_class.__name__} does not take this: {error}") from error
+        raise refused("--set", f"{config_class.__name__} does not take this: {error}") from error
 
 
 def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
@@ -154,24 +164,25 @@ def _told(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
     kind = told.pop("model_type", None)
     own = {getattr(each, "model_type", None) for each in config_class.__mro__}
     if kind is not None and kind not in own:
-        raise ValueError(f"{size} is a {kind}, and the model takes {config_class.model_type}")
+        raise _no_model(size, f"is a {kind}, and the model takes {config_class.model_type}")
     return {name: value for name, value in told.items() if name not in ("architectures", "transformers_version")}
 
 
 def _read(path: Path) -> dict[str, Any]:
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
-        raise ValueError(f"{path} is no configuration: name a file, a folder, or one of {', '.join(sizes())}")
+        raise _no_model(str(path), "is no configuration", f"name a file, a folder, or one of {', '.join(sizes())}")
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON: {error}") from error
+        raise _no_model(str(path), f"is no JSON: {error}") from error
     if not isinstance(told, dict):
-        raise ValueError(f"{path} holds no configuration")
+        raise _no_model(str(path), "holds no configuration")
     return told
 
 
 def _insist_on_known(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:
     for name in changes:
         if not hasattr(config, name):
-            raise ValueError(f"{type(config).__name__} has no {name}. {did_you_mean(name, config.to_dict())}")
+            hint = did_you_mean(name, config.to_dict()) or "its settings are those of its config.json"
+            raise refused(f"--set {name}", f"{type(config).__name__} has no {name}", hint)

@@ -33,8 +33,6 @@ def bench(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        pytest.param(("L9", "--tiny"), "matrix has no case 'L9'", id="case"),
-        pytest.param(("--tiny", "--only", "llama_sdpaa"), "did you mean llama_sdpa", id="variant"),
         pytest.param(("--device", "cpu"), "times of a CPU say nothing", id="CPU"),
         pytest.param(("--device", "tpu"), "bench knows cpu and cuda", id="device"),
         pytest.param(("--tiny", "--table", "speed"), "'speed' is not one of", id="table"),
@@ -50,6 +48,19 @@ def test_usage(bench, tmp_path, argv, said):
 def test_without_a_gpu_nothing_is_timed(bench):
     code, _, err = bench()
     assert code == 2 and "torch finds no CUDA device here: --tiny checks" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        pytest.param(("L9", "--tiny"), "L9: PG826 is no case of the table matrix", id="case"),
+        pytest.param(("--tiny", "--only", "llama_sdpaa"), "hint: did you mean llama_sdpa", id="variant"),
+    ],
+)
+def test_names_that_nothing_has(bench, tmp_path, argv, said):
+    code, out, err = bench(*argv)
+    assert (code, out) == (1, "") and said in err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_record_is_refused_and_kept(bench, tmp_path):

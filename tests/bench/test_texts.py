@@ -17,6 +17,7 @@ from patchgen.bench.run import GRACE
 from patchgen.bench.sets import SETS, wanted_cases
 from patchgen.bench.texts import NO_LABEL, batch_of
 from patchgen.bench.tiny import tiny_case
+from patchgen.errors import PatchgenError
 
 WORDS = 100
 
@@ -110,10 +111,21 @@ def test_wanted_cases():
     (one, *others) = wanted_cases("matrix", [], ["llama_packed"])
     assert one.id == "L2" and not others
     assert [each.name for each in one.contestants][:2] == ["sdpa", "llama_packed, packed"]
-    with pytest.raises(LookupError, match="no case 'L9'"):
-        wanted_cases("matrix", ["L9"])
-    with pytest.raises(LookupError, match="no case has lama_packed"):
-        wanted_cases("matrix", [], ["lama_packed"])
+    assert {case.id for case in wanted_cases("matrix", [], ["sdpa"])} >= {"B1", "L1", "M1"}, "the anchor alone"
+
+
+@pytest.mark.parametrize(
+    ("ids", "only", "said"),
+    [
+        (["B1", "L9"], [], "L9: PG826 is no case of the table matrix"),
+        ([], ["sdpa", "lama_packed"], "--only lama_packed: PG826 is no contestant.*\n.*did you mean llama_packed"),
+        (["B1", "B2"], ["llama_packed"], "--only llama_packed: PG826 is no contestant and no variant of B1, B2"),
+    ],
+    ids=["case", "one of two contestants", "contestant of another case"],
+)
+def test_no_name_is_passed_over(ids, only, said):
+    with pytest.raises(PatchgenError, match=said):
+        wanted_cases("matrix", ids, only)
 
 
 def test_groups_stand_together():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import torch
+
 from patchgen.errors import PatchgenError
 from patchgen.memory.account import figures
-from patchgen.memory.fits import MOST, _last_within, bytes_of, insist_on_room, largest_batch
+from patchgen.memory.fits import MOST, _last_within, bytes_of, insist_on_device, insist_on_room, largest_batch
 from patchgen.memory.predict import predicted
 from patchgen.memory.setup import Setup
 from patchgen.memory.target import Choice, find_target
@@ -63,6 +68,20 @@ def test_what_this_machine_does_not_have_is_not_run():
         insist_on_room(target, 10**15, "cpu")
 
 
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="only Linux tells what it could give")
+def test_files_that_the_system_keeps_in_memory_do_not_count_as_taken(monkeypatch):
+    """After a large download nearly nothing is free, and nearly all can be had."""
+    monkeypatch.setattr(os, "sysconf", lambda name: 0)
+    insist_on_room(find_target("bert", Choice(tiny=True), REPOSITORY), 1_000_000, "cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_told_before_anything_is_predicted():
+    insist_on_device("cpu")
+    with pytest.raises(PatchgenError, match="--measure: PG825 torch finds no CUDA device here"):
+        insist_on_device("cuda")
+
+
 @pytest.mark.parametrize(
     ("said", "count"), [("24GB", 24 * 10**9), ("80GiB", 80 * 2**30), ("1.5 g", 15 * 10**8), ("512", 512)]
 )
@@ -72,5 +91,5 @@ def test_sizes(said, count):
 
 @pytest.mark.parametrize("said", ["", "GB", "-3GB", "24 cards", "0"])
 def test_no_sizes(said):
-    with pytest.raises(ValueError, match="is no size: write 24GB, or 80GiB"):
+    with pytest.raises(PatchgenError, match="PG825 is no size"):
         bytes_of(said)

@@ -12,6 +12,8 @@ from tests.toytree import REPOSITORY
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import torch
+
 from patchgen.cli import main
 
 TINY = ("memory", "llama_checkpoint", "--tiny", "--batch", "2", "--length", "24", "--device", "cpu")
@@ -76,24 +78,35 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
     [
         (
             ["lama_sdpa"],
-            2,
-            "lama_sdpa is no variant, no model type of transformers and no size. did you mean",
+            1,
+            "lama_sdpa: PG824 is no variant, no model type of transformers and no size\n    hint: did you mean",
         ),
-        (["bert", "--tiny", "--head", "Foo"], 2, "bert has no Foo"),
-        (["bert", "--config", "llama-1b"], 2, "llama-1b is a llama, and the model takes bert"),
+        (["bert", "--tiny", "--head", "Foo"], 1, "bert: PG824 has no Foo\n    hint: it has "),
+        (["bert", "--config", "llama-1b"], 1, "llama-1b: PG824 is a llama, and the model takes bert"),
         (
             ["bert", "--config", "nowhere.json"],
-            2,
-            "nowhere.json is no configuration: name a file",
+            1,
+            "nowhere.json: PG824 is no configuration\n    hint: name a file",
         ),
-        (["bert", "--tiny", "--config", "bert-base"], 2, "--tiny has sizes of its own"),
-        (["bert", "--tiny", "--set", "hiden_size=3"], 2, "BertConfig has no hiden_size. did you mean hidden_size"),
-        (["bert", "--tiny", "--set", "hidden_size=31"], 2, "hidden size (31) is not a multiple"),
-        (["bert", "--tiny", "--optimizer", "adamw-8bit"], 2, "the 8-bit states are bitsandbytes' own"),
-        (["bert", "--tiny", "--attention", "fast"], 2, "fast"),
-        (["llama_sdpa", "--tiny", "--checkpoint", "selective"], 2, "the part checkpoint gives it policies"),
-        (["bert", "--tiny", "--every", "2"], 2, "--checkpoint says that none is"),
-        (["bert", "--tiny", "--card", "big"], 2, "big is no size"),
+        (["bert", "--tiny", "--config", "bert-base"], 1, "--tiny: PG825 has sizes of its own, and bert-base others"),
+        (["bert-base", "--tiny"], 1, "--tiny: PG825 has sizes of its own, and bert-base others"),
+        (
+            ["bert", "--tiny", "--set", "hiden_size=3"],
+            1,
+            "--set hiden_size: PG825 BertConfig has no hiden_size\n    hint: did you mean hidden_size",
+        ),
+        (["bert", "--tiny", "--set", "hidden_size=31"], 1, "hidden size (31) is not a multiple"),
+        (["bert", "--tiny", "--optimizer", "adamw-8bit"], 1, "adamw-8bit: PG825 the 8-bit states are bitsandbytes'"),
+        (["bert", "--tiny", "--attention", "fast"], 1, "bert: PG825"),
+        (["llama_sdpa", "--tiny", "--checkpoint", "selective"], 1, "the part checkpoint gives it policies"),
+        (["bert", "--tiny", "--every", "2"], 1, "--every 2: PG825 says which layers are checkpointed"),
+        (["bert", "--tiny", "--card", "big"], 1, "--card big: PG825 is no size"),
+        pytest.param(
+            ["bert", "--tiny", "--card", "24GB", "--measure"],
+            1,
+            "--measure: PG825 torch finds no CUDA device here",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
         (["bert", "--tiny", "--no-predict"], 2, "--no-predict is for --measure alone"),
         (["bert", "--tiny", "--length", "65"], 1, "modeling_bert.py:94:1: PG822 the model's forward fails"),
         (
