@@ -14,8 +14,9 @@ Every message is `file:line:column: PGnnn what`, with a hint. This page explains
 prints the same. It is made from `patchgen/catalogue.toml` by `patchgen errors --markdown`.
 
 PG0xx: reading a file. PG1xx: what names stand for. PG2xx: merging classes. PG3xx: edits. PG4xx: the flat module.
-PG5xx: the gate. PG6xx: files of transformers itself. PG7xx: what `patchgen lint` says of those. PG9xx: the project and
-the machine; these exit with 2, all others with 1.
+PG5xx: the gate. PG6xx: files of transformers itself. PG7xx: what `patchgen lint` says of those. PG80x: `patchgen new`.
+PG81x: training. PG82x: memory and benchmarks. PG83x to PG85x: several processes, and the plans by which they split a
+model. PG9xx: the project and the machine; these exit with 2, all others with 1.
 """
 
 
