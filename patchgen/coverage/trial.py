@@ -230,7 +230,7 @@ def _short(subject: Subject, part: str) -> Iterator[Case]:
             continue
         if case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT):
             yield case
-        elif case.scene.checkpointing is not None and part == "checkpoint":
+        elif part == "checkpoint" and case.kind == "numbers" and case.scene.checkpointing is not None:
             yield case
     planted = {repr(plant.scene): plant for claim in claims for plant in claim.plants}
     for plant in planted.values():

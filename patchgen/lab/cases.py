@@ -59,7 +59,7 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
         *_plants(main, claims, plan.dtypes),
         *_scenes(main, claims, plan.dtypes),
         *_settings(subject, claims, plan.dtypes),
-        *_use(main, plan),
+        *_use(main, claims, plan),
     ]
     others = subject.heads[1:] if plan.full else subject.heads[1:2]
     for head in others:
@@ -112,7 +112,9 @@ def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> It
         "without labels, padded": Scene(labels=False, rows="right"),
         "dropout": Scene(rows="right", train=True, dropout=DROPOUT),
         "accumulated": Scene(rows="right", train=True, accumulate=2),
-        "autocast": Scene(train=True, autocast=True),
+        "autocast": replace(trained(claims), autocast=True),
+        # With a mask, which autocast does not cast for everybody.
+        "autocast, padded": replace(trained(claims, "right"), autocast=True),
     }
     if trained(claims).checkpointing is not None:
         scenes["not checkpointed"] = Scene(rows="right", train=True)
@@ -123,7 +125,7 @@ def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> It
         scenes[f"checkpointed {told}".strip()] = base
         scenes[f"checkpointed with dropout {told}".strip()] = replace(base, dropout=DROPOUT)
     for name, scene in scenes.items():
-        if name == "autocast" and "bfloat16" not in dtypes:
+        if scene.autocast and "bfloat16" not in dtypes:
             continue
         yield Case(f"{head} float32 {name}", "numbers", head, scene=scene)
     yield Case(f"{head} float32 attention weights", "weights", head, scene=Scene(rows="right"))
@@ -146,7 +148,7 @@ def _settings(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ..
                     yield Case(name, "numbers", head, dtype, route, trained(claims, rows), changes)
 
 
-def _use(head: str, plan: Plan) -> Iterator[Case]:
+def _use(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
     yield Case(f"{head} cache", "cache", head, "float64", scene=Scene(labels=False))
     ways = ("greedy", "sampled", "beams", "static cache") if plan.full else ("greedy",)
     for way in ways:
@@ -154,9 +156,9 @@ def _use(head: str, plan: Plan) -> Iterator[Case]:
     for name in ATTENTIONS:
         yield Case(f"{head} attn_implementation {name}", "attention", head, detail=name)
     for backend in ("aot_eager", "inductor") if plan.full else ("aot_eager",):
-        yield Case(f"{head} compiled by {backend}", "compiled", head, detail=backend, scene=Scene(train=True))
+        yield Case(f"{head} compiled by {backend}", "compiled", head, detail=backend, scene=trained(claims))
         if plan.full:
-            packed = Scene(rows="packed", train=True)
+            packed = trained(claims, "packed")
             yield Case(f"{head} compiled by {backend}, packed", "compiled", head, detail=backend, scene=packed)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from patchgen.lab.checks.trial import Nothing, Trial, Verdict, decided, is_narrow
+from patchgen.lab.checks.trial import Nothing, Trial, Verdict, allowed, decided, is_narrow
 from patchgen.lab.claim import Observation, Route, Scene
 from patchgen.lab.pair import Pair
 from patchgen.lab.parity import Difference, differences, in_noises, usual
@@ -26,7 +26,7 @@ def equals_parent(trial: Trial) -> Verdict:
     insist_on_scene(pair, scene)
     pair.parent_sees(route, dtype, scene)  # first: what it cannot do, nobody asks of the variant
     found = compare(pair, route, dtype, scene, pair.variant_sees(route, dtype, scene))
-    if found[0].largest > route.bound.at(dtype) and _sums_anew(pair, route, dtype, scene):
+    if found[0].largest > allowed(route.bound, dtype, scene) and _sums_anew(pair, route, dtype, scene):
         route = replace(route, bound=loosest([route.bound, REORDERED]))
     return decided(trial, found, route)
 
