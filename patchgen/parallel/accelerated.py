@@ -1,10 +1,14 @@
-"""What Accelerate is told of processes that compute the same rows: without it each would be given rows of its own."""
+"""What Accelerate is told and asked.
+
+Of processes that compute the same rows it is told, because each would be given rows of its own.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from accelerate import ParallelismConfig
+from accelerate.utils import DynamoBackend
 
 from patchgen.parallel.engine import Engine
 
@@ -20,3 +24,8 @@ class OnAnyDevice(ParallelismConfig):  # type: ignore[misc]
 def rows_of_processes(engine: Engine) -> ParallelismConfig | None:
     """Which processes are given the same rows; None where each has its own."""
     return OnAnyDevice(tp_size=engine.tp, dp_shard_size=engine.fsdp) if engine.tp > 1 else None
+
+
+def named_backends() -> set[str]:
+    """Those of `torch.compile` that it has a name for, and so Trainer."""
+    return {name.lower() for name in DynamoBackend.__members__}

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from transformers import PrinterCallback, Trainer
+import torch
+from transformers import PrinterCallback, Trainer, get_scheduler
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.accelerated import rows_of_processes
@@ -32,7 +33,7 @@ from patchgen.train.meter import Meter, Watch, operations_a_second, operations_o
 from patchgen.train.models import Source, parameters_of, source_of
 from patchgen.train.recipe import Recipe
 from patchgen.train.share import ROWS, rows_of_a_step, shared
-from patchgen.train.switches import insist_on_sense
+from patchgen.train.switches import insist_on_sense, refuse
 from patchgen.train.trainer import EngineTrainer
 
 SAMPLE = 8  # rows on which the operations of a token are counted
@@ -98,6 +99,7 @@ def job_of(recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, s
     insist_on_deepspeed(engine, device)
     engine = dataclasses.replace(engine, mixed=recipe.precision == "mixed")
     _insist_on_optimizer(recipe, folder.path, device)
+    _insist_on_schedule(recipe)
     source = source_of(recipe)
     with first_goes_first(engine):  # it writes the tokenizer, and the others read it
         material = material_of(recipe, source, folder)
@@ -114,6 +116,17 @@ def _insist_on_optimizer(recipe: Recipe, output: Path, device: str) -> None:
     except (ImportError, ValueError) as error:
         what = f"Trainer cannot make it: {' '.join(str(error).split())}"
         raise PatchgenError("PG814", Location(f"--optim {recipe.optim}"), what) from error
+
+
+def _insist_on_schedule(recipe: Recipe) -> None:
+    """PG813 where a schedule needs what no switch gives it: a lowest rate, or a number of steps of its own."""
+    nothing = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    try:
+        get_scheduler(recipe.schedule, nothing, num_warmup_steps=1, num_training_steps=2)
+    except (ValueError, TypeError) as error:
+        refuse(
+            "schedule", recipe.schedule, f"cannot be made: {' '.join(str(error).split())}", "linear, cosine, constant"
+        )
 
 
 def _insist_on_the_same_text(job: Job) -> None:

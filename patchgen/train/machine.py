@@ -57,8 +57,30 @@ def insist_on_machine(recipe: Recipe, device: str, *, search: bool = False) -> N
         _insist_on("bitsandbytes", f"--optim {recipe.optim}", "gpu")
     if on_gpu and recipe.memory * GIB > torch.cuda.get_device_properties(0).total_memory:
         refuse("memory", recipe.memory, "the device has less", code="PG814")
+    if compiling(recipe.compile).scope != "none":
+        _insist_on_compiling(recipe, on_gpu)
+
+
+def _insist_on_compiling(recipe: Recipe, on_gpu: bool) -> None:
+    """PG813 for a mode or backend that torch does not have, or would pass over; PG814 where inductor cannot run."""
     chosen = compiling(recipe.compile)
-    if chosen.scope != "none" and chosen.backend == "inductor" and not on_gpu and _compiler() is None:
+    if chosen.backend != "inductor":
+        known = set(torch._dynamo.list_backends(exclude_tags=()))
+        if chosen.scope == "whole":  # by Trainer, which takes what Accelerate has a name for
+            from patchgen.parallel.accelerated import named_backends
+
+            known &= named_backends()
+        if chosen.backend not in known:
+            refuse(
+                "compile", recipe.compile, f"{chosen.backend} is no backend", f"there are {', '.join(sorted(known))}"
+            )
+        if chosen.mode != "default":
+            refuse("compile", recipe.compile, "a mode is of inductor, and another backend would pass it over")
+        return
+    modes = torch._inductor.list_mode_options()
+    if chosen.mode not in modes:
+        refuse("compile", recipe.compile, f"{chosen.mode} is no mode", f"there are {', '.join(modes)}")
+    if not on_gpu and _compiler() is None:
         what = "torch.compile writes C++ for a CPU, and no compiler is found (CXX, g++, clang++)"
         refuse("compile", recipe.compile, what, code="PG814")
 

@@ -6,12 +6,15 @@ Raises PatchgenError PG813 at the switch for what cannot be read.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.train.recipe import AUTO, Recipe
+
+SEEDS = 2**32
 
 
 def refuse(switch: str, text: object, what: str, hint: str = "", code: str = "PG813") -> NoReturn:
@@ -84,6 +87,10 @@ def loading(text: str) -> Loading:
     """`workers=N`, `prefetch=N`, and `pinned` or `pageable`."""
     words, options = _taken_apart("loader", text, {"workers": int, "prefetch": int})
     pinned = _one_of("loader", text, words, ("pinned", "pageable"), "pinned") == "pinned"
+    if options.get("workers", 0) < 0 or options.get("prefetch", 1) < 1:
+        refuse("loader", text, "takes no fewer than 0 workers, and prefetches no fewer than 1 batch")
+    if "prefetch" in options and not options.get("workers"):
+        refuse("loader", text, "nothing is fetched ahead without workers", "workers=2,prefetch=2")
     return Loading(pinned=pinned, **options)
 
 
@@ -146,6 +153,15 @@ def insist_on_sense(recipe: Recipe) -> None:
     for name in ("length", "grad_accum", "keep"):
         if getattr(recipe, name) < 1:
             refuse(name.replace("_", "-"), getattr(recipe, name), "must be at least 1")
+    if not 0 <= recipe.seed < SEEDS:
+        refuse("seed", recipe.seed, f"numpy takes numbers below {SEEDS}")
+    for name in ("learning_rate", "weight_decay", "warmup"):
+        if not 0 <= getattr(recipe, name) < math.inf:
+            refuse(name.replace("_", "-"), getattr(recipe, name), "is to be a number from 0 on")
+    for name in ("log_every", "eval_every", "save_every"):
+        every = getattr(recipe, name)
+        if not 0 <= every < math.inf or (every > 1 and every % 1):
+            refuse(name.replace("_", "-"), every, "is a whole number of steps, or below 1 a share of all")
     if recipe.steps <= 0 and recipe.epochs <= 0:
         refuse("epochs", recipe.epochs, "trains nothing")
     if recipe.task == "masked-lm" and not 0 < recipe.masked < 1:

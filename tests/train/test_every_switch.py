@@ -19,7 +19,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from patchgen.errors import PatchgenError
 from patchgen.train.folder import RunFolder
-from patchgen.train.machine import GIB, peak_memory
+from patchgen.train.machine import GIB, forget_peak, peak_memory
 from tests.train.runs import Remembered, losses, run
 
 
@@ -101,6 +101,7 @@ def test_batch_size_auto_takes_the_largest_that_fits(tmp_path):
 
 def test_batch_size_auto_keeps_within_the_memory_that_it_is_given(tmp_path):
     wide = {"length": 128, "steps": 1, "vocabulary": 2048, "config": ("hidden_size=128", "intermediate_size=512")}
+    forget_peak("cpu")  # else it is that of whatever test was before
     memory = peak_memory("cpu") / GIB + 0.25
     ended = run(tmp_path / "run", batch_size="auto", memory=memory, **wide)
     found = RunFolder(ended.folder).found()
@@ -111,6 +112,7 @@ def test_batch_size_auto_keeps_within_the_memory_that_it_is_given(tmp_path):
 @pytest.mark.parametrize("batch", ["auto", "512"])
 def test_a_batch_that_cannot_fit(tmp_path, batch):
     wide = {"length": 128, "steps": 1, "vocabulary": 2048, "config": ("hidden_size=128", "intermediate_size=512")}
+    forget_peak("cpu")
     with pytest.raises(PatchgenError, match="PG816") as refused:
         run(tmp_path / "run", batch_size=batch, memory=0.01 if batch == "auto" else peak_memory("cpu") / GIB, **wide)
     assert "can be had" in str(refused.value) and "--checkpoint full" in refused.value.problem.hint

@@ -61,6 +61,9 @@ def test_meaning(parse, text, meant):
         (loading, "pined", "one of pinned, pageable"),
         (adapting, "rnk=4", "did you mean rank?"),
         (searching, "speed", "one of loss, throughput"),
+        (loading, "workers=-1", "no fewer than 0 workers"),
+        (loading, "workers=1,prefetch=0", "no fewer than 1 batch"),
+        (loading, "prefetch=2", "without workers"),
         (searching, "trials=0", "at least 1 trial"),
         (searching, "loss,steps=-1", "of at least 1 step"),
     ],
@@ -82,13 +85,20 @@ def test_what_cannot_be_read(parse, text, told):
         {"packing": "apart", "task": "classification"},
         {"masked": 1.0, "task": "masked-lm"},
         {"lora": "rank=half"},
+        {"seed": 2**32},
+        {"learning_rate": float("nan")},
+        {"weight_decay": float("inf")},
+        {"warmup": -1.0},
+        {"log_every": 1.5},
+        {"save_every": -1.0},
     ],
     ids=str,
 )
 def test_what_makes_no_sense(switches):
     insist_on_sense(Recipe(model="llama"))
-    with pytest.raises(PatchgenError, match="PG813"):
+    with pytest.raises(PatchgenError, match="PG813") as refused:
         insist_on_sense(Recipe(model="llama", **switches))
+    assert str(refused.value).startswith(f"--{next(iter(switches)).replace('_', '-')} ")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +122,30 @@ def test_what_a_cpu_can_run(switches):
     if "lora" in switches:
         pytest.importorskip("peft")
     insist_on_machine(Recipe(model="llama", **switches), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("whole,mode=fast", "fast is no mode"),
+        ("regional,backend=none", "none is no backend"),
+        ("whole,backend=eager_debug", "eager_debug is no backend"),
+        ("regional,backend=aot_eager,mode=max-autotune", "would pass it over"),
+    ],
+)
+def test_what_torch_does_not_compile_by(text, told):
+    insist_on_machine(Recipe(model="llama", compile="regional,backend=eager_debug"), "cpu")
+    with pytest.raises(PatchgenError, match=f"PG813.*{told}"):
+        insist_on_machine(Recipe(model="llama", compile=text), "cpu")
+
+
+@pytest.mark.parametrize("schedule", ["cosine_with_min_lr", "warmup_stable_decay", "reduce_lr_on_plateau", "linea"])
+def test_a_schedule_that_cannot_be_made(tmp_path, schedule):
+    from tests.train.runs import run
+
+    with pytest.raises(PatchgenError, match=f"--schedule {schedule}: PG813"):
+        run(tmp_path / "run", schedule=schedule)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_compiler_is_needed_where_one_is_run(monkeypatch):
