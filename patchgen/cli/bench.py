@@ -40,6 +40,8 @@ def bench(
     """Run what is asked for; 1 where something is wrong."""
     _insist_on_models()
     if look:
+        if ids or only or tiny or again or seconds is not None or table != "matrix":
+            raise click.UsageError("--look runs nothing: it takes --device alone")
         return _look(device)
     from patchgen.bench.machine import device_name, versions
     from patchgen.bench.record import Unreadable, begun, taken_up
@@ -89,21 +91,30 @@ def _device(wanted: str | None, tiny: bool) -> str:
     from patchgen.bench.machine import has_gpu
 
     device = wanted or ("cpu" if tiny else "cuda")
-    kind = device.partition(":")[0]
-    if kind not in ("cpu", "cuda"):
-        raise click.UsageError(f"--device {device}: bench knows cpu and cuda")
-    if kind == "cpu" and not tiny:
+    _insist_on_device(device)
+    if device == "cpu" and not tiny:
         raise click.UsageError("times of a CPU say nothing: --tiny checks there, without timing")
-    if kind == "cuda" and not has_gpu():
+    if device == "cuda" and not has_gpu():
         raise click.UsageError("torch finds no CUDA device here: --tiny checks on the CPU, without timing")
     return device
+
+
+def _insist_on_device(device: str) -> None:
+    """A usage error for any device but the first: clocks, peaks and caches are asked of that one."""
+    if device not in ("cpu", "cuda"):
+        other = "; CUDA_VISIBLE_DEVICES chooses among GPUs" if device.startswith("cuda:") else ""
+        raise click.UsageError(f"--device {device}: bench knows cpu and cuda{other}")
 
 
 def _look(device: str | None) -> int:
     from patchgen.bench.look import look
     from patchgen.bench.machine import has_gpu
 
-    found = look(device or ("cuda" if has_gpu() else "cpu"))
+    device = device or ("cuda" if has_gpu() else "cpu")
+    _insist_on_device(device)
+    if device == "cuda" and not has_gpu():
+        raise click.UsageError("torch finds no CUDA device here: --look --device cpu shows this machine's CPU")
+    found = look(device)
     click.echo(json.dumps(found, indent=1))
     return 0
 

@@ -21,6 +21,7 @@ PRECISIONS = ("fp32", "bf16", "autocast", "mixed")  # of `memory`
 DTYPES = ("float64", "float32", "bfloat16")  # of `verify`
 PARTS = ("sdpa", "checkpoint", "loss", "norm", "moe", "grouped", "fused", "flash")  # of `new`
 BENCH_TABLES = ("matrix", "finetune", "pretrain", "memory")
+ABOVE_0 = click.FloatRange(0, min_open=True)
 
 # Modules that do the work are imported inside the commands: `--help` and completion need none of them.
 
@@ -104,7 +105,11 @@ def _check(with_diff: bool, **rest: Any) -> int:
 @patchgen.command(name="list")
 @common
 def list_(**rest: Any) -> int:
-    """Print a table of what is made from what."""
+    """Print a table of what is made from what.
+
+    "equal to parent" counts the lines of a modular file that stand in a parent too, "in a row" the longest run of
+    them.
+    """
     from patchgen.cli import printing
 
     with _session(**rest) as session:
@@ -150,8 +155,8 @@ def explain(target: str, package_root: str | None) -> int:
 @click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Variants at a time.")
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("--report", metavar="DIR", type=click.Path(file_okay=False), help="Write parity.md and parity.json.")
-@click.option("--seconds", type=float, default=60, show_default=True, help="What a case may take.")
-@click.option("--megabytes", type=float, default=3072, show_default=True, help="What a case may take.")
+@click.option("--seconds", type=ABOVE_0, metavar="S", default=60, show_default=True, help="What a case may take.")
+@click.option("--megabytes", type=ABOVE_0, metavar="MB", default=3072, show_default=True, help="What a case may take.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every case as it ends.")
 def verify(names: tuple[str, ...], **rest: Any) -> int:
     """Compare variants with their parents: outputs, losses, gradients.
@@ -218,8 +223,8 @@ def new(model: str, parts: str, **rest: Any) -> int:
 @click.option("--most", type=click.IntRange(0), metavar="N", help="Run no more than N numerically.")
 @click.option("--folder", type=FOLDER, metavar="DIR", help="Where coverage.json and coverage.md are; docs by default.")
 @click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Processes to use.")
-@click.option("--seconds", type=float, default=180, show_default=True, help="What a part in a model may take.")
-@click.option("--megabytes", type=float, default=3072, show_default=True, help="What a part in a model may take.")
+@click.option("--seconds", type=ABOVE_0, metavar="S", default=180, show_default=True, help="What a trial may take.")
+@click.option("--megabytes", type=ABOVE_0, metavar="MB", default=3072, show_default=True, help="Of a trial.")
 @click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")
 def coverage(models: tuple[str, ...], **rest: Any) -> int:
     """Write the table of which part goes into which model.
@@ -278,7 +283,7 @@ def memory(name: str, **rest: Any) -> int:
 @click.option("--tiny", is_flag=True, help="Tiny models on the CPU, within a minute: checked, not timed.")
 @click.option("--device", metavar="NAME", help="Where models run; cuda where there is one.")
 @click.option("--folder", metavar="DIR", default="bench", show_default=True, type=click.Path(file_okay=False))
-@click.option("--seconds", type=float, metavar="S", help="What all of it may take; 450 by default.")
+@click.option("--seconds", type=ABOVE_0, metavar="S", help="What all of it may take; 450 by default.")
 @click.option("--again", is_flag=True, help="Run anew what is known already.")
 @click.option("--look", is_flag=True, help="Only print what this machine is and which attention it runs.")
 def bench(ids: tuple[str, ...], **rest: Any) -> int:

@@ -42,6 +42,8 @@ def coverage(
     package_root: str | None = None,
 ) -> int:
     """Run what is asked for; 1 where something failed that this run looked at."""
+    if not numeric and (again or most is not None):
+        raise click.UsageError(f"{'--again' if again else '--most'} is about what --numeric runs: say that, too")
     project = open_project(Request((), None, package_root))
     env, place = project.environment(), Path(folder or project.home / "docs")
     _insist_on_parts(parts)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from patchgen.disk.write import replace_file
+from patchgen.errors import Location, PatchgenError
 
 Status = Literal[
     "verified", "written", "redundant", "not applicable", "refused", "cannot be built here", "failed"
@@ -75,13 +76,22 @@ class Book:
 
 
 def read_book(path: Path) -> Book:
-    """What an earlier run left at `path`; nothing where there is no such file or it has another format."""
+    """What an earlier run left at `path`; nothing where there is no such file.
+
+    Raises PatchgenError PG817 for a file that is damaged or of another format, which a run would write over.
+    """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        return _book(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return Book()
-    if data.get("format") != FORMAT:
-        return Book()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        what = f"is not a file that this patchgen coverage wrote: {' '.join(str(error).split())}"
+        raise PatchgenError("PG817", Location(str(path)), what, "move it away, or --folder names another") from error
+
+
+def _book(data: Mapping[str, Any]) -> Book:
+    if data["format"] != FORMAT:
+        raise ValueError(f"its format is {data['format']}, and not {FORMAT}")
     told = [(model, part, entry) for model, parts in data["models"].items() for part, entry in parts.items()]
     order = {part: number for number, part in enumerate(data["parts"])}
     told.sort(key=lambda one: order[one[1]])

@@ -35,6 +35,11 @@ def bench(tmp_path, monkeypatch, capsys):
     [
         pytest.param(("--device", "cpu"), "times of a CPU say nothing", id="CPU"),
         pytest.param(("--device", "tpu"), "bench knows cpu and cuda", id="device"),
+        pytest.param(("--device", "cuda:1"), "CUDA_VISIBLE_DEVICES chooses among GPUs", id="another GPU"),
+        pytest.param(("--look", "--device", "tpu"), "bench knows cpu and cuda", id="device to look at"),
+        pytest.param(("--look", "L1"), "--look runs nothing", id="a look at a case"),
+        pytest.param(("--look", "--tiny"), "--look runs nothing", id="a tiny look"),
+        pytest.param(("--tiny", "--seconds", "0"), "0.0 is not in the range x>0", id="no time"),
         pytest.param(("--tiny", "--table", "speed"), "'speed' is not one of", id="table"),
     ],
 )
@@ -48,6 +53,8 @@ def test_usage(bench, tmp_path, argv, said):
 def test_without_a_gpu_nothing_is_timed(bench):
     code, _, err = bench()
     assert code == 2 and "torch finds no CUDA device here: --tiny checks" in err
+    code, _, err = bench("--look", "--device", "cuda")
+    assert code == 2 and "torch finds no CUDA device here: --look --device cpu" in err
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """What is kept from run to run, and the page that is made of it."""
 
+import pytest
+
 from patchgen.coverage.book import Book, Entry, read_book, write_book
 from patchgen.coverage.page import Target, as_markdown
+from patchgen.errors import PatchgenError
 
 BOOK = Book(
     {
@@ -31,11 +34,20 @@ def test_one_line_for_each_entry_so_that_a_diff_says_what_changed(tmp_path):
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
 
 
-def test_nothing_is_known_where_no_file_is_or_one_of_another_format(tmp_path):
+def test_nothing_is_known_where_no_file_is(tmp_path):
+    assert read_book(tmp_path / "coverage.json") == Book()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"format": 0}', "{}", "[]", "", '{"format": 1', '{"format": 1, "models": {"x": {"y": {}}}, "parts": []}']
+)
+def test_what_cannot_be_read_is_refused_and_kept(tmp_path, text):
+    """A run would write over it, and hours of results with it."""
     path = tmp_path / "coverage.json"
-    assert read_book(path) == Book()
-    path.write_text('{"format": 0}', encoding="utf-8")
-    assert read_book(path) == Book()
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PatchgenError, match="coverage.json: PG817 is not a file that this patchgen coverage wrote"):
+        read_book(path)
+    assert path.read_text(encoding="utf-8") == text
 
 
 def test_a_failed_entry_is_not_counted():
