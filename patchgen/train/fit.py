@@ -1,4 +1,4 @@
-"""What batch fits: one training step is really made, with the longest rows, in ever larger batches.
+"""What batch fits: training steps are really made, with the longest rows, in ever larger batches.
 
 On a GPU a batch that does not fit fails, and the one before it is taken.  A process that asks a CPU for too much is
 killed; so there the next batch is tried only where the growth so far says that it fits.
@@ -23,12 +23,12 @@ SHARE = 0.9  # of free memory that a step may fill: the rest is for what varies
 MOST = 4096
 SOME = 8  # rows: no batch of so few is tried before it is trained with
 
-Step = Callable[[Sequence[Row], int], None]  # makes one step with rows, so many at once
+Step = Callable[[Sequence[Row], int], None]  # makes steps with rows, so many at once
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A batch and the most memory that was in use while a step was made with it; None where there was too little."""
+    """A batch and the most memory that was in use while steps were made with it; None where there was too little."""
 
     rows: int
     peak: int | None

@@ -100,7 +100,7 @@ def _batch(job: Job) -> int:
     recipe, rows = job.recipe, job.material.train
 
     def step(longest: Sequence[Row], size: int) -> None:
-        _one_step(job, longest, size)
+        _steps(job, longest, size)
 
     if recipe.asked_batch is not None:
         if not job.engine.several:
@@ -114,13 +114,18 @@ def _batch(job: Job) -> int:
     return found
 
 
-def _one_step(job: Job, rows: Sequence[Row], size: int) -> None:
-    """Make one step of a model that is thrown away, as the recipe says, but not compiled."""
-    plain = replace(job.recipe, compile="none", loader="", grad_accum=1)
-    nothing = {"max_steps": 1, "save_strategy": "no", "eval_strategy": "no", "logging_strategy": "no"}
+def _steps(job: Job, rows: Sequence[Row], size: int) -> None:
+    """Make steps of a model that is thrown away, as the recipe says, but not compiled.
+
+    Two of them: in the second one the optimizer holds its states while a batch is computed, and in a step of several
+    batches the gradients of the one before are there as well.
+    """
+    batches = min(2, job.recipe.grad_accum)
+    plain = replace(job.recipe, compile="none", loader="", grad_accum=batches)
+    nothing = {"max_steps": 2, "save_strategy": "no", "eval_strategy": "no", "logging_strategy": "no"}
     arguments = replace(job, recipe=plain).arguments(size, **nothing)
     model = built(plain, job.source, job.material)
-    job.trainer(arguments, model=model, train_dataset=list(rows)).train()
+    job.trainer(arguments, model=model, train_dataset=list(rows) * batches).train()
 
 
 def _start(job: Job, at: int | None) -> Path | None:

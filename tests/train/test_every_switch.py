@@ -16,6 +16,8 @@ pytest.importorskip("transformers")
 import torch
 from safetensors.torch import load_file
 from torch.nn.modules.module import register_module_forward_hook
+from transformers import TrainerCallback
+from transformers.trainer import DEFAULT_CALLBACKS
 
 from patchgen.errors import PatchgenError
 from patchgen.train.folder import RunFolder
@@ -107,6 +109,31 @@ def test_batch_size_auto_keeps_within_the_memory_that_it_is_given(tmp_path):
     found = RunFolder(ended.folder).found()
     assert 1 <= found["batch_size"] < 256
     assert ended.figures["peak_bytes"] < (memory + 0.1) * GIB
+
+
+class Held(TrainerCallback):
+    """What is held when a batch has been computed: gradients, and states of the optimizer."""
+
+    found: set[tuple[bool, bool]] = set()
+
+    def on_step_begin(self, args, state, control, model, optimizer, **rest):
+        Held.found.add((False, bool(optimizer.optimizer.state)))
+
+    def on_substep_end(self, args, state, control, model, optimizer, **rest):
+        Held.found.add((next(model.parameters()).grad is not None, bool(optimizer.optimizer.state)))
+
+
+@pytest.mark.parametrize(("batches", "most"), [(1, (False, True)), (4, (True, True))], ids=["one", "several"])
+def test_what_fits_is_tried_with_all_that_a_step_holds(tmp_path, monkeypatch, batches, most):
+    """A batch that fits beside weights alone need not fit beside the states that the first step leaves."""
+    monkeypatch.setattr(Held, "found", set())
+    DEFAULT_CALLBACKS.append(Held)
+    try:
+        with pytest.raises(PatchgenError, match="PG816"):  # after steps with one row
+            run(tmp_path / "run", batch_size="auto", memory=0.01, grad_accum=batches)
+    finally:
+        DEFAULT_CALLBACKS.remove(Held)
+    assert most in Held.found
 
 
 @pytest.mark.parametrize("batch", ["auto", "512"])
