@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,10 +72,16 @@ class Bench:
         key = (main.head, case.dtype)
         if key not in self._smallest:
             pair, dtype = self.pair(main), getattr(torch, case.dtype)
-            found = [planted(pair, plant, dtype) for claim in pair.claims for plant in claim.plants]
-            self._smallest[key] = min((apart for apart in found if apart is not None), default=math.nan)
+            self._smallest[key] = min(_fitting(pair, dtype), default=math.nan)
         smallest = self._smallest[key]
         return None if math.isnan(smallest) else smallest
+
+
+def _fitting(pair: Pair, dtype: torch.dtype) -> Iterator[float]:
+    """How far each planted error moves the variant, of those that fit."""
+    for plant in (plant for claim in pair.claims for plant in claim.plants):
+        with contextlib.suppress(Nothing, CannotBuild):
+            yield planted(pair, plant, dtype)
 
 
 def _place(error: Exception) -> str:

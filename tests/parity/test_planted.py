@@ -6,6 +6,7 @@ variant of the gallery (test_gallery).  Numbers such as N6 are those of the list
 
 import contextlib
 import functools
+import math
 import sys
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from patchgen.lab.checks.numbers import compare  # noqa: E402
 from patchgen.lab.checks.plants import planted  # noqa: E402
 from patchgen.lab.claim import Plant, Scene, replaced, strictly_loaded  # noqa: E402
 from patchgen.lab.claims.sdpa import CLAIM  # noqa: E402
+from patchgen.lab.inputs import CannotBuild  # noqa: E402
 from patchgen.lab.pair import Pair  # noqa: E402
 from patchgen.lab.step import observe_step  # noqa: E402
 from patchgen.lab.subject import Subject, subjects  # noqa: E402
@@ -262,6 +264,28 @@ def test_n10_flattened_texts_have_the_positions_of_roberta():
         assert torch.allclose(packed, alone, rtol=0, atol=1e-10)
         with pytest.raises(ValueError, match=f"position_ids_start={start}"):
             variant(**flattened())
+
+
+@pytest.mark.parametrize("broken", ["parent", "variant"])
+def test_what_does_not_run_without_an_error_has_not_shown_one(broken, monkeypatch):
+    """A crash counts as an error that is seen: it must be the error's."""
+    bench, head = Bench(pair(*LLAMA).subject), LLAMA[1]
+    bench._pairs[head, ()] = both = replace(pair(*LLAMA))
+    case = Case("", "planted", head, "float32", detail="sdpa:boom")
+    sides = {"parent": "parent_sees", "variant": "variant_sees"}
+
+    def wrong(self, *args, **kwargs):
+        raise (CannotBuild if broken == "parent" else RuntimeError)("it does not run")
+
+    crash = Plant("boom", "", method("LlamaMLP", "forward", lambda was, *args: torch.ones(2) @ torch.ones(3)))
+    both.__dict__["claims"] = (replace(CLAIM, plants=(crash,)),)
+    assert bench.run(case).apart == math.inf
+    assert bench.smallest_planted(case) == math.inf
+    bench._smallest.clear()
+    monkeypatch.setattr(Pair, sides[broken], wrong)
+    result = bench.run(case)
+    assert result.status == "NONE" and "it does not run" in result.note
+    assert bench.smallest_planted(case) is None
 
 
 def test_n5_layers_behind_frozen_ones_keep_their_gradients_under_checkpointing():

@@ -8,29 +8,36 @@ import torch
 
 from patchgen.lab.checks.numbers import compare, insist_on_scene
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict, allowed, is_narrow
-from patchgen.lab.claim import Plant
-from patchgen.lab.inputs import CannotBuild
+from patchgen.lab.claim import Observation, Plant
 from patchgen.lab.pair import Pair
 from patchgen.lab.tolerance import MARGIN
 
 
-def planted(pair: Pair, plant: Plant, dtype: torch.dtype) -> float | None:
-    """How far the variant with this error is from the parent; None where the error does not fit the class."""
+def planted(pair: Pair, plant: Plant, dtype: torch.dtype) -> float:
+    """How far the variant with this error is from the parent; infinite where it does not even run.
+
+    Raises Nothing or CannotBuild where the error does not fit the class, or nothing runs there without it either:
+    that would look like an error that is seen.
+    """
     if not plant.fits(pair.specimen):
-        return None
-    try:
-        insist_on_scene(pair, plant.scene)
-        pair.inputs(plant.scene, dtype)
-    except (Nothing, CannotBuild):
-        return None
+        raise Nothing("this error would change nothing in this class")
+    insist_on_scene(pair, plant.scene)
     route = pair.routes[0]
+    pair.parent_sees(route, dtype, plant.scene)
     _, variant = pair.models(route, dtype, plant.scene.dropout, fresh=True)
+    seen: Observation | None
     with plant.apply(variant):
         try:
             seen = pair.variant_sees(route, dtype, plant.scene, model=variant)
         except (RuntimeError, ValueError):
-            return math.inf  # it does not even run
-    return compare(pair, route, dtype, plant.scene, seen)[0].largest
+            seen = None
+    if seen is not None:
+        return compare(pair, route, dtype, plant.scene, seen)[0].largest
+    try:
+        pair.variant_sees(route, dtype, plant.scene)
+    except (RuntimeError, ValueError) as error:
+        raise Nothing(f"the variant does not run so without the error either: {error}") from error
+    return math.inf
 
 
 def sees_plant(trial: Trial) -> Verdict:
@@ -39,8 +46,6 @@ def sees_plant(trial: Trial) -> Verdict:
     part, _, name = trial.case.detail.partition(":")
     plant = next(p for claim in pair.claims if claim.part == part for p in claim.plants if p.name == name)
     apart = planted(pair, plant, dtype)
-    if apart is None:
-        raise Nothing("this error would change nothing in this class")
     bound = max(allowed(route.bound, dtype, plant.scene) for route in pair.routes)
     unit = "noises" if is_narrow(dtype, plant.scene) else "relative"
     if not apart > bound:
