@@ -48,7 +48,10 @@ class Child:
             pass  # it died at once: the end of its answers says so
 
     def answers(self) -> Iterator[dict[str, Any] | None]:
-        """What it says, None at each tick, and last a "fault" where it ended by itself.  It is ended with these."""
+        """What it says, None at each tick, and last a "fault" where it ended by itself or says what nobody can read.
+
+        It is ended with these.
+        """
         try:
             while True:
                 try:
@@ -59,7 +62,14 @@ class Child:
                 if line is None:
                     yield {"fault": f"the process ended with code {self.process.wait()}"}
                     return
-                yield json.loads(line)
+                if not line.endswith("\n"):
+                    continue  # it was ended in the middle of an answer: its end says so
+                try:
+                    said = json.loads(line)
+                except ValueError:
+                    yield {"fault": f"the process said what is no answer: {line.strip()[:100]}"}
+                    return
+                yield said
         finally:
             self.end()
 

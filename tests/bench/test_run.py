@@ -44,6 +44,13 @@ for case in work["cases"]:
                 os._exit(134)
             case "hang" | "wait":
                 time.sleep(60)
+            case "cut":
+                sys.stdout.write('{"case": "A1", "contes')
+                sys.stdout.flush()
+                os._exit(137)
+            case "babble":
+                print("loading...", flush=True)
+                time.sleep(60)
             case "late":
                 say(case=case, contestant=name, result={"status": "no time"})
                 continue
@@ -117,6 +124,19 @@ def test_a_contestant_that_kills_its_process_takes_no_other_with_it(play):
     assert record.results("A1")["fast"].note == "the process ended with code 134: Fatal: bus error"
     assert statuses(record, "A2") == dict.fromkeys(("sdpa", "fast", "small"), "ok")
     assert started == ["A1 A2", "A1 A2"]
+
+
+@pytest.mark.parametrize(
+    ("how", "note"),
+    [
+        ("cut", "the process ended with code 137"),
+        ("babble", "the process said what is no answer: loading..."),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_a_fault_of_the_contestant(play, how, note):
+    record, _, _ = play([case("A1")], {"A1 fast": how})
+    assert statuses(record, "A1") == {"sdpa": "ok", "fast": "failed", "small": "ok"}
+    assert record.results("A1")["fast"].note == note
 
 
 def test_a_contestant_that_takes_too_long_is_ended(play):
