@@ -59,7 +59,9 @@ def _about(variant: Variant) -> Iterator[str]:
 
 def _how_to_load(name: str, configuration: Mapping[str, Any]) -> Iterator[str]:
     autos = {reference.rpartition(".")[2]: auto for auto, reference in configuration["auto_map"].items()}
-    auto = autos.get(next(iter(configuration.get("architectures") or ()), ""), "AutoModel")
+    # AutoModel, where it is among them, is the first.
+    other = min(name for name in configuration["auto_map"] if name != "AutoConfig")
+    auto = autos.get(next(iter(configuration.get("architectures") or ()), ""), other)
     yield f"""## Loading
 
 ```python

@@ -45,10 +45,14 @@ _MAIN = ("AutoModelForMaskedLM", "AutoModelForSeq2SeqLM", "AutoModelForCausalLM"
 def export(name: str, folder: Path, checkpoint: str | None = None) -> Variant:
     """Write the variant of that name into `folder`, which must be empty or absent; the variant.
 
-    ValueError where there is no such variant, where its files need others than transformers, torch and each other, and
-    for a checkpoint of another kind of model.  OSError where the folder is in use.
+    ValueError where there is no such variant, where no auto class could load it, where its files need others than
+    transformers, torch and each other, and for a checkpoint of another kind of model or without weights.  OSError
+    where the folder is in use.
     """
     variant = find_variant(name)
+    folder = folder.resolve()  # "." has no name, and a link to a folder is none
+    if folder == Path.cwd():
+        raise FileExistsError(f"{folder} is the current folder, which would be replaced: name one that is not there")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already, and not an empty folder")
     source = _source(checkpoint) if checkpoint is not None else None
@@ -82,6 +86,8 @@ def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
     else:
         told = _checkpoint_into(folder, variant, source)
     told["auto_map"] = auto_map(variant, told["model_type"])
+    if not told["auto_map"]:
+        raise ValueError(f"no auto class builds {variant.parent}, and so none could load {variant.name} from a folder")
     (folder / CONFIG).write_text(json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     (folder / "README.md").write_text(model_card(variant, folder.name, told, source), encoding="utf-8")
 
@@ -146,12 +152,17 @@ def _default_configuration(variant: Variant) -> dict[str, Any]:
 def _main_class(variant: Variant) -> ModelClass:
     by_auto = {auto.__name__: next(iter(of.values()))[0] for auto, of in auto_entries(variant).items()}
     wanted = next((name for name in _MAIN if name in by_auto), None)
-    return by_auto[wanted] if wanted else model_classes(module_of(variant))[0]
+    classes = (by_auto[wanted],) if wanted else model_classes(module_of(variant))
+    if not classes:
+        raise ValueError(f"{variant.module} has no public model")
+    return classes[0]
 
 
 def _checkpoint_into(folder: Path, variant: Variant, source: Path) -> dict[str, Any]:
     """Copy what belongs to the checkpoint; its configuration, with the variant's class for its architecture."""
-    told: dict[str, Any] = json.loads((source / CONFIG).read_text(encoding="utf-8"))
+    told = _configuration(source)
+    if not any(path for pattern in WEIGHTS for path in source.glob(pattern)):
+        raise ValueError(f"{source} has no weights: {' or '.join(WEIGHTS[::2])}")
     model = chosen_class(variant, told)
     if told.get("model_type") == model.config_class.model_type:
         _copy(source, folder, (*BESIDE, *WEIGHTS))
@@ -160,6 +171,17 @@ def _checkpoint_into(folder: Path, variant: Variant, source: Path) -> dict[str, 
         _copy(source, folder, BESIDE)
         told = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     return {**_without_code(told), "architectures": [model.__name__]}
+
+
+def _configuration(source: Path) -> dict[str, Any]:
+    path = source / CONFIG
+    try:
+        told: Any = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON: {error}") from error
+    if not isinstance(told, dict) or "model_type" not in told:
+        raise ValueError(f"{path} names no model_type")
+    return told
 
 
 def _without_code(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,6 +77,16 @@ torch.testing.assert_close(logits(ours), logits(dense), rtol=1e-4, atol=1e-4)
 """
 
 
+BLIP = {
+    "modular/blip/modular_blip_text_x.py": """from transformers.models.blip import modeling_blip_text as blip
+
+
+class BlipTextModel(blip.BlipTextModel):
+    pass
+""",
+}
+
+
 def run_alone(script, folder, cwd):
     cwd.mkdir()
     env = environment(
@@ -168,10 +178,46 @@ def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
         (("llama_sdpa", folder, "--checkpoint", mixtral), "the checkpoint is a mixtral"),
         (("mixtral_sdpa", mixtral), "not an empty folder"),
         (("mixtral_sdpa", folder, "--checkpoint", tmp_path / "none"), ""),
+        (("mixtral_sdpa", "."), "is the current folder"),
     ):
         done = CliRunner().invoke(command_line, ["export", *map(str, arguments)])
         assert done.exit_code == 2 and said in done.output, done.output
         assert not folder.exists() and not list(folder.parent.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda source: (source / "model.safetensors").unlink(), "has no weights: *.safetensors or pytorch"),
+        (lambda source: (source / "config.json").write_text("{"), "config.json is no JSON"),
+        (lambda source: (source / "config.json").write_text("{}"), "config.json names no model_type"),
+        (lambda source: (source / "config.json").unlink(), "No such file or directory"),
+    ],
+    ids=["without weights", "half a configuration", "without a type", "without a configuration"],
+)
+def test_a_checkpoint_that_lacks_something(mixtral, tmp_path, monkeypatch, damage, said):
+    monkeypatch.chdir(REPOSITORY)
+    damage(mixtral)
+    argv = ["export", "mixtral_sdpa", str(tmp_path / "out"), "--checkpoint", str(mixtral)]
+    done = CliRunner().invoke(command_line, argv)
+    assert done.exit_code == 2 and said in done.output, done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_into_a_folder_by_a_link(tmp_path, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    assert run("export", "bert_sdpa", tmp_path / "link").return_value == 0
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "empty/modeling_bert_sdpa.py").is_file()
+
+
+def test_a_variant_that_no_auto_class_could_load(tmp_path, monkeypatch):
+    """BLIP's text model is part of another: transformers has its type, and nothing that builds it."""
+    make_project(tmp_path, monkeypatch, BLIP)
+    done = CliRunner().invoke(command_line, ["export", "blip_text_x", str(tmp_path / "out")])
+    assert done.exit_code == 2 and "no auto class builds transformers.models.blip.modeling_blip_text" in done.output
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

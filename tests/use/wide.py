@@ -28,13 +28,13 @@ class WideForCausalLM(llama.LlamaForCausalLM):
 }
 
 
-def make_project(top, monkeypatch):
-    """The project in `top`, converted; the current folder, and what Python imports as `generated.wide`."""
-    for name, text in WIDE.items():
+def make_project(top, monkeypatch, more=()):
+    """The project in `top`, with `more` files, converted; the current folder, whose `generated` Python imports."""
+    for name, text in (WIDE | dict(more)).items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text, encoding="utf-8")
     subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=top, env=environment(), check=True)
-    for name in [name for name in sys.modules if name.startswith("generated.wide")]:
+    for name in [name for name in sys.modules if name.startswith(("generated.wide", "generated.blip"))]:
         monkeypatch.delitem(sys.modules, name)  # of another test
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(top)
