@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 from tests.parallel.proof import FAILED, GRADIENTS, Job, run
-from tests.parallel.test_proof import MODELS, STEPS, asserted, compare, launched
-from tests.train.runs import weights
+from tests.parallel.test_proof import MODELS, SAVED, STEPS, asserted, compare, launched
+from tests.train.runs import losses, weights
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none")
 ROUNDED = 1e-2  # a bfloat16 is within 1/256 of what it stands for
@@ -95,3 +95,22 @@ def test_four_processes_in_two_groups(runs, tmp_path):
     one = job("fsdp2+tp,size=2", "llama", rows="4")
     folder = launched([one], tmp_path, processes=4) / one.name
     insist(folder, runs / "single llama", processes=4)
+
+
+@pytest.mark.slow
+def test_going_on_is_exact(tmp_path):
+    """With AdamW, whose states are read again, and a step of two batches, whose gradients are summed."""
+    engine, switches = "fsdp2", {**SAVED, "batch_size": "2", "grad_accum": 2, "precision": "mixed"}
+    begun = [Job("whole", "llama_sdpa", engine, switches), Job("broken", "llama_sdpa", engine, switches, after=3)]
+    other = Job("other", "llama_sdpa", engine, {**switches, "precision": "fp32"})
+    place = launched([*begun, Job("broken", "llama_sdpa", engine, resume=True), other], tmp_path)
+    assert losses(place / "broken")[-4:] == losses(place / "whole")[2:]
+    assert weights(place / "broken") == weights(place / "whole") != weights(place / "other")
+    ours, theirs = (torch.load(place / name / GRADIENTS) for name in ("broken", "whole"))
+    for mine, beside in zip(ours, theirs[2:], strict=True):
+        assert all(torch.equal(mine[name], beside[name]) for name in beside)
+    assert [attempt["engine"]["engine"] for attempt in found(place / "broken")] == [engine, engine]
+
+
+def found(folder):
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))["attempts"]
