@@ -25,10 +25,10 @@ from patchgen.memory.accumulate import added_in_place, sole
 from patchgen.memory.exchange import Exchange, exchanged, is_collective
 
 PHASES = ("before", "forward", "backward", "optimizer")
-# Copies of weights in another type, such as autocast makes.
 # The role of storages that are emptied and filled again.
 GATHERED = "gathered"
 _resize = torch.UntypedStorage.resize_
+# What makes copies of weights in another type, as autocast does.
 _CASTS = frozenset({"aten._to_copy.default", "prims.convert_element_type.default"})
 
 

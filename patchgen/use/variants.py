@@ -6,6 +6,7 @@ of the same name.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import re
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
     """The variant of that name, or of that module name, seen from the folder `start`, by default the current one.
 
     ValueError, with the nearest names, where there is none, and with the modules where there are several.
+    FileNotFoundError where it is recorded, and its file gone.
     """
     known = tuple(known_variants(start or Path.cwd()))
     found = [variant for variant in known if name in (variant.name, variant.module)]
@@ -62,6 +64,9 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
         raise ValueError(f"{name} is no variant that {LOCK} or an installed package `{INSTALLED}` has; {hint}")
     if len(found) > 1:
         raise ValueError(f"{name} is the name of several variants; say {' or '.join(v.module for v in found)}")
+    if not found[0].path.is_file():
+        gone = f"is recorded in {LOCK} as {found[0].name}, and is not there: `patchgen convert` writes it"
+        raise FileNotFoundError(errno.ENOENT, gone, str(found[0].path))
     return found[0]
 
 

@@ -103,6 +103,13 @@ def test_refusals(name, checkpoint, head, said, checkpoints):
         patchgen.load(name, checkpoints / checkpoint, head=head)
 
 
+def test_an_output_that_was_removed(tmp_path, monkeypatch):
+    make_project(tmp_path, monkeypatch)
+    find_variant("wide").path.unlink()
+    with pytest.raises(FileNotFoundError, match="is recorded in patchgen.lock as wide, and is not there: `patchgen con"):
+        patchgen.load("wide", "nowhere")
+
+
 def test_a_configuration_without_architectures(checkpoints):
     config = AutoConfig.from_pretrained(checkpoints / "llama_sdpa")
     config.architectures = None
