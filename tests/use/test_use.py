@@ -106,7 +106,7 @@ def test_refusals(name, checkpoint, head, said, checkpoints):
 def test_an_output_that_was_removed(tmp_path, monkeypatch):
     make_project(tmp_path, monkeypatch)
     find_variant("wide").path.unlink()
-    with pytest.raises(FileNotFoundError, match="is recorded in patchgen.lock as wide, and is not there: `patchgen con"):
+    with pytest.raises(FileNotFoundError, match="is recorded in patchgen.lock as wide, and is not there"):
         patchgen.load("wide", "nowhere")
 
 
