@@ -6,15 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict, decided
-from patchgen.lab.parity import differences
+from patchgen.lab.parity import Difference, differences
 from patchgen.lab.step import takes_cache
 from patchgen.lab.tolerance import REORDERED
 from patchgen.lab.wide import widened
 
 NEW_TOKENS = 5
-SPLIT = 9  # of a text of 13 tokens: what is read at once before the rest comes token by token
+# Where a text of 13 tokens is cut.  Queries that are neither one nor all are what order alone does not mask.
+CUTS = ((9, 11, 12, 13), (9, 10, 11, 12, 13))
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},
     "sampled": {"do_sample": True, "top_k": 20},
@@ -24,23 +27,44 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def keeps_cache(trial: Trial) -> Verdict:
-    """A prompt read at once and then token by token gives what the whole gives."""
+    """A text read in pieces, by a cache, gives what the whole gives: a prompt, two tokens at once, then one by one.
+
+    NONE where the parent has no cache that does so; where it has, a variant that gives none is a FAIL.
+    """
     pair, dtype, route = trial.pair, trial.dtype, trial.pair.routes[0]
-    variant = pair.models(route, dtype)[1]
+    parent, variant = pair.models(route, dtype)
     given = pair.inputs(trial.case.scene, dtype).given
     if not takes_cache(pair.parent_class) or set(given) - {"input_ids"} or not pair.is_causal:
         raise Nothing("it is no decoder that keeps keys and values")
-    ids, parts, cache = given["input_ids"], [], None
+    route = replace(route, bound=REORDERED, name="the whole text")
+    pieces = _pieces_for(parent, given["input_ids"], REORDERED.at(dtype))
+    found = _apart_in_pieces(variant, given["input_ids"], pieces)
+    return Verdict("FAIL", "it gives no cache, and the parent does") if found is None else decided(trial, found, route)
+
+
+def _pieces_for(parent: PreTrainedModel, ids: Tensor, bound: float) -> tuple[int, ...]:
+    """Where the text is cut.  Not all that decodes token by token can read several behind a cache: state spaces."""
+    for pieces in CUTS:
+        found = _apart_in_pieces(parent, ids, pieces)
+        if found is None:
+            raise Nothing("it gives no cache")
+        if found[0].largest <= bound:
+            return pieces
+    raise Nothing("what the parent reads by its cache is not what it reads at once")
+
+
+def _apart_in_pieces(model: PreTrainedModel, ids: Tensor, pieces: tuple[int, ...]) -> tuple[Difference, ...] | None:
+    """How far logits of pieces that end at `pieces` are from those of the whole; None without a cache."""
+    parts, cache, first = [], None, 0
     with torch.no_grad(), widened():
-        whole = variant.eval()(input_ids=ids, use_cache=False)[0]
-        for first, last in [(0, SPLIT), *((i, i + 1) for i in range(SPLIT, ids.shape[1]))]:
-            out = variant(input_ids=ids[:, first:last], past_key_values=cache, use_cache=True)
-            cache = out.get("past_key_values")
+        whole = model.eval()(input_ids=ids, use_cache=False)[0]
+        for last in pieces:
+            out = model(input_ids=ids[:, first:last], past_key_values=cache, use_cache=True)
+            cache, first = out.get("past_key_values"), last
             if cache is None:
-                raise Nothing("it gives no cache")
+                return None
             parts.append(out[0])
-    found = differences({"logits": whole}, {"logits": torch.cat(parts, 1)})
-    return decided(trial, found, replace(route, bound=REORDERED, name="the whole text"))
+    return differences({"logits": whole}, {"logits": torch.cat(parts, 1)})
 
 
 def generates(trial: Trial) -> Verdict:
