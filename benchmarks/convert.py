@@ -166,7 +166,7 @@ def rows(corpus: Corpus, runs: int) -> tuple[float, list[Row]]:
 
 
 def as_markdown(y: float, table: Sequence[Row], about: dict[str, str]) -> str:
-    """The table that the README includes."""
+    """The table of all tasks, of which the README shows some."""
     lines = [
         "| | CPU s | in Y | target | wall s | files/s | peak memory |",
         "|---|---:|---:|---:|---:|---:|---:|",
