@@ -152,7 +152,14 @@ def explain(target: str, package_root: str | None) -> int:
 @click.option("--full", is_flag=True, help="Every head, inductor, more ways to generate.")
 @click.option("--dtype", "dtypes", multiple=True, type=click.Choice(DTYPES), help="Only this dtype; may be repeated.")
 @click.option("--device", metavar="NAME", help="Where models run; cuda where there is one, else cpu.")
-@click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Variants at a time.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Variants at a time; by default one a core, or one on a GPU.",
+)
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("--report", metavar="DIR", type=click.Path(file_okay=False), help="Write parity.md and parity.json.")
 @click.option("--seconds", type=ABOVE_0, metavar="S", default=60, show_default=True, help="What a case may take.")
@@ -222,7 +229,7 @@ def new(model: str, parts: str, **rest: Any) -> int:
 @click.option("--again", is_flag=True, help="Run again what failed or could not be built.")
 @click.option("--most", type=click.IntRange(0), metavar="N", help="Run no more than N numerically.")
 @click.option("--folder", type=FOLDER, metavar="DIR", help="Where coverage.json and coverage.md are; docs by default.")
-@click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Processes to use.")
+@click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Processes; by default one a core.")
 @click.option("--seconds", type=ABOVE_0, metavar="S", default=180, show_default=True, help="What a trial may take.")
 @click.option("--megabytes", type=ABOVE_0, metavar="MB", default=3072, show_default=True, help="Of a trial.")
 @click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")

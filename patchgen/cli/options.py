@@ -29,7 +29,14 @@ def common(command: _Command) -> _Command:
                 metavar="DIR",
                 help="Put all outputs into DIR.",
             ),
-            click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Processes to use."),
+            click.option(
+                "-j",
+                "--jobs",
+                type=click.IntRange(0),
+                default=0,
+                metavar="N",
+                help="Processes; by default as many as pay.",
+            ),
             click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
             click.option("--allow-bidi", is_flag=True, help="Accept invisible control characters in sources."),
         ]
