@@ -97,7 +97,7 @@ def _told(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Ten
     for name, value in given.items():
         value = value.to(dtype) if value.is_floating_point() and dtype else value
         inputs[name] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=label(setup.device))
-        known.tell(inputs[name], value)
+        known.values.tell(inputs[name], value)
     return inputs
 
 

@@ -81,7 +81,7 @@ def test_tokens_are_dealt_to_experts_in_turn(known, tokens, experts, each):
     counts = torch.bincount(chosen.flatten(), minlength=experts).tolist()
     assert max(counts) - min(counts) <= 1
     assert sum(counts) == tokens * each
-    assert all(len(set(row)) == each for row in known.value_of(chosen).tolist())
+    assert all(len(set(row)) == each for row in known.values.of(chosen).tolist())
 
 
 def test_what_is_checked_of_weights_is_right():

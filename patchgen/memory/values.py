@@ -1,0 +1,168 @@
+"""Which values fake tensors have, as far as they follow from inputs and constants alone.
+
+In: operations, and what they gave on fake tensors.  Out: values, computed for real beside these; whatever depends on
+weights has none.  Where a model chooses by scores that nobody knows, the choices are dealt out in turn, which is a
+balanced routing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_flatten
+from torch.utils.weak import WeakTensorKeyDictionary
+
+aten = torch.ops.aten
+
+# What is larger is not computed: it would take the time and the memory that shapes are to save.
+MOST_INTEGERS = 2**26
+MOST_FLOATS = 2**20
+
+# Their values are those of the operation, whatever the tensor is that they take shape or type from.
+_FILLED: dict[Any, float] = {
+    aten.zeros_like.default: 0,
+    aten.new_zeros.default: 0,
+    aten.ones_like.default: 1,
+    aten.new_ones.default: 1,
+}
+NOT_KNOWN = object()
+_UNSET = frozenset(
+    {aten.empty.memory_format, aten.empty_strided.default, aten.empty_like.default, aten.new_empty.default}
+)
+# Which output says what was chosen, and along which axis, by position among the arguments or by name.
+_CHOICES: dict[Any, int] = {
+    aten.topk.default: 1,
+    aten.sort.default: 1,
+    aten.sort.stable: 1,
+    aten.max.dim: 1,
+    aten.min.dim: 1,
+    aten.argmax.default: 0,
+    aten.argmin.default: 0,
+    aten.argsort.default: 0,
+    aten.multinomial.default: 0,
+}
+
+
+class Values:
+    """What is known so far; changed while a model runs."""
+
+    def __init__(self) -> None:
+        self._values: Any = WeakTensorKeyDictionary()
+        self._spoilt: dict[int, Any] = {}  # storages of values that something unknown was written into, kept alive
+
+    def tell(self, tensor: Tensor, value: Tensor) -> None:
+        """`tensor` has this value."""
+        self._values[tensor] = value
+
+    def of(self, tensor: Tensor) -> Tensor | None:
+        """The value of `tensor`, if it is known."""
+        found: Tensor | None = self._values.get(tensor)
+        return None if found is None or found.untyped_storage()._cdata in self._spoilt else found
+
+    def forget(self, tensor: Tensor) -> None:
+        """Whatever `tensor` was is not known."""
+        self._values.pop(tensor, None)
+
+    def fill(self, fake: Tensor, value: float) -> None:
+        """All entries of `fake` are `value`."""
+        with _disable_current_modes():
+            self.tell(fake, torch.full(fake.shape, value, dtype=fake.dtype))
+
+    def learn(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
+        """It is known what `func` gave as `out`, or wrote into its arguments, as far as these are known."""
+        written = _written(func, args, kwargs)
+        if written:
+            if self.computed(func, args, kwargs) is NOT_KNOWN:
+                self._spoil(written)
+            return
+        outs, _ = tree_flatten(out)
+        tensors = [each for each in outs if isinstance(each, Tensor)]
+        if not tensors or not all(map(_is_small, tensors)) or func in _UNSET or _is_drawn(func):
+            return
+        if func in _FILLED:
+            self.fill(tensors[0], _FILLED[func])
+            return
+        computed = self.computed(func, args, kwargs)
+        if computed is not NOT_KNOWN:
+            values, _ = tree_flatten(computed)
+            for fake, value in zip(outs, values, strict=True):
+                if isinstance(fake, Tensor) and isinstance(value, Tensor):
+                    self.tell(fake, value)
+        elif func in _CHOICES:
+            chosen = tensors[_CHOICES[func] if len(tensors) > 1 else 0]
+            self._deal(chosen, args[0], _axis(func, args, kwargs))
+
+    def computed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The result of `func` on values; `NOT_KNOWN` where one is not known."""
+        flat, spec = tree_flatten((args, dict(kwargs)))
+        values = [self._real(each) for each in flat]
+        if any(value is None and each is not None for each, value in zip(flat, values, strict=True)):
+            return NOT_KNOWN
+        real_args, real_kwargs = torch.utils._pytree.tree_unflatten(values, spec)
+        with _disable_current_modes():
+            return func(*real_args, **real_kwargs)
+
+    def _real(self, leaf: Any) -> Any:
+        if isinstance(leaf, torch.device):
+            return torch.device("cpu")
+        if not isinstance(leaf, Tensor):
+            return leaf
+        if not torch._subclasses.fake_tensor.is_fake(leaf):
+            return leaf
+        return self.of(leaf)
+
+    def _spoil(self, written: Sequence[Tensor]) -> None:
+        for each in written:
+            value = self._values.get(each)
+            if value is not None:
+                storage = value.untyped_storage()
+                self._spoilt[storage._cdata] = storage
+
+    def _deal(self, chosen: Tensor, scores: Tensor, axis: int) -> None:
+        """Choices in turn: of E the first k in the first row, the next k in the second, and so on."""
+        with _disable_current_modes():
+            if scores.dim() == 0 or chosen.numel() == 0:
+                return self.tell(chosen, torch.zeros(chosen.shape, dtype=chosen.dtype))
+            many = scores.shape[axis]
+            if chosen.shape == scores.shape or many == 0:  # all of them: their order
+                order = torch.arange(many).reshape(
+                    [-1 if i == axis % scores.dim() else 1 for i in range(scores.dim())]
+                )
+                return self.tell(chosen, order.expand(chosen.shape).clone())
+            keeps_axis = chosen.dim() == scores.dim()
+            moved = torch.empty(chosen.shape, dtype=chosen.dtype)
+            rows = moved.movedim(axis, -1) if keeps_axis else moved
+            rows.copy_((torch.arange(rows.numel()) % many).reshape(rows.shape))
+            self.tell(chosen, moved)
+
+
+def _is_small(tensor: Tensor) -> bool:
+    return bool(tensor.numel() <= (MOST_FLOATS if tensor.is_floating_point() else MOST_INTEGERS))
+
+
+def _is_drawn(func: Any) -> bool:
+    """Whether the values are random: a layer that is left out by chance is thought to be there."""
+    return torch.Tag.nondeterministic_seeded in func.tags
+
+
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """The tensors that `func` changes."""
+    found: list[Tensor] = []
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        found += [each for each in tree_flatten(value)[0] if isinstance(each, Tensor)]
+    return found
+
+
+def _axis(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.name == "dim":
+            value = args[position] if position < len(args) else kwargs.get("dim", argument.default_value)
+            return -1 if value is None else int(value)
+    return -1
