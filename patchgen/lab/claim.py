@@ -153,6 +153,8 @@ class Claim:
     weights_under: str | None = None
     # The `gradient_checkpointing_kwargs` that verify runs, beside none.
     checkpointing: tuple[Mapping[str, Any], ...] = ({},)
+    # Whether outputs have dtypes of their own in a scene, where they are documented to.
+    own_dtypes: Callable[[Scene], bool] = lambda scene: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
     same_draws: bool = True
 

@@ -53,6 +53,7 @@ class Difference:
     size: float = 0.0  # what `rms` is relative to
     tiny: bool = False  # a gradient so small that it is measured against the model's largest
     vanishes: bool = False  # a gradient that is zero but for rounding
+    missing: bool = False  # on one side, or of another shape there
 
     def __str__(self) -> str:
         return f"{self.name}: max {self.largest:.2e} at {self.where}, mean {self.mean:.2e}"
@@ -76,6 +77,13 @@ def worst(found: Iterable[Difference]) -> float:
     return max((difference.largest for difference in found), default=math.inf)
 
 
+def of_other_dtypes(reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]) -> tuple[Difference, ...]:
+    """One, infinite, for each tensor of both sides that is of another dtype: values alone do not tell."""
+    names = [name for name in reference if name in candidate and reference[name].dtype != candidate[name].dtype]
+    told = [f"{name}, {candidate[name].dtype} for {reference[name].dtype}," for name in names]
+    return tuple(Difference(name, math.inf, math.inf, (), math.inf) for name in told)
+
+
 def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tuple[Difference, ...]:
     """How many times its own noise each root mean square is, the largest first; as `largest`.
 
@@ -88,21 +96,25 @@ def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tup
     own: dict[str, float] = {}
     absolute: dict[str, float] = {}
     vanishing: set[str] = set()
+    missing: set[str] = set()
     for difference in (each for noise in noises for each in noise):
         name = difference.name
         own[name] = max(own.get(name, 0.0), difference.rms)
         absolute[name] = max(absolute.get(name, 0.0), difference.rms * difference.size)
         vanishing |= {name} if difference.vanishes else set()
-    median = statistics.median(own.values()) if own else 0.0
+        missing |= {name} if difference.missing else set()
+    measured = [size for size in own.values() if math.isfinite(size)]
+    median = statistics.median(measured) if measured else 0.0
     told = []
     for difference in found:
         size = max(own.get(difference.name, 0.0), median if difference.tiny else median / 4)
         if difference.name in vanishing and difference.size:
             size = max(size, absolute.get(f"{difference.name.removesuffix('bias')}weight", 0.0) / difference.size)
-        if math.isinf(size):  # the reference has it in one of its dtypes only, such as an expert's gradient
+        if difference.name in missing:  # the reference has it in one of its dtypes only, such as an expert's gradient
             continue
-        # The median is zero where a dtype has no noise: then nothing may differ.
-        times = difference.rms / size if size else (math.inf if difference.rms else 0.0)
+        # Nothing may differ where a dtype has no noise, and where the reference gives what is no number.
+        is_measure = size and math.isfinite(size)
+        times = difference.rms / size if is_measure else (math.inf if difference.rms else 0.0)
         told.append(replace(difference, largest=times))
     return tuple(sorted(told, key=lambda difference: -difference.largest))
 
@@ -135,7 +147,7 @@ def _difference(
     name: str, reference: Tensor | None, candidate: Tensor | None, floors: tuple[float, float]
 ) -> Difference:
     if reference is None or candidate is None or reference.shape != candidate.shape:
-        return Difference(name, math.inf, math.inf, (), math.inf)
+        return Difference(name, math.inf, math.inf, (), math.inf, missing=True)
     if torch.equal(reference, candidate):
         return Difference(name, 0.0, 0.0, ())
     apart = (reference.double() - candidate.double()).abs()

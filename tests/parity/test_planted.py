@@ -375,6 +375,26 @@ def test_a_case_fails_with_its_numbers_and_its_place(monkeypatch):
     assert "logits: max" in result.note and "under eager" in result.note
 
 
+@pytest.mark.parametrize(("dtype", "autocast"), [("bfloat16", False), ("float32", True)])
+def test_outputs_of_another_dtype_are_seen_unless_a_part_says_so(dtype, autocast, monkeypatch):
+    """Their values are equal: bit for bit would not tell."""
+    bench, head = Bench(pair(*LLAMA).subject), LLAMA[1]
+    bench._pairs[head, ()] = both = replace(pair(*LLAMA))
+    case = Case("", "numbers", head, dtype, scene=Scene(train=True, autocast=autocast))
+    monkeypatch.setattr(Bench, "smallest_planted", lambda self, case: 100.0)
+    assert bench.run(case).status == "PASS"
+    right = Pair.variant_sees
+
+    def wide(self, *args, **how):
+        return {name: t.double() if "gradient" not in name else t for name, t in right(self, *args, **how).items()}
+
+    monkeypatch.setattr(Pair, "variant_sees", wide)
+    result = bench.run(case)
+    assert result.status == "FAIL" and "torch.float64 for torch." in result.note
+    both.__dict__["claims"] = (replace(CLAIM, own_dtypes=lambda scene: True),)
+    assert bench.run(case).status == "PASS"
+
+
 def test_a_bound_that_no_planted_error_exceeds_tenfold_is_a_warning(monkeypatch):
     bench = Bench(pair(*LLAMA).subject)
     bench._pairs[LLAMA[1], ()] = pair(*LLAMA)

@@ -10,7 +10,7 @@ import torch
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict, allowed, decided, is_narrow
 from patchgen.lab.claim import Observation, Route, Scene
 from patchgen.lab.pair import Pair
-from patchgen.lab.parity import Difference, differences, in_noises, usual
+from patchgen.lab.parity import Difference, differences, in_noises, of_other_dtypes, usual
 from patchgen.lab.step import observe_step
 from patchgen.lab.tolerance import REORDERED, loosest
 
@@ -45,12 +45,20 @@ def _sums_anew(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene) -> bo
 def compare(
     pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, seen: Observation, *, weights: bool = False
 ) -> tuple[Difference, ...]:
-    """The parent's observation against `seen`, in noises where the dtype is narrow, the largest first."""
-    reference = pair.shown(pair.parent_sees(route, dtype, scene, weights=weights), scene)
-    found = differences(reference, pair.shown(seen, scene))
+    """The parent's observation against `seen`, in noises where the dtype is narrow, the largest first.
+
+    What comes in another dtype there is infinitely far, unless a part says that it is to.
+    """
+    reference, ours = (
+        pair.shown(pair.parent_sees(route, dtype, scene, weights=weights), scene),
+        pair.shown(seen, scene),
+    )
+    found = differences(reference, ours)
     if not is_narrow(dtype, scene):
         return found
-    return in_noises(found, *(_noise(pair, each, dtype, scene, weights) for each in pair.routes))
+    own_dtypes = any(claim.own_dtypes(scene) for claim in pair.claims)
+    others = () if own_dtypes else of_other_dtypes(reference, ours)
+    return (*others, *in_noises(found, *(_noise(pair, each, dtype, scene, weights) for each in pair.routes)))
 
 
 def _noise(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool) -> tuple[Difference, ...]:

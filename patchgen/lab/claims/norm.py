@@ -98,6 +98,7 @@ CLAIM = Claim(
     routes=routes,
     effect=effect,
     shown_in=AUTOCAST,
+    own_dtypes=lambda scene: scene.autocast,  # the residual stream behind a LayerNorm
     plants=(
         Plant("added one forgotten", "a norm lacks its added one", around("rms_norm", no_one), fits=adds_one),
         Plant("epsilon forgotten", "nothing is added to mean squares", around("rms_norm", no_eps), fits=has_epsilon),

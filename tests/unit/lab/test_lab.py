@@ -12,7 +12,15 @@ from torch.nn import functional as F  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel  # noqa: E402
 
-from patchgen.lab.parity import GRADIENT_FLOOR, differences, in_noises, observe, usual, worst  # noqa: E402
+from patchgen.lab.parity import (  # noqa: E402
+    GRADIENT_FLOOR,
+    differences,
+    in_noises,
+    observe,
+    of_other_dtypes,
+    usual,
+    worst,
+)
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.tolerance import rounding  # noqa: E402
 from patchgen.lab.trace import traced  # noqa: E402
@@ -157,3 +165,26 @@ def test_a_noise_that_is_small_by_chance_is_taken_from_other_texts():
     others = (noise(lucky=0.03, unlucky=0.03, rare=torch.inf), noise(lucky=0.02, unlucky=0.02, rare=0.01))
     # An own noise that is large stays: what was drawn here is what the variant meets.
     assert found(own, *others) == {"lucky": 0.02, "unlucky": 0.09, "alone": 0.01, "rare": 0.02}
+
+
+def test_what_the_reference_gives_as_no_number_is_no_pass():
+    """Skipped are tensors that one dtype does not have at all, such as the gradient of an expert without tokens."""
+    wide = {"logits": torch.ones(4), "loss": torch.ones(1), "gradient of expert": torch.ones(2)}
+    narrow = {"logits": torch.ones(4) * 1.01, "loss": torch.tensor([math.nan])}
+    candidate = {"logits": torch.ones(4) * 1.02, "loss": torch.ones(1), "gradient of expert": torch.ones(2)}
+    found = {each.name: each.largest for each in in_noises(differences(narrow, candidate), differences(wide, narrow))}
+    assert found == {"loss": math.inf, "logits": pytest.approx(0.99, abs=0.02)}
+
+
+def test_what_is_no_number_on_either_side_and_the_same_is_equal():
+    hidden = {"logits": torch.tensor([1.0, -math.inf])}
+    (found,) = in_noises(differences(hidden, hidden), differences({"logits": torch.tensor([1.01, -math.inf])}, hidden))
+    assert found.largest == 0
+
+
+def test_equal_values_in_another_dtype_are_told():
+    wide, narrow = ({"logits": torch.ones(2, dtype=dtype)} for dtype in (torch.float32, torch.bfloat16))
+    assert worst(differences(wide, narrow)) == 0
+    (found,) = of_other_dtypes(wide, narrow | {"more": torch.ones(1)})
+    assert found.largest == math.inf and "logits, torch.bfloat16 for torch.float32" in str(found)
+    assert not of_other_dtypes(wide, wide)
