@@ -169,7 +169,7 @@ def verify(names: tuple[str, ...], **rest: Any) -> int:
     """Compare variants with their parents: outputs, losses, gradients.
 
     Shows what really ran, and plants errors that must be seen.  Runs models, in processes of their own: needs torch
-    and transformers.  Exit code 1: a case failed.
+    and transformers.  Exit code 1: a case failed, or nothing of a variant was compared.
     """
     from patchgen.cli.verify import verify as run
 

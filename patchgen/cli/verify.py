@@ -33,10 +33,11 @@ def verify(
     seconds: float,
     megabytes: float,
 ) -> int:
-    """Verify the variants that `names` means; the exit code: 1 where a case failed."""
+    """Verify the variants that `names` means; the exit code: 1 where a case failed, or nothing was compared."""
     _insist_on_models()
     from patchgen.lab.plan import DTYPES, Plan
     from patchgen.lab.report import best_device
+    from patchgen.lab.result import unproven
     from patchgen.lab.run import Limits, Wanted
     from patchgen.lab.run import verify as run
     from patchgen.lab.subject import home_of, subjects
@@ -50,7 +51,10 @@ def verify(
     wanted = Wanted(Plan(full, tuple(dtypes) or DTYPES), device or best_device(), Limits(seconds, megabytes))
     results = run(chosen, wanted, jobs, _teller(form, verbose))
     _show(chosen, results, wanted, form, report)
-    return int(any(result.status == "FAIL" for result in results))
+    empty = unproven([subject.name for subject in chosen], results)
+    for name in empty:
+        sys.stderr.write(f"{name}: nothing was compared, and nothing is proven; --verbose says why\n")
+    return int(bool(empty) or any(result.status == "FAIL" for result in results))
 
 
 def _insist_on_models() -> None:

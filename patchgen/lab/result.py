@@ -43,6 +43,12 @@ def counts(results: Iterable[Result]) -> dict[str, int]:
     return {status: found[status] for status in ("PASS", "WARN", "FAIL", "NONE")}
 
 
+def unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
+    """Those of `variants` of which no number was held against anything: each case is NONE, or of something else."""
+    shown = {each.variant for each in results if each.apart is not None and " planted: " not in each.case}
+    return tuple(name for name in variants if name not in shown)
+
+
 def from_json(told: dict[str, Any]) -> Result:
     """The inverse of `as_json`."""
     for name in ("apart", "bound", "seen"):

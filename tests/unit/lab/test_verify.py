@@ -1,6 +1,7 @@
 """What stands around the cases: which variants there are, limits of time and memory, and what is told."""
 
 import json
+import math
 
 import pytest
 
@@ -13,7 +14,7 @@ from patchgen.lab.claimed import ATTENTION, claims_of, merged_routes, trained, w
 from patchgen.lab.inputs import CannotBuild, Inputs  # noqa: E402
 from patchgen.lab.plan import Plan  # noqa: E402
 from patchgen.lab.report import Circumstances, as_json, as_markdown  # noqa: E402
-from patchgen.lab.result import Result, counts, from_json  # noqa: E402
+from patchgen.lab.result import Result, counts, from_json, unproven  # noqa: E402
 from patchgen.lab.run import Limits, Wanted, results_of, verify  # noqa: E402
 from patchgen.lab.specimen import inputs_for  # noqa: E402
 from patchgen.lab.step import observe_step  # noqa: E402
@@ -92,6 +93,27 @@ def test_results_go_through_json_infinity_included():
     told = json.loads(as_json(RESULTS, Circumstances("patchgen verify", "cpu", ())))
     assert told["counts"] == counts(RESULTS) == {"PASS": 1, "WARN": 0, "FAIL": 1, "NONE": 0}
     assert [from_json(case) for case in told["cases"]] == list(RESULTS)
+
+
+SILENT = Result("llama", "LlamaModel float32 full closest", "NONE", note="it cannot be built")
+PLANTED = Result("llama", "LlamaModel float32 planted: scale (sdpa)", "PASS", math.inf, 1e-5, math.inf, "relative")
+LOADED = Result("llama", "LlamaModel checkpoints", "PASS")
+
+
+def test_a_variant_of_which_nothing_is_compared_is_told():
+    assert unproven(["llama", "other"], [SILENT, PLANTED, LOADED]) == ("llama", "other")
+    assert unproven(["llama"], [SILENT, RESULTS[0]]) == ()
+
+
+@pytest.mark.parametrize(("results", "code"), [((SILENT, LOADED), 1), ((SILENT, RESULTS[0]), 0), ((RESULTS[1],), 1)])
+def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
+    monkeypatch.setattr("patchgen.lab.run.verify", lambda *args: results)
+    monkeypatch.setattr("patchgen.lab.subject.subjects", lambda *args: (LLAMA,))
+    from patchgen.cli.verify import verify as command
+
+    switches = {"everything": True, "full": False, "dtypes": (), "device": "cpu", "jobs": 1, "form": "text"}
+    assert command([], **switches, report=None, verbose=False, seconds=1, megabytes=1) == code
+    assert ("nothing was compared" in capsys.readouterr().err) == (SILENT in results and RESULTS[0] not in results)
 
 
 def test_a_page_says_whether_a_gpu_was_there():
