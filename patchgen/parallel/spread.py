@@ -39,13 +39,21 @@ def spread(model: Any, engine: Engine, device: str) -> Any:
         )
         told, _, mesh = type(model).prepare_distribute_model(asked)
         model = type(model).maybe_distribute_model(model, told, mesh)
-    except ValueError as error:
-        what = f"transformers does not lay {type(model).__name__} out: {' '.join(str(error).split())}"
-        raise PatchgenError("PG832", _at(engine), what) from error
+    except (AttributeError, KeyError, NotImplementedError, ValueError) as error:
+        raise _not_laid_out(model, engine, error) from error
     model.tie_weights()
     if engine.fsdp == 1:  # what is sharded has been moved already
         model.to(device)
     return model
+
+
+def _not_laid_out(model: Any, engine: Engine, error: Exception) -> PatchgenError:
+    name, told = type(model).__name__, " ".join(str(error).split())
+    tied = getattr(model, "all_tied_weights_keys", None) or {}
+    if isinstance(error, KeyError) and error.args[0] in tied:  # transformers 5.23 looks for it where it is no more
+        what = f"transformers does not split {error.args[0]} of {name}, which is tied to {tied[error.args[0]]}"
+        return PatchgenError("PG832", _at(engine), what, "--config tie_word_embeddings=false, or --engine fsdp2")
+    return PatchgenError("PG832", _at(engine), f"transformers does not lay {name} out: {told}")
 
 
 def _at(engine: Engine) -> Location:

@@ -17,6 +17,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.draws import share_draws
 from patchgen.parallel.engine import Engine
 from patchgen.parallel.meet import wait
 from patchgen.parallel.sharded import (
@@ -116,8 +117,15 @@ class EngineTrainer(Trainer):
         else:
             whole = torch.load(folder / OPTIMIZER_NAME, map_location="cpu", weights_only=True)
             take_states(optimizer, self._weights_in_order(), whole)
-        self.lr_scheduler.load_state_dict(torch.load(folder / SCHEDULER_NAME, weights_only=True))
+        told = torch.load(folder / SCHEDULER_NAME, weights_only=True)
+        self.lr_scheduler.load_state_dict(of_groups(told, len(optimizer.param_groups)))
         wait(self.engine)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        """As Trainer's; processes that compute the same rows draw the same, whatever engine wrote the checkpoint."""
+        super()._load_rng_state(checkpoint)
+        if checkpoint is not None:
+            share_draws(self.engine)
 
     def _weights_in_order(self) -> list[Any]:
         """As Trainer counts them where it makes one group of what decays and one of the rest."""
@@ -125,3 +133,14 @@ class EngineTrainer(Trainer):
         trained = [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
         first = [weight for name, weight in trained if name in decaying]
         return first + [weight for name, weight in trained if name not in decaying]
+
+
+OF_GROUPS = ("base_lrs", "_last_lr", "lr_lambdas")  # in a schedule's state, lists of one value for each group
+
+
+def of_groups(told: dict[str, Any], groups: int) -> dict[str, Any]:
+    """A schedule's state for so many groups of weights: an engine makes more of them, of DTensors and of others.
+
+    To each its schedule is the same, for Trainer knows of one learning rate.
+    """
+    return {key: value[:1] * groups if key in OF_GROUPS else value for key, value in told.items()}

@@ -5,13 +5,18 @@ Run as a program by `test_meeting.py`, which gives a port and a folder: each pro
 
 import json
 import os
+import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy
+import torch
 from filelock import FileLock
 from torch import distributed, multiprocessing
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.draws import share_draws
 from patchgen.parallel.engine import Engine, Launch
 from patchgen.parallel.meet import first_goes_first, from_first, gathered, join, leave
 from patchgen.train.folder import ALONE, RunFolder, alone
@@ -48,7 +53,19 @@ def at_a_run_in_use(engine, place):
             return "nobody was at it"
 
 
+def draws(engine, place):
+    """Of generators that an engine with rows of its own has left elsewhere: before and after they are shared."""
+    found = []
+    for shares in (lambda: None, lambda: share_draws(replace(engine, name="tp", tp=WORLD))):
+        for seed in (random.seed, numpy.random.seed, torch.manual_seed):
+            seed(engine.launch.rank)
+        shares()
+        found.append([random.random(), numpy.random.random(), torch.rand(()).item()])
+    return found
+
+
 CASES = {
+    "draws": draws,
     "in order": in_order,
     "refused before others": lambda engine, place: before_others(engine, place, refused),
     "broken before others": lambda engine, place: before_others(engine, place, broken),

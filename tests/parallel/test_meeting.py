@@ -61,3 +61,10 @@ def test_the_others_hear_of_a_defect(both, name):
 def test_a_run_in_use_is_refused_by_all(both):
     first, other = both["a run in use"]
     assert first == other and "PG817 another process is at this run" in first, (first, other)
+
+
+def test_processes_of_the_same_rows_draw_the_same(both):
+    first, other = both["draws"]
+    apart, shared = zip(first, other, strict=True)
+    assert all(one != another for one, another in zip(*apart, strict=True)), "there was nothing to share"
+    assert shared == (first[0], first[0])

@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ pytest.importorskip("transformers")
 import torch
 
 from patchgen.train.folder import RunFolder
+from patchgen.train.trainer import of_groups
 from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import losses, weights
@@ -72,6 +74,11 @@ REFUSED = {
         Job("", "llama", "tp", {**STEPS, "config": ["num_key_value_heads=1"]}),
         "PG832",
         "num_key_value_heads is 1",
+    ),
+    "tied weights": (
+        Job("", "llama", "tp", {**STEPS, "config": ["tie_word_embeddings=true"]}),
+        "PG832",
+        "lm_head.weight of LlamaForCausalLM, which is tied to model.embed_tokens.weight",
     ),
     "odd experts": (Job("", "mixtral", "ep", STEPS), "PG832", "Cannot evenly shard 5 experts"),
     "a batch to be found": (Job("", "llama", "ddp", {**STEPS, "batch_size": "auto"}), "PG837", "leaves the others"),
@@ -270,6 +277,40 @@ def test_from_one_process_to_two_and_back(runs, engine):
     assert max(abs(one - other) / other for one, other in zip(ours, theirs, strict=True)) <= CLOSE
     before, after = (torch.load(runs / name / GRADIENTS)[-1] for name in ("one", folder.path.name))
     assert apart(after, before) <= 1e-5  # AdamW divides by small second moments: not only rounding of one step
+
+
+@pytest.mark.slow
+def test_between_engines_that_group_weights_otherwise(tmp_path):
+    """A matrix's bias is split and a norm's is whole: of them tensor parallelism makes groups of their own."""
+    switches = {**SAVED, "batch_size": "4", "config": ["tie_word_embeddings=false", "residual_dropout=0.1"]}
+    ways = [Job("run", "starcoder2", "ddp", switches, after=3), Job("run", "starcoder2", "tp", after=5, resume=True)]
+    folder = launched([*ways, Job("run", "starcoder2", "ddp", resume=True)], tmp_path) / "run"
+    attempts = [attempt["engine"]["engine"] for attempt in RunFolder(folder).found()["attempts"]]
+    assert attempts == ["ddp", "tp", "ddp"] and not (folder / FAILED).exists()
+    rates = [told["learning_rate"] for told in RunFolder(folder).metrics() if "loss" in told]
+    assert rates == pytest.approx([rates[0] * left / 6 for left in range(6, 0, -1)])
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_a_schedule_for_other_groups_of_weights(groups):
+    """Of as many as an engine makes, each goes on where all of them were."""
+
+    def schedule(number):
+        weights = [{"params": [torch.zeros(1, requires_grad=True)]} for _ in range(number)]
+        return torch.optim.lr_scheduler.LambdaLR(torch.optim.SGD(weights, lr=1.0), partial(pow, 0.5))
+
+    before, after = schedule(2), schedule(groups)
+    for _ in range(3):
+        before.optimizer.step()
+        before.step()
+    with pytest.raises((ValueError, IndexError)):  # what there is to mend
+        after.load_state_dict(before.state_dict())
+        after.step()
+    after = schedule(groups)
+    after.load_state_dict(of_groups(before.state_dict(), groups))
+    after.optimizer.step()
+    after.step()
+    assert after.get_last_lr() == [0.5**4] * groups
 
 
 def test_the_environment_of_the_tests_is_no_launcher():
