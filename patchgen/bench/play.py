@@ -116,6 +116,8 @@ def _guarded(running: _Running, contestant: Contestant, act: Callable[[Contestan
     if result.status not in ("ok", "wrong"):
         running.entrants.pop(contestant.name, None)
         _forget(running.stage.scale.device)
+    if former is not None and result.status == "does not fit":  # it did before: what others left is in its way
+        result = replace(former, status="partial", note="there was no memory left for a further turn")
     running.tell(contestant.name, result)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from patchgen.bench.spread import Quartiles, quartiles
 
-# "ok": it ran and its numbers are right.  "partial": it ran, and time was up before its last turn.
+# "ok": it ran and its numbers are right.  "partial": it ran, and time or memory was up before its last turn.
 Status = Literal["ok", "partial", "wrong", "unavailable", "does not fit", "failed", "no time"]
 
 

@@ -20,6 +20,7 @@ from patchgen.bench.case import Case, Shape
 from patchgen.bench.contestant import CHECKPOINTED, CUDNN, SDPA, Contestant, variant
 from patchgen.bench.play import Budget, run_case
 from patchgen.bench.result import from_json
+from patchgen.bench.rivals import mask_free
 
 SMALL = (
     ("vocab_size", 64),
@@ -126,6 +127,22 @@ def test_weights_begin_the_same_in_every_turn(said):
     assert found["sdpa"].losses[1] < found["sdpa"].losses[0], "it learns"
     assert 0 < found["sdpa"].apart[1] < 3e-2, "bfloat16 beside float32"
     assert found["one row, float32"].apart[1] < 1e-5
+
+
+def test_no_memory_in_a_further_turn_takes_the_first_one_not_away():
+    said: list[dict] = []
+
+    def first(module, query, key, value, mask, **more):
+        if any("result" in told for told in said):
+            too_large()
+        return mask_free(module, query, key, value, mask, **more)
+
+    AttentionInterface.register("too_large_later", first)
+    case = replace(CASE, contestants=(Contestant("later", attention="too_large_later"),), block="")
+    run_case(case, "cpu", False, (), Budget(time.monotonic() + 100), lambda **told: said.append(told))
+    (found,) = results(said).values()
+    assert (found.status, found.note) == ("partial", "there was no memory left for a further turn")
+    assert [len(turn) for turn in found.turns] == [2] and found.counts and said[-1] == {"case": "S", "done": True}
 
 
 def test_what_breaks_the_device_ends_the_process():
