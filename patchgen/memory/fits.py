@@ -17,12 +17,11 @@ import torch
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.memory.account import figures
-from patchgen.memory.page import size
+from patchgen.memory.page import MOST, size
 from patchgen.memory.setup import Setup, refused
 from patchgen.memory.target import Target
 from patchgen.memory.zero import foreseen
 
-MOST = 2**16  # rows: nobody trains with more in one pass
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]i?|)B?\s*", re.IGNORECASE)
 

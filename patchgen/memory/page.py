@@ -15,6 +15,7 @@ from patchgen.memory.exchange import Exchange, Sum, sums
 from patchgen.memory.predict import Books
 from patchgen.memory.setup import Setup
 
+MOST = 2**16  # rows that a batch is looked for up to: nobody trains with more in one pass
 _PARTS = {"weights": "weights", "buffers": "buffers", "optimizer": "optimizer states", "gradients": "gradients"}
 
 
@@ -188,7 +189,8 @@ def _notes(told: Anatomy) -> list[str]:
     lines = []
     if told.card:
         tokens = told.most * told.setup.length
-        lines.append(f"A card of {size(told.card)} takes a batch of {told.most}, {tokens:,} tokens.\n")
+        more = " or more" if told.most >= MOST else ""  # nobody looked
+        lines.append(f"A card of {size(told.card)} takes a batch of {told.most}{more}, {tokens:,} tokens{more}.\n")
     why = "the condition there depends on weights or chance, and is taken as not given"
     layout = told.setup.layout
     if layout is not None and layout.computed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ pytest.importorskip("transformers")
 import torch
 
 from patchgen.errors import PatchgenError
-from patchgen.memory.account import figures
-from patchgen.memory.fits import MOST, _last_within, bytes_of, insist_on_device, insist_on_room, largest_batch
+from patchgen.memory.account import Figures, figures
+from patchgen.memory.fits import _last_within, bytes_of, insist_on_device, insist_on_room, largest_batch
+from patchgen.memory.page import MOST, anatomy_of, as_text
 from patchgen.memory.predict import predicted
 from patchgen.memory.setup import Setup
 from patchgen.memory.target import Choice, find_target
@@ -45,6 +47,15 @@ def test_last_within(peaks, room):
 
 def test_what_never_ends_is_no_batch():
     assert _last_within(lambda batch: (1000,), 2000) == MOST
+
+
+@pytest.mark.parametrize(
+    ("most", "said"), [(MOST, "65536 or more, 524,288 tokens or more."), (MOST - 1, "65535, 524,280 tokens.")]
+)
+def test_the_end_of_the_search_is_told(most, said):
+    measured = Figures(1, 0, 1, 1, 1, 1, (("forward", 4),))
+    told = replace(anatomy_of(None, measured, "bert", "BertModel", Setup(length=8)), card=10**9, most=most)
+    assert f"A card of 1.00 GB takes a batch of {said}\n" in as_text(told)
 
 
 def test_largest_batch_of_a_model():
