@@ -43,7 +43,7 @@ def compiles(trial: Trial) -> Verdict:
     bound = REORDERED
     if trial.case.detail in WRITE_KERNELS and worst(found) > bound.at(torch.float32):
         bound = of_kernels(roundings_of(pair, reference, trial))
-    verdict = decided(trial, found, replace(route, bound=bound, name="itself"))
+    verdict = decided(trial, found, replace(route, bound=bound), "itself uncompiled")
     return replace(verdict, note=f"{verdict.note}; {graphs} graphs of {operations} operations")
 
 

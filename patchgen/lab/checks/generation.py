@@ -36,10 +36,12 @@ def keeps_cache(trial: Trial) -> Verdict:
     given = pair.inputs(trial.case.scene, dtype).given
     if not takes_cache(pair.parent_class) or set(given) - {"input_ids"} or not pair.is_causal:
         raise Nothing("it is no decoder that keeps keys and values")
-    route = replace(route, bound=REORDERED, name="the whole text")
+    route = replace(route, bound=REORDERED)
     pieces = _pieces_for(parent, given["input_ids"], REORDERED.at(dtype))
     found = _apart_in_pieces(variant, given["input_ids"], pieces)
-    return Verdict("FAIL", "it gives no cache, and the parent does") if found is None else decided(trial, found, route)
+    if found is None:
+        return Verdict("FAIL", "it gives no cache, and the parent does")
+    return decided(trial, found, route, "what the whole text gives")
 
 
 def _pieces_for(parent: PreTrainedModel, ids: Tensor, bound: float) -> tuple[int, ...]:

@@ -54,13 +54,16 @@ def allowed(bound: Bound, dtype: torch.dtype, scene: Scene) -> float:
     return bound.at(dtype, *([torch.bfloat16] if scene.autocast else []))
 
 
-def decided(trial: Trial, found: tuple[Difference, ...], route: Route) -> Verdict:
-    """PASS where `found`, the largest first, is within the route's bound and that is well below any planted error."""
+def decided(trial: Trial, found: tuple[Difference, ...], route: Route, against: str = "") -> Verdict:
+    """PASS where `found`, the largest first, is within the route's bound and that is well below any planted error.
+
+    `against` says what was compared with, where that is not the parent under the route.
+    """
     case, worst = trial.case, found[0]
     narrow = is_narrow(trial.dtype, case.scene)
     bound = allowed(route.bound, trial.dtype, case.scene)
     seen = trial.smallest_planted(replace(case, dtype="bfloat16") if narrow else case)
-    note = f"{route.bound.name} to the parent under {route.name}"
+    note = f"{route.bound.name} to {against or f'the parent under {route.name}'}"
     status: Status = "PASS"
     if not worst.largest <= bound:
         status, note = "FAIL", f"{note}; {'; '.join(map(str, found[:3]))}"

@@ -49,7 +49,8 @@ def one_token_alone(was, *, input_ids, past_key_values=None, **given):
 
 
 def test_it_is_read_in_pieces(bench):
-    assert bench.run(CASE).status == "PASS"
+    result = bench.run(CASE)
+    assert result.status == "PASS" and result.note.startswith("reordered to what the whole text gives")
 
 
 def test_a_cache_that_the_variant_alone_forgets_is_a_failure(bench, both, monkeypatch):
