@@ -138,7 +138,7 @@ def _not_sharded(model: Any, names: Mapping[str, Any], spread: Mapping[str, DTen
 
 
 def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
-    """Of each module that gathers weights: in another type than was asked for, or its gradients summed in another."""
+    """Of each module that gathers weights: in another type than was asked for; and what none of them gathers."""
     from torch.distributed.fsdp import FSDPModule
 
     wanted = (torch.bfloat16, torch.float32) if engine.mixed else (None, None)
@@ -153,8 +153,8 @@ def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
             gathered_in, summed_in = (dtype or "their own type" for dtype in found)
             yield f"weights of {name or 'the model'} are gathered in {gathered_in}, gradients summed in {summed_in}"
     for name, parameter in model.named_parameters():
-        if engine.mixed and id(parameter) not in managed:
-            yield f"{name} is gathered by no module, and so computed with as it is kept"
+        if id(parameter) not in managed:  # of fsdp2+tp it may be a DTensor nevertheless, of one dimension
+            yield f"{name} is gathered by no module: FSDP shards and casts it not"
         if engine.mixed and parameter.dtype != torch.float32:
             yield f"{name} is kept in {parameter.dtype}"
 
