@@ -154,7 +154,7 @@ def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
             yield f"weights of {name or 'the model'} are gathered in {gathered_in}, gradients summed in {summed_in}"
     for name, parameter in model.named_parameters():
         if id(parameter) not in managed:  # of fsdp2+tp it may be a DTensor nevertheless, of one dimension
-            yield f"{name} is gathered by no module: FSDP shards and casts it not"
+            yield f"{name} is of no module that gathers: FSDP neither shards nor casts it"
         if engine.mixed and parameter.dtype != torch.float32:
             yield f"{name} is kept in {parameter.dtype}"
 

@@ -81,9 +81,12 @@ class RunFolder:
             raise PatchgenError("PG817", Location(str(self.path)), what) from error
 
     def found(self) -> dict[str, Any]:
-        """What the run had found so far; empty before it found anything."""
+        """What the run had found so far; empty before it found anything.  PG817 where it cannot be read."""
         path = self.path / FOUND
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        try:
+            told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        except ValueError as error:
+            raise PatchgenError("PG817", Location(str(path)), f"cannot be read: {error}", "begin a new run") from error
         return told
 
     def forget(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import Any
 
 TASKS = ("causal-lm", "masked-lm", "classification")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "mixed")
@@ -73,7 +72,9 @@ class Recipe:
 
 def recipe_of(text: str) -> Recipe:
     """The recipe that `as_json` wrote; ValueError for anything else."""
-    told: dict[str, Any] = json.loads(text)
+    told = json.loads(text)
+    if not isinstance(told, dict):
+        raise ValueError("it is no object of JSON")
     lists = {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
     try:
         return Recipe(**{**told, **lists})

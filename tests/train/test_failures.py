@@ -213,6 +213,14 @@ def test_a_folder_that_is_no_run(tmp_path):
     assert isinstance(done.exception, PatchgenError) and "PG817" in str(done.exception)
 
 
+@pytest.mark.parametrize(("name", "text"), [("recipe.json", "[]"), ("recipe.json", ""), ("run.json", "{")])
+def test_a_run_whose_words_cannot_be_read(broken, name, text):
+    (broken.path / name).write_text(text)
+    with pytest.raises(PatchgenError, match="PG817") as refused:
+        resume(broken)
+    assert name in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("beside", "told"),
     [
