@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.parallel.engine import Engine
+from patchgen.parallel.meet import gathered
 from patchgen.train.recipe import Recipe
 
 SHIPPED = Path(__file__).with_name("text")
@@ -135,6 +137,15 @@ def _rows(recipe: Recipe, name: str, part: Any) -> Iterator[Passage]:
     for row in part.select_columns(wanted):
         if text := " ".join(str(row[recipe.text_column] or "").split()):
             yield Passage(text, str(row[recipe.label_column]) if labelled else "")
+
+
+def insist_on_one_text(corpus: Corpus, engine: Engine) -> None:
+    """PG815 where a process reads another text than the first one: each would take its share of other rows."""
+    digests = gathered(engine, corpus.digest)
+    other = next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
+    if other is not None:
+        what = f"process {other} reads another text under this name than process 0"
+        raise PatchgenError("PG815", Location(corpus.source), what, "the text must be the same on each machine")
 
 
 def insist_on_labels(corpus: Corpus) -> Sequence[str]:

@@ -24,6 +24,7 @@ from patchgen.parallel.spread import spread
 from patchgen.parallel.zero import arguments_of_zero, insist_on_deepspeed, insist_on_sizes
 from patchgen.train.arguments import arguments_of
 from patchgen.train.begin import Material, built, material_of
+from patchgen.train.corpus import insist_on_one_text
 from patchgen.train.engine import device_of, insist_on_engine_switches
 from patchgen.train.fit import gib
 from patchgen.train.folder import FOUND, RunFolder
@@ -103,6 +104,7 @@ def job_of(recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, s
     source = source_of(recipe)
     with first_goes_first(engine):  # it writes the tokenizer, and the others read it
         material = material_of(recipe, source, folder)
+    insist_on_one_text(material.corpus, engine)
     job = Job(recipe, folder, watch, device, engine, source, material)
     _insist_on_the_same_text(job)
     _insist_on_room(job)

@@ -19,6 +19,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.draws import share_draws
 from patchgen.parallel.engine import Engine, Launch
 from patchgen.parallel.meet import first_goes_first, from_first, gathered, join, leave
+from patchgen.train.corpus import Corpus, Passage, insist_on_one_text
 from patchgen.train.folder import ALONE, RunFolder, alone
 
 WORLD = 2
@@ -64,7 +65,15 @@ def draws(engine, place):
     return found
 
 
+def texts(engine, place):
+    """The same on both, and another one on the second."""
+    same, other = (Passage("A passage."),), (Passage(f"A passage of {engine.launch.rank}."),)
+    insist_on_one_text(Corpus(same, same, "text"), engine)
+    insist_on_one_text(Corpus(same, other, "text"), engine)
+
+
 CASES = {
+    "texts": texts,
     "draws": draws,
     "in order": in_order,
     "refused before others": lambda engine, place: before_others(engine, place, refused),

@@ -68,3 +68,8 @@ def test_processes_of_the_same_rows_draw_the_same(both):
     apart, shared = zip(first, other, strict=True)
     assert all(one != another for one, another in zip(*apart, strict=True)), "there was nothing to share"
     assert shared == (first[0], first[0])
+
+
+def test_a_process_that_reads_another_text(both):
+    first, other = both["texts"]
+    assert first == other and "PG815 process 1 reads another text under this name than process 0" in first
