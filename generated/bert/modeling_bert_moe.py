@@ -45,6 +45,7 @@ from transformers.conversion_mapping import (
 )
 from transformers.core_model_loading import ConversionOps, WeightConverter, WeightRenaming, WeightTransform
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
@@ -1647,7 +1648,9 @@ def with_router_losses(
     added = weights[0] * output["aux_loss"] + weights[1] * output["z_loss"]
     if num_items_in_batch is not None:
         # Of several micro-batches each adds the share that it has of the labels: their losses are summed.
-        added = added * ((labels != -100).sum().to(added.device) / num_items_in_batch)
+        # Labels that are shifted lose the first of each row, as `Trainer` counts them.
+        counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
+        added = added * ((counted != -100).sum().to(added.device) / num_items_in_batch)
     output["loss"] = output.loss + added.to(output.loss.dtype)
     return output
 

@@ -50,6 +50,7 @@ from transformers.core_model_loading import ConversionOps, WeightConverter, Weig
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub, use_kernelized_func
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
@@ -1395,7 +1396,9 @@ def with_router_losses(
     added = weights[0] * output["aux_loss"] + weights[1] * output["z_loss"]
     if num_items_in_batch is not None:
         # Of several micro-batches each adds the share that it has of the labels: their losses are summed.
-        added = added * ((labels != -100).sum().to(added.device) / num_items_in_batch)
+        # Labels that are shifted lose the first of each row, as `Trainer` counts them.
+        counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
+        added = added * ((counted != -100).sum().to(added.device) / num_items_in_batch)
     output["loss"] = output.loss + added.to(output.loss.dtype)
     return output
 

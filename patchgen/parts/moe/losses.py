@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from transformers.loss.loss_utils import ForCausalLMLoss
 
 ROUTER_FIELDS = ("router_logits", "aux_loss", "z_loss")
 _WITH_ROUTER_FIELDS: dict[type, Any] = {}
@@ -103,6 +104,8 @@ def with_router_losses(
     added = weights[0] * output["aux_loss"] + weights[1] * output["z_loss"]
     if num_items_in_batch is not None:
         # Of several micro-batches each adds the share that it has of the labels: their losses are summed.
-        added = added * ((labels != -100).sum().to(added.device) / num_items_in_batch)
+        # Labels that are shifted lose the first of each row, as `Trainer` counts them.
+        counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
+        added = added * ((counted != -100).sum().to(added.device) / num_items_in_batch)
     output["loss"] = output.loss + added.to(output.loss.dtype)
     return output

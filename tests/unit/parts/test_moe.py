@@ -382,11 +382,13 @@ def test_losses_are_added_in_training_with_labels(which):
     assert "router_logits" not in made(**given, output_router_logits=False)
 
 
-def test_accumulated_losses_are_those_of_one_batch():
+@pytest.mark.parametrize("every", [False, True], ids=["some labels", "a label of every token"])
+def test_accumulated_losses_are_those_of_one_batch(every):
     dense, mixture_class = drawn(LLAMA, torch.float64)
     made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=1.0).train()
     given = batch("none", rows=4).inputs()
-    items = (given["labels"] != -100).sum()
+    given["labels"] = given["input_ids"].clone() if every else given["labels"]
+    items = (given["labels"][..., 1:] != -100).sum()  # as `Trainer` counts where labels are shifted
     halves = [{name: each[part] for name, each in given.items()} for part in (slice(0, 2), slice(2, 4))]
     with widened():
         outs = [made(**half, num_items_in_batch=items) for half in halves]
