@@ -91,7 +91,7 @@ OUTSIDE = {
     "flash_attn": {"parts"},  # where it is installed
     "huggingface_hub": {"parts", "use"},
     "libcst": {"rewrite"},
-    "numpy": {"train"},
+    "numpy": {"parallel", "train"},
     "optimum": {"lab"},
     "optuna": {"train"},
     "peft": {"train"},
