@@ -24,8 +24,6 @@ from patchgen.source.locate import Environment, make_environment
 
 # What these parts find nothing to do in, though there are classes of attention, they have missed.
 OF_ATTENTION = ("sdpa", "checkpoint", "flash")
-# The columns of a run that names no part; the other writers are asked where they are named.
-PARTS = ("sdpa", "checkpoint", "loss", "norm", "moe", GROUPED)
 EVERY = tuple(WRITERS)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from patchgen.anatomy.module import every_module, find_module
 from patchgen.coverage.book import Book, Entry
 from patchgen.coverage.page import Target
-from patchgen.coverage.structure import EVERY, PARTS, Structural, Task, declared, settled
+from patchgen.coverage.structure import EVERY, Structural, Task, declared, settled
 from patchgen.source.locate import Environment, make_environment
 
 Progress = Callable[[int], None]
@@ -31,7 +31,7 @@ def modules_of(env: Environment, models: Sequence[str]) -> tuple[str, ...]:
 
 def tasks(modules: Iterable[str], parts: Iterable[str]) -> tuple[Task, ...]:
     """Every part in every module; a model is called by its file."""
-    wanted = tuple(parts) or PARTS
+    wanted = tuple(parts) or EVERY
     return tuple(Task(module.rpartition(".modeling_")[2], module, part) for module in modules for part in wanted)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.lab.claim import Scene
-from patchgen.lab.inputs import ANSWER, BOUNDARY, LARGEST, LENGTH, ROWS, CannotBuild, Inputs, takes
+from patchgen.lab.inputs import ANSWER, BOUNDARY, LENGTH, ROWS, CannotBuild, Inputs, takes
 from patchgen.lab.sights import images, seen
 from patchgen.lab.signals import by_optimum, series
 from patchgen.lab.tiny import FIRST_WORD, SIZES, Batch, batch
@@ -123,7 +123,8 @@ def _ended(text: Batch, config: PreTrainedConfig) -> Tensor:
 
 def _has_places(config: PreTrainedConfig) -> bool:
     """Whether the tokens that an image stands at are in the tiny vocabulary."""
-    return getattr(config, "image_token_id", LARGEST) < SIZES["vocab_size"] and hasattr(config, "image_seq_length")
+    place = getattr(config, "image_token_id", None)  # None where the processor puts images into the text
+    return place is not None and place < SIZES["vocab_size"] and hasattr(config, "image_seq_length")
 
 
 def _with_places(text: Batch, config: PreTrainedConfig) -> Tensor:

@@ -145,6 +145,8 @@ def test_nothing_is_computed_in_float32_where_all_is_widened():
         ("BertForQuestionAnswering", {"input_ids", "start_positions", "end_positions"}),
         ("BertForPreTraining", {"input_ids", "labels", "next_sentence_label"}),
         ("T5ForSequenceClassification", {"input_ids", "labels"}),
+        # Its processor says where images are, not a token of its configuration.
+        ("MiniCPMV4_6ForConditionalGeneration", {"input_ids", "labels"}),
     ],
 )
 def test_a_model_of_any_kind_is_given_what_it_takes(model, names):
