@@ -101,6 +101,7 @@ def test_batch_size_auto_takes_the_largest_that_fits(tmp_path):
     assert f"batch of {found['batch_size']} rows" in watch.notes[0]
 
 
+@pytest.mark.slow
 def test_batch_size_auto_keeps_within_the_memory_that_it_is_given(tmp_path):
     wide = {"length": 128, "steps": 1, "vocabulary": 2048, "config": ("hidden_size=128", "intermediate_size=512")}
     forget_peak("cpu")  # else it is that of whatever test was before

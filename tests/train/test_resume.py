@@ -25,20 +25,24 @@ DROPOUT = ("hidden_dropout_prob=0.1", "attention_probs_dropout_prob=0.1")
 BERT = {"model": "bert", "task": "masked-lm", "config": DROPOUT}
 
 
+def slow(switches):
+    return pytest.param(switches, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     "switches",
     [
         {},
-        BERT,
+        slow(BERT),
         {**BERT, "loader": "workers=2"},
-        {**BERT, "task": "classification"},
+        slow({**BERT, "task": "classification"}),
         {**BERT, "model": "bert_moe"},
         pytest.param({"lora": "rank=4,dropout=0.1"}, marks=pytest.mark.skipif(not find_spec("peft"), reason="peft")),
         {"precision": "bf16", "grad_accum": 2},
-        {"optim": "adafactor", "schedule": "cosine", "warmup": 0.2},
-        {"packing": "apart", "model": "llama_packed"},
+        slow({"optim": "adafactor", "schedule": "cosine", "warmup": 0.2}),
+        slow({"packing": "apart", "model": "llama_packed"}),
         {"model": "llama_checkpoint", "checkpoint": "selective"},
-        {"eval_every": 2},
+        slow({"eval_every": 2}),
     ],
     ids=str,
 )
@@ -103,6 +107,7 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path):
     assert weights(ended.folder) == weights(whole.folder)
 
 
+@pytest.mark.slow
 def test_the_batch_that_was_found_is_kept(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join(f"Passage {n}." for n in range(40)), encoding="utf-8")
