@@ -31,13 +31,12 @@ def fused_in(model: nn.Module) -> dict[str, dict[str, int]]:
 
 
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
-    """So many calls of `linear` fewer as there are parts but the first; a GELU for each that is written out."""
+    """For each run of a fused layer as many calls of `linear` fewer as it has parts but the first; a GELU likewise."""
     if defines("FusedLinear")(specimen):
-        with torch.device("meta"):
-            layers = fused_in(specimen.variant_class(specimen.config))
-        fewer, wanted = parent.functions["linear"] - variant.functions["linear"], sum(map(len, layers.values()))
-        if fewer != wanted - len(layers) or not fewer:
-            yield f"{fewer} linear layers fewer, where {len(layers)} have {wanted} parts"
+        ran = [len(path[-1].parts) for path in variant.paths if type(path[-1]).__name__ == "FusedLinear"]
+        fewer = parent.functions["linear"] - variant.functions["linear"]
+        if fewer != sum(ran) - len(ran) or not fewer:
+            yield f"{fewer} linear layers fewer, where {len(ran)} of {sum(ran)} parts ran"
     if defines("fused_activation")(specimen):
         ours = variant.functions["gelu"] - parent.functions["gelu"]
         theirs = parent.functions["tanh"] - variant.functions["tanh"]
