@@ -119,6 +119,13 @@ def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tup
     return tuple(sorted(told, key=lambda difference: -difference.largest))
 
 
+def nearer(found: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Of each name the smaller of both, the largest first; what `other` lacks stays as found."""
+    beside = {difference.name: difference for difference in other}
+    told = (min(one, beside.get(one.name, one), key=lambda difference: difference.largest) for one in found)
+    return tuple(sorted(told, key=lambda difference: -difference.largest))
+
+
 def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
     """`own` noise, each tensor's at least the median of all the draws: one draw may be small by chance.
 

@@ -10,7 +10,7 @@ import torch
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict, allowed, decided, is_narrow
 from patchgen.lab.claim import Observation, Route, Scene
 from patchgen.lab.pair import Pair
-from patchgen.lab.parity import Difference, differences, in_noises, of_other_dtypes, usual
+from patchgen.lab.parity import Difference, differences, in_noises, nearer, of_other_dtypes, usual
 from patchgen.lab.step import observe_step
 from patchgen.lab.tolerance import REORDERED, loosest
 
@@ -47,7 +47,9 @@ def compare(
 ) -> tuple[Difference, ...]:
     """The parent's observation against `seen`, in noises where the dtype is narrow, the largest first.
 
-    What comes in another dtype there is infinitely far, unless a part says that it is to.
+    There each tensor is held against the nearer of two: the parent's own, and what that rounds, the parent's in
+    float32.  A variant that is as near to the truth as its parent is, on the other side of it, is not wrong, and yet
+    two roundings from its parent.  What comes in another dtype is infinitely far, unless a part says that it is to.
     """
     reference, ours = (
         pair.shown(pair.parent_sees(route, dtype, scene, weights=weights), scene),
@@ -58,7 +60,9 @@ def compare(
         return found
     own_dtypes = any(claim.own_dtypes(scene) for claim in pair.claims)
     others = () if own_dtypes else of_other_dtypes(reference, ours)
-    return (*others, *in_noises(found, *(_noise(pair, each, dtype, scene, weights) for each in pair.routes)))
+    noises = [_noise(pair, each, dtype, scene, weights) for each in pair.routes]
+    of_truth = differences(pair.shown(_wide(pair, route, scene, weights), scene), ours)
+    return (*others, *nearer(in_noises(found, *noises), in_noises(of_truth, *noises)))
 
 
 def _noise(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool) -> tuple[Difference, ...]:
@@ -70,9 +74,13 @@ def _noise(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: 
 def _noise_of(
     pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool, seed: int
 ) -> tuple[Difference, ...]:
-    wide = pair.parent_sees(route, torch.float32, replace(scene, autocast=False), weights=weights, seed=seed)
+    wide = _wide(pair, route, scene, weights, seed)
     narrow = pair.parent_sees(route, dtype, scene, weights=weights, seed=seed)
     return differences(pair.shown(wide, scene), pair.shown(narrow, scene))
+
+
+def _wide(pair: Pair, route: Route, scene: Scene, weights: bool, seed: int = DRAWS[0]) -> Observation:
+    return pair.parent_sees(route, torch.float32, replace(scene, autocast=False), weights=weights, seed=seed)
 
 
 def insist_on_scene(pair: Pair, scene: Scene) -> None:

@@ -167,6 +167,21 @@ def test_a_noise_that_is_small_by_chance_is_taken_from_other_texts():
     assert found(own, *others) == {"lucky": 0.02, "unlucky": 0.09, "alone": 0.01, "rare": 0.02}
 
 
+def test_a_variant_on_the_other_side_of_the_truth_is_held_against_the_truth():
+    """Parent and variant are each one rounding from it, and so two from each other; what is wrong is far from both."""
+    wide = {"logits": torch.ones(4), "loss": torch.ones(1)}
+    narrow = {"logits": torch.ones(4) * 1.01, "loss": torch.ones(1) * 1.01}
+    noise = differences(wide, narrow)
+
+    def apart(logits, loss):
+        seen = {"logits": torch.ones(4) * logits, "loss": torch.ones(1) * loss}
+        found = nearer(in_noises(differences(narrow, seen), noise), in_noises(differences(wide, seen), noise))
+        return {each.name: round(each.largest, 1) for each in found}
+
+    assert apart(logits=0.99, loss=1.01) == {"logits": 1.0, "loss": 0.0}
+    assert apart(logits=1.05, loss=0.9) == {"loss": 10.0, "logits": 4.0}
+
+
 def test_what_the_reference_gives_as_no_number_is_no_pass():
     """Skipped are tensors that one dtype does not have at all, such as the gradient of an expert without tokens."""
     wide = {"logits": torch.ones(4), "loss": torch.ones(1), "gradient of expert": torch.ones(2)}
