@@ -16,6 +16,7 @@ from patchgen.lab.parity import (  # noqa: E402
     GRADIENT_FLOOR,
     differences,
     in_noises,
+    nearer,
     observe,
     of_other_dtypes,
     usual,
