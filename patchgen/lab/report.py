@@ -19,7 +19,8 @@ at real tokens, in training with dropout off where it says nothing else. *closes
 bound, and the smallest error planted on purpose is at least ten times larger than the bound. **WARN**: equal within
 the bound, but a planted error is not that much larger; or a plan names something that is not there, in the parent as
 well. **NONE**: there is nothing to compare, with the reason. In bfloat16 distances are in units of the parent's own
-noise there, measured in the same run; else they are relative to the largest entry of each tensor.
+noise there, measured in the same run, from the nearer of the parent and the parent in float32, which both round; else
+they are relative to the largest entry of each tensor.
 """
 
 
