@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -98,6 +99,14 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
         with suppress(OSError):  # somebody else's file
             self.path.rmdir()
+
+    def measure(self, figures: Mapping[str, float]) -> None:
+        """Add what was measured; behind a line that was cut off, as by a full disk, on a line of its own."""
+        with (self.path / METRICS).open("ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - 1))
+            whole = file.read() in (b"", b"\n")
+            file.write(f"{'' if whole else chr(10)}{json.dumps(figures)}\n".encode())
 
     def metrics(self) -> list[dict[str, float]]:
         """Every line that was measured, of each step the last attempt's; a line that was cut off is none."""

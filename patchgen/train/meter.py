@@ -6,7 +6,6 @@ the wait for data, without evaluation, saving and writing down.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from transformers import TrainerCallback
 from patchgen.draw.lines import Line, lines
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.engine import Engine
-from patchgen.train.folder import CURVE, METRICS, RunFolder, series
+from patchgen.train.folder import CURVE, RunFolder, series
 from patchgen.train.machine import forget_peak, peak_memory
 
 BACKWARD = 3  # a step is a forward pass and a backward pass of twice as many operations
@@ -134,8 +133,7 @@ class Meter(TrainerCallback):
             self.window = (0.0, 0)
         figures["peak_bytes"] = peak_memory(self.device)
         if self.folder.writes:
-            with (self.folder.path / METRICS).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(figures) + "\n")
+            self.folder.measure(figures)
         self.watch.told(figures)
         if "trial" not in figures:
             self._draw_now_and_then()

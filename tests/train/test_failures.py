@@ -287,3 +287,6 @@ def test_a_line_that_was_cut_off_is_no_figure(broken):
     steps = [told["step"] for told in broken.metrics() if "loss" in told]
     assert steps == list(range(1, len(steps) + 1)) and 9 not in steps
     assert json.loads((broken.path / "recipe.json").read_text())["steps"] == 9
+    for step in (8, 9):  # what is measured when the run goes on stands on lines of its own
+        broken.measure({"step": step, "loss": 1.0})
+    assert [told["step"] for told in broken.metrics() if "loss" in told] == [*(s for s in steps if s < 8), 8, 9]
