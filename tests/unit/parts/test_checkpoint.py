@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
+from torch import library, nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from transformers import (  # noqa: E402
     DynamicCache,
@@ -498,7 +498,7 @@ def test_what_is_kept():
     assert not kept(aten.tanh.default, ones(9))
 
 
-@torch.library.custom_op("a_checkpointed::attention", mutates_args=())
+@library.custom_op("a_checkpointed::attention", mutates_args=())
 def attention_that_draws(x: torch.Tensor, dropout_p: float) -> torch.Tensor:
     return x * (torch.rand_like(x) > dropout_p)
 
