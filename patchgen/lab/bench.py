@@ -36,7 +36,7 @@ class Bench:
 
     def pair(self, case: Case) -> Pair:
         """The two sides of the case's class."""
-        key = (case.head, case.changes)
+        key = (case.head, repr(case.changes))  # some values are dictionaries
         if key not in self._pairs:
             self._pairs[key] = Pair(self.subject, case.head, self.device, dict(case.changes))
         return self._pairs[key]
@@ -50,7 +50,7 @@ class Bench:
 
     def _verdict(self, case: Case) -> Verdict:
         try:
-            if case.changes:
+            if case.changes and not case.whole:
                 case = _possible(self.pair(replace(case, changes=())), case)
             return CHECKS[case.kind](Trial(self.pair(case), case, self.smallest_planted))
         except (Nothing, CannotBuild) as reason:

@@ -6,14 +6,17 @@ of its own, `NONE` with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgen.lab.claim import Claim, Rows, Scene
 from patchgen.lab.claimed import trained
+from patchgen.lab.drawn import settings_of
 from patchgen.lab.plan import Plan
+from patchgen.lab.published import Setting
 from patchgen.lab.subject import Subject
+from patchgen.lab.ways import BY_CONFIGURATION
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
 EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
@@ -31,10 +34,11 @@ class Case:
     kind: str
     head: str
     dtype: str = "float32"
-    route: int = 0  # 0: the closest, 1: the most independent
+    route: int = 0  # 0: the closest, 1: the most independent, 2: both sides eager
     scene: Scene = Scene()
     changes: tuple[tuple[str, Any], ...] = ()  # of the configuration: the first it must have, others it may
     detail: str = ""  # of its kind: the name of a plant, of an attention, of a compiler
+    whole: bool = False  # all of `changes` are made, whether the configuration lists such names or not
 
 
 QUICK = Plan()
@@ -58,7 +62,9 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
         *_numbers(main, claims, plan.dtypes),
         *_plants(main, claims, plan.dtypes),
         *_scenes(main, claims, plan.dtypes),
+        *_ways(main, claims),
         *_settings(subject, claims, plan.dtypes),
+        *_published(subject, claims),
         *_use(main, claims, plan),
     ]
     others = subject.heads[1:] if plan.full else subject.heads[1:2]
@@ -131,6 +137,50 @@ def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> It
     yield Case(f"{head} float32 attention weights", "weights", head, scene=Scene(rows="right"))
 
 
+# By name: rows, whether in training, and the ways, each in the widest dtype.
+WAYS: Mapping[str, Scene] = {
+    "typed": Scene(rows="right", ways=("types of tokens",)),
+    "embedded": Scene(rows="right", ways=("embeddings",)),
+    "placed": Scene(ways=("positions",)),
+    "placed, padded": Scene(rows="left", ways=("positions",)),
+    "typed, placed, embedded": Scene(rows="left", ways=("types of tokens", "positions", "embeddings")),
+    "mask of floats": Scene(rows="right", ways=("mask of floats",)),
+    "mask of floats, left": Scene(rows="left", ways=("mask of floats",)),
+    "mask of bools": Scene(rows="left", ways=("mask of bools",)),
+    "mask of four axes": Scene(rows="right", ways=("mask of four axes",)),
+    "as a tuple": Scene(rows="left", ways=("a tuple",)),
+    "eval, dropout set": Scene(rows="left", dropout=DROPOUT),
+    "one token": Scene(length=1, labels=False),
+    "long": Scene(length=37),
+    "long, padded": Scene(rows="left", length=37),
+}
+TRAINED_WAYS: Mapping[str, Scene] = {
+    "ignoring a label": Scene(train=True, ways=("ignore_index",)),
+    "counted": Scene(rows="right", train=True, ways=("num_items_in_batch",)),
+    "with a hook at its head": Scene(rows="right", train=True, ways=("a head with a hook",)),
+    "with a hook at its head, ignoring a label": Scene(train=True, ways=("a head with a hook", "ignore_index")),
+    "with a bias at its head": Scene(rows="right", train=True, ways=("a head with a bias",)),
+    "as a tuple": Scene(rows="right", train=True, ways=("a tuple",)),
+    "long": Scene(train=True, length=37),
+}
+
+
+def _ways(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
+    """Other ways to call the model, those to train it with every part at work."""
+    for name, scene in WAYS.items():
+        yield Case(f"{head} float64 {name}", "numbers", head, "float64", scene=scene)
+    for name, scene in TRAINED_WAYS.items():
+        scene = replace(scene, checkpointing=trained(claims).checkpointing)
+        yield Case(f"{head} float64 trained {name}", "numbers", head, "float64", scene=scene)
+    for rows in EVAL_ROWS:
+        scene = Scene(rows=rows, dropout=DROPOUT)
+        yield Case(f"{head} float64 {rows} eval, both eager", "numbers", head, "float64", 2, scene)
+        yield Case(f"{head} float64 {rows} train, both eager", "numbers", head, "float64", 2, trained(claims, rows))
+    asked = Scene(rows="left", ways=(BY_CONFIGURATION,))
+    yield Case(f"{head} float64 attention weights by configuration", "weights", head, "float64", scene=asked)
+    yield Case(f"{head} float64 attention weights, full", "weights", head, "float64")
+
+
 def _settings(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
     """Other settings of the same class, where its module knows of them."""
     main = subject.heads[0]
@@ -146,6 +196,30 @@ def _settings(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ..
                 for route, path in enumerate(ROUTES):
                     name = f"{head} {dtype} {rows} {path}, {setting}"
                     yield Case(name, "numbers", head, dtype, route, trained(claims, rows), changes)
+
+
+def _published(subject: Subject, claims: tuple[Claim, ...]) -> Iterator[Case]:
+    """Configurations of checkpoints, and what parts read: in the widest dtype, which sees most."""
+    for setting in settings_of(subject):
+        head, changes = _head_for(subject, setting), tuple(setting.changes.items())
+        scenes = {f"{rows} train": trained(claims, rows) for rows in setting.rows}
+        last = setting.rows[-1]
+        scenes[f"{last} eval, dropout set"] = Scene(rows=last, dropout=DROPOUT)
+        scenes[f"{last} dropout"] = replace(trained(claims, last), dropout=DROPOUT)
+        for told, scene in scenes.items():
+            name = f"{head} float64 {told}: {setting.name}"
+            yield Case(name, "numbers", head, "float64", setting.route, scene, changes, whole=True)
+        # In float32, which some insist on (GPT-2's upcast).
+        name, eager = f"{head} float32 {last} eager: {setting.name}", trained(claims, last)
+        yield Case(name, "numbers", head, "float32", 2, eager, changes, whole=True)
+
+
+def _head_for(subject: Subject, setting: Setting) -> str:
+    """Of a setting that makes a decoder of the model, the decoder's."""
+    main = subject.heads[0]
+    if "is_decoder" not in setting.changes:
+        return main
+    return next((head for head in subject.heads if head.endswith(("LMHeadModel", "ForCausalLM"))), main)
 
 
 def _use(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:

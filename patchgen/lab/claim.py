@@ -35,6 +35,8 @@ class Scene:
     accumulate: int = 1  # micro-batches whose loss is divided by the number of labels in all of them
     autocast: bool = False  # to bfloat16, weights as they are
     labels: bool = True
+    length: int | None = None  # of the text; None: as usual
+    ways: tuple[str, ...] = ()  # other ways to call the model: names in `ways`
 
 
 @dataclass(frozen=True, slots=True)

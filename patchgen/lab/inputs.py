@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,15 +28,17 @@ class Inputs:
 
     given: dict[str, Tensor]
     real: tuple[Tensor, ...] = ()  # bool, (rows, length)
+    options: Mapping[str, Any] = field(default_factory=dict)  # further arguments, which are no tensors
 
     def to(self, device: str, dtype: torch.dtype) -> Inputs:
         """On `device`; what is floating, in `dtype`."""
         given = {name: t.to(device, dtype if t.is_floating_point() else None) for name, t in self.given.items()}
-        return Inputs(given, tuple(mask.to(device) for mask in self.real))
+        return replace(self, given=given, real=tuple(mask.to(device) for mask in self.real))
 
     def rows(self, first: int, last: int) -> Inputs:
         """Some of the rows."""
-        return Inputs({name: t[first:last] for name, t in self.given.items()}, tuple(m[first:last] for m in self.real))
+        given = {name: tensor[first:last] for name, tensor in self.given.items()}
+        return replace(self, given=given, real=tuple(mask[first:last] for mask in self.real))
 
     @property
     def lengths(self) -> frozenset[int]:

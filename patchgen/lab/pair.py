@@ -16,7 +16,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.lab.built import both_of, parent_of
 from patchgen.lab.claim import Claim, Observation, Route, Scene, Specimen, reload
-from patchgen.lab.claimed import claims_of, merged_routes, weights_route
+from patchgen.lab.claimed import EAGER, claims_of, merged_routes, weights_route
 from patchgen.lab.counterpart import class_of_parent, module_of
 from patchgen.lab.evidence import Evidence, gathered
 from patchgen.lab.inputs import CannotBuild, Inputs
@@ -25,6 +25,7 @@ from patchgen.lab.specimen import inputs_for
 from patchgen.lab.step import observe_step
 from patchgen.lab.subject import Subject
 from patchgen.lab.tiny import tiny_config
+from patchgen.lab.tolerance import REORDERED, loosest
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,18 @@ class Pair:
     @functools.cached_property
     def routes(self) -> tuple[Route, Route]:
         return merged_routes(self.claims, self.parent_class)
+
+    @functools.cached_property
+    def eager_route(self) -> Route:
+        """Along which both sides write their attention out."""
+        closest, independent = self.routes
+        bound = loosest([independent.bound, REORDERED])
+        parent, variant = {**closest.parent, **EAGER}, {**closest.variant, **EAGER}
+        return replace(closest, name=f"{closest.name}, both eager", bound=bound, parent=parent, variant=variant)
+
+    def route(self, number: int) -> Route:
+        """0: the closest, 1: the most independent, 2: both eager."""
+        return (*self.routes, self.eager_route)[number]
 
     @functools.cached_property
     def weights_route(self) -> Route:

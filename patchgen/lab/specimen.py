@@ -21,6 +21,7 @@ from patchgen.lab.inputs import ANSWER, BOUNDARY, LENGTH, ROWS, CannotBuild, Inp
 from patchgen.lab.sights import images, seen
 from patchgen.lab.signals import by_optimum, series
 from patchgen.lab.tiny import FIRST_WORD, SIZES, Batch, batch
+from patchgen.lab.ways import given_in
 
 ONE_ROW = ("tvp",)  # their forward adds up for one row alone
 MEMORY = 7  # tokens of an encoder whose states are given
@@ -28,7 +29,7 @@ MEMORY = 7  # tokens of an encoder whose states are given
 
 def inputs_for(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int = 0) -> Inputs:
     """What `model_class` is given in `scene`, on the CPU.  Raises CannotBuild."""
-    made = _inputs(model_class, config, scene, seed)
+    made = given_in(scene.ways, _inputs(model_class, config, scene, seed), model_class, config)
     return made.rows(1, 2) if config.model_type in ONE_ROW else made
 
 
@@ -67,7 +68,7 @@ def _refuses_labels(model_class: type[PreTrainedModel]) -> bool:
 def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int) -> Inputs:
     names = takes(model_class)
     padding: Any = "none" if scene.rows in ("full", "packed") else scene.rows
-    text = batch(padding, rows=ROWS, length=LENGTH, seed=seed)
+    text = batch(padding, rows=ROWS, length=scene.length or LENGTH, seed=seed)
     given, real = (
         {"input_ids": _ended(text, config) if _is_pooled(model_class, config) else text.input_ids},
         [text.real],

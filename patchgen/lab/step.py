@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, set_seed
 
 from patchgen.lab.claim import Scene
 from patchgen.lab.inputs import Inputs, takes
+from patchgen.lab.ways import BY_CONFIGURATION, dressed
 from patchgen.lab.wide import widened
 
 SEED = 11  # of dropout
@@ -34,9 +35,9 @@ def observe_step(
     model.zero_grad(set_to_none=True)
     set_seed(SEED)  # of Python and numpy too: some models draw from them
     wide: AbstractContextManager[Any] = widened() if model.dtype == torch.float64 else nullcontext()
-    with wide, _kept_buffers(model), remembering_nothing(model):
+    with wide, _kept_buffers(model), remembering_nothing(model), dressed(model, scene.ways):
         seen = _accumulated(model, inputs, scene) if scene.accumulate > 1 else _step(model, inputs, scene, weights)
-    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
     return {name: tensor.detach().clone() for name, tensor in seen.items()}
 
@@ -106,8 +107,9 @@ def _forward(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool
     asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": True}
     if takes_cache(type(model)):
         asked["use_cache"] = False
-    if weights:
+    if weights and BY_CONFIGURATION not in scene.ways:
         asked["output_attentions"] = True
+    asked |= inputs.options
     device = inputs.given[next(iter(inputs.given))].device.type
     with torch.autocast(device, torch.bfloat16, enabled=scene.autocast):
         try:

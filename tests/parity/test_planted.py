@@ -270,7 +270,7 @@ def test_n10_flattened_texts_have_the_positions_of_roberta():
 def test_what_does_not_run_without_an_error_has_not_shown_one(broken, monkeypatch):
     """A crash counts as an error that is seen: it must be the error's."""
     bench, head = Bench(pair(*LLAMA).subject), LLAMA[1]
-    bench._pairs[head, ()] = both = replace(pair(*LLAMA))
+    bench._pairs[head, "()"] = both = replace(pair(*LLAMA))
     case = Case("", "planted", head, "float32", detail="sdpa:boom")
     sides = {"parent": "parent_sees", "variant": "variant_sees"}
 
@@ -359,7 +359,7 @@ def test_a_case_fails_with_its_numbers_and_its_place(monkeypatch):
     """Not only the distance: verify's own verdict, and what a person is told."""
     case = Case("packed", "numbers", LLAMA[1], "float32", 1, Scene(rows="packed"))
     bench = Bench(pair(*LLAMA).subject)
-    bench._pairs[LLAMA[1], ()] = replace(pair(*LLAMA))
+    bench._pairs[LLAMA[1], "()"] = replace(pair(*LLAMA))
     both = bench.pair(case)
     right = type(both).variant_sees
 
@@ -379,7 +379,7 @@ def test_a_case_fails_with_its_numbers_and_its_place(monkeypatch):
 def test_outputs_of_another_dtype_are_seen_unless_a_part_says_so(dtype, autocast, monkeypatch):
     """Their values are equal: bit for bit would not tell."""
     bench, head = Bench(pair(*LLAMA).subject), LLAMA[1]
-    bench._pairs[head, ()] = both = replace(pair(*LLAMA))
+    bench._pairs[head, "()"] = both = replace(pair(*LLAMA))
     case = Case("", "numbers", head, dtype, scene=Scene(train=True, autocast=autocast))
     monkeypatch.setattr(Bench, "smallest_planted", lambda self, case: 100.0)
     assert bench.run(case).status == "PASS"
@@ -397,7 +397,7 @@ def test_outputs_of_another_dtype_are_seen_unless_a_part_says_so(dtype, autocast
 
 def test_a_bound_that_no_planted_error_exceeds_tenfold_is_a_warning(monkeypatch):
     bench = Bench(pair(*LLAMA).subject)
-    bench._pairs[LLAMA[1], ()] = pair(*LLAMA)
+    bench._pairs[LLAMA[1], "()"] = pair(*LLAMA)
     case = Case("full", "numbers", LLAMA[1], "float32", 1, Scene())
     for smallest, status in [(9 * REORDERED.at(torch.float32), "WARN"), (None, "WARN"), (1.0, "PASS")]:
         monkeypatch.setattr(Bench, "smallest_planted", lambda self, case, told=smallest: told)

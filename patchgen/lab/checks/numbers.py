@@ -13,6 +13,7 @@ from patchgen.lab.pair import Pair
 from patchgen.lab.parity import Difference, differences, in_noises, nearer, of_other_dtypes, usual
 from patchgen.lab.step import observe_step
 from patchgen.lab.tolerance import REORDERED, loosest
+from patchgen.lab.ways import AS_TUPLE
 
 DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
 
@@ -20,7 +21,7 @@ DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, th
 def equals_parent(trial: Trial) -> Verdict:
     """Along the case's route, in its scene."""
     pair, case, dtype = trial.pair, trial.case, trial.dtype
-    route, scene = pair.routes[case.route], case.scene
+    route, scene = pair.route(case.route), case.scene
     if case.route == 1 and pair.routes[0].name == pair.routes[1].name:
         raise Nothing(f"the parent has one computation, {route.name}, and it is compared as the closest")
     insist_on_scene(pair, scene)
@@ -88,8 +89,10 @@ def insist_on_scene(pair: Pair, scene: Scene) -> None:
     if scene.rows == "packed" and not pair.keeps_packed_apart:
         pair.inputs(scene, torch.float32)
         raise Nothing("the parent does not keep packed rows apart")
-    if scene.dropout and not all(claim.same_draws for claim in pair.claims):
+    if scene.train and scene.dropout and not all(claim.same_draws for claim in pair.claims):
         raise Nothing("random numbers are drawn in another order")
+    if AS_TUPLE in scene.ways and any(hidden.when(scene) for claim in pair.claims for hidden in claim.hides):
+        raise Nothing("what it hides moves the others in a tuple")
     if scene.accumulate > 1 and ("labels" not in pair.inputs(scene, torch.float32).given or not _scales(pair)):
         raise Nothing("its loss takes no num_items_in_batch")
     if scene.checkpointing is not None and not pair.variant_class.supports_gradient_checkpointing:
