@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from patchgen.disk.write import JOURNAL, Move, content_digest, discard
+from patchgen.source.regular import read_regular
 
 STALE_AFTER = 3600.0  # seconds; a process number may belong to another process by then
 _TEMP = re.compile(r"\.patchgen-(\d+)-\d+\.tmp")
@@ -23,10 +24,10 @@ def recover(state: Path, root: Path) -> tuple[str, ...]:
     a journal may come with a checkout.
     """
     try:
-        moves = [Move(**item) for item in json.loads((state / JOURNAL).read_bytes())]
+        moves = [Move(**item) for item in json.loads(read_regular(state / JOURNAL))]
     except FileNotFoundError:
         return ()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         moves = []  # Not written by this version: what it staged is swept, so nothing has changed.
     moves = [move for move in moves if _is_plausible(move, root)]
     finished = [move.target for move in moves if _finish(move)]

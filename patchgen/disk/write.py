@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from patchgen.source.regular import read_regular
+
 JOURNAL = "journal.json"
 _NUMBERS = itertools.count()
 
@@ -119,7 +121,7 @@ def _prepare(move: Move, data: bytes | None) -> None:
         try:
             os.link(target, move.backup)
         except OSError:
-            _stage(Path(move.backup), target.read_bytes(), target)  # not every file system has links
+            _stage(Path(move.backup), read_regular(target), target)  # not every file system has links
 
 
 def _stage(temp: Path, data: bytes, target: Path, *, lasting: bool = True) -> None:
@@ -211,6 +213,6 @@ def _temp_name(folder: Path) -> Path:
 def content_digest(path: Path) -> str:
     """The sha256 of the file at `path`; empty where there is none."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_regular(path)).hexdigest()
     except FileNotFoundError:
         return ""

@@ -12,6 +12,7 @@ from patchgen.gate.lock import Record
 from patchgen.gate.verdict import Status, Verdict, Wanted
 from patchgen.project.files import Found, Modular, Project, discover
 from patchgen.project.places import LOCK
+from patchgen.source.regular import read_regular
 
 HEAD = 20_000  # bytes in which a banner is looked for
 
@@ -91,8 +92,7 @@ def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path
 
 def has_banner(path: Path) -> bool:
     """Whether patchgen, or transformers' converter, says at the top of the file that it wrote it."""
-    with path.open("rb") as file:
-        return is_generated(file.read(HEAD).decode("utf-8", errors="replace"))
+    return is_generated(read_regular(path)[:HEAD].decode("utf-8", errors="replace"))
 
 
 def _belongs_to(path: Path, places: Set[tuple[Path, str]]) -> bool:

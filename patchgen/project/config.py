@@ -14,6 +14,7 @@ from pathlib import Path
 import patchgen
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
 from patchgen.settings import Settings
+from patchgen.source.regular import read_regular_text
 
 FILE = "pyproject.toml"
 TABLE = "tool.patchgen"
@@ -59,13 +60,15 @@ def _home_without_config(folder: Path) -> Path:
 def _read(folder: Path) -> Config | None:
     path = folder / FILE
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_regular_text(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise PatchgenError("PG901", Location(FILE), f"cannot be read: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PatchgenError("PG901", _place_of(error), f"is not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise PatchgenError("PG901", Location(FILE), "is nested too deeply to be read") from error
     tool = table.get("tool")
     section = tool.get("patchgen") if isinstance(tool, dict) else None
     if section is None:

@@ -6,6 +6,7 @@ the user's cache folder (or `PATCHGEN_CACHE_DIR`), under a name made from the tr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -60,8 +61,10 @@ def make_state(folder: Path) -> Path:
         raise PatchgenError("PG904", Location(folder.name), "is a symbolic link", "delete it: it is made anew")
     if not (folder / ".gitignore").is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "CACHEDIR.TAG").write_text(_TAG, encoding="utf-8")
-        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+        for name, text in (("CACHEDIR.TAG", _TAG), (".gitignore", "*\n")):
+            # What stands there already may be a link that leads out, or a pipe, which is waited for.
+            with contextlib.suppress(FileExistsError), (folder / name).open("x", encoding="utf-8") as file:
+                file.write(text)
     return folder
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.source.regular import read_regular
 
 _T = TypeVar("_T")
 MAX_BYTES = 5_000_000
@@ -83,7 +84,7 @@ def read_bytes(path: Path, name: str) -> bytes:
         if info.st_size > MAX_BYTES:
             what = f"is {info.st_size:,} bytes long; the limit is {MAX_BYTES:,}"
             raise PatchgenError("PG002", Location(name), what, "split the file")
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise PatchgenError("PG001", Location(name), f"cannot be read: {error.strerror or error}") from error
 

@@ -41,7 +41,7 @@ CORE = {
 # What stands around the core.  `project` loads the core only when a profile is asked for; `cli` may import everything.
 AROUND = {
     "project": {"errors", "flat", "settings", "source", "flatten", "upstream", "lint"},
-    "disk": {"errors", "project"},
+    "disk": {"errors", "source", "project"},
     "batch": {"errors", "flat", "source", "project", "disk"},
     "gate": {"errors", "flat", "settings", "source", "project", "disk", "batch"},
     "lab": {"errors", "flat", "source", "project", "gate", "parallel", "child"},

@@ -1,0 +1,36 @@
+"""What are the bytes of a file?  Asked of files alone: who reads a pipe waits for it, and a device may never end.
+
+All that is given to patchgen is read here: sources, outputs, configuration, records, journals.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+
+def read_regular(path: Path | str) -> bytes:
+    """The bytes of the regular file at `path`.
+
+    Raises OSError at once where there is none, for pipes, sockets and devices too.
+    """
+    _require_regular(os.stat(path).st_mode, path)  # before it is opened, which alone can have effects
+    # Should a pipe take its place meanwhile, opening it does not wait either.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb", buffering=0) as file:
+        _require_regular(os.fstat(file.fileno()).st_mode, path)
+        return file.read()
+
+
+def read_regular_text(path: Path | str) -> str:
+    """The same as UTF-8 text with `\\n` line ends; raises UnicodeDecodeError too."""
+    return read_regular(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _require_regular(mode: int, path: Path | str) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
