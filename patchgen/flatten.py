@@ -6,7 +6,7 @@ Nothing is written and nothing is imported; `project` decides where the result g
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -124,26 +124,30 @@ def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
 def _emit(modules: tuple[FlatModule, ...], builder: Builder, settings: Settings) -> Flattened:
     modular = builder.naming.plan.modular.source
     texts: dict[str, str] = {}
+    comparable: dict[str, FlatModule] = {}
     for module in modules:
         name = output_name(modular.path.rpartition("/")[2], module.kind)
         head = banner(modular.path, _parents(module, builder.naming.plan), module.base)
         texts[name] = head + module.text
         if module.base is not None:
-            texts[f"base_{name}"] = head + _comparable(module, builder)
+            comparable[name] = _comparable(module, builder)
+            texts[f"base_{name}"] = head + comparable[name].text
     formatted = format_texts(texts, settings)
     names = [name for name in texts if not name.startswith("base_")]
     files: list[FlatFile] = []
     problems: list[Problem] = []
     for module, name in zip(modules, names, strict=True):
-        file, found = _file(module, name, formatted[name], formatted.get(f"base_{name}"), builder)
+        base = (comparable[name], formatted[f"base_{name}"]) if name in comparable else None
+        file, found = _file(module, name, formatted[name], base, builder)
         files.append(file)
         problems += found
     return Flattened(() if problems else tuple(files), tuple(problems))
 
 
 def _file(
-    module: FlatModule, name: str, text: str, base: str | None, builder: Builder
+    module: FlatModule, name: str, text: str, base: tuple[FlatModule, str] | None, builder: Builder
 ) -> tuple[FlatFile, tuple[Problem, ...]]:
+    """The output `name` and what is wrong with it; `base` is the parent made comparable, and its text formatted."""
     lines = line_map(text, module.blocks)
     notes = tuple(
         Note(b.pieces[0].at(1, 0), note) for b in module.blocks for note in (*b.notes, *_replaces(b, builder))
@@ -154,13 +158,13 @@ def _file(
         module.kind,
         name,
         text,
-        _used(module, builder),
+        _used([*module.blocks, *(base[0].blocks if base else ())], builder),
         lines,
         notes,
         summary,
-        (shown, base) if base is not None else None,
+        (shown, base[1]) if base else None,
     )
-    problems = verify(name, text, lines, _declared_at(module, builder), base)
+    problems = verify(name, text, lines, _declared_at(module, builder), base[1] if base else None)
     if any(problem.code == "PG404" for problem in problems):
         for source in {piece.source.path: piece.source for b in module.blocks for piece in b.pieces}.values():
             require_compilable(source)  # then it is no fault of ours
@@ -185,14 +189,14 @@ def _replaces(block: FlatBlock, builder: Builder) -> tuple[str, ...]:
     return tuple(f"{block.name} takes the place of {m}.{block.name}" for m, old in replaced if old.text != block.text)
 
 
-def _comparable(module: FlatModule, builder: Builder) -> str:
+def _comparable(module: FlatModule, builder: Builder) -> FlatModule:
     """The followed parent through the same door with nothing declared."""
     assert module.base is not None
     bindings = builder.naming.bindings
     empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
     plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
     plain = Builder(Naming(plan, bindings), Lineages(bindings), builder.merge)
-    return link(module.kind, (), plain).text
+    return link(module.kind, (), plain)
 
 
 def _parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:
@@ -200,10 +204,11 @@ def _parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*first, *origins(module.blocks, plan)]))
 
 
-def _used(module: FlatModule, builder: Builder) -> tuple[UsedSymbol, ...]:
+def _used(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[UsedSymbol, ...]:
+    """The parents' definitions in `blocks`: those of an output, and those that its diff compares it with."""
     own = builder.naming.plan.modular.source.module
     found = set()
-    for block in module.blocks:
+    for block in blocks:
         for piece in block.pieces:
             if piece.symbol.module == own:
                 continue

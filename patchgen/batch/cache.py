@@ -24,8 +24,9 @@ from patchgen.project.files import Modular, Project
 from patchgen.project.places import cache_of, make_state, root_of
 from patchgen.project.versions import own_digest, versions
 from patchgen.source.locate import Environment
+from patchgen.source.regular import read_regular
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ class Cache:
         if not self.on:
             return None
         try:
-            entry = json.loads(self._path(modular).read_bytes())
+            entry = json.loads(read_regular(self._path(modular)))
             if entry["made_with"] != self._made_with or not self._holds(entry):
                 return None
             return _outcome(modular, entry)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     def is_made(self, outcome: Outcome) -> bool:
@@ -62,7 +63,7 @@ class Cache:
             "digest": outcome.digest,
             "made": [asdict(made) for made in outcome.made],
             "problems": [asdict(problem) for problem in outcome.problems],
-            "reads": [(read.path, read.digest) for read in outcome.reads],
+            "reads": [(read.path, read.digest, read.module) for read in outcome.reads],
             "lookups": [(lookup.module, lookup.path) for lookup in outcome.lookups],
             "made_with": self._made_with,
         }
@@ -109,7 +110,7 @@ class Cache:
 
     def _holds(self, entry: Mapping[str, Any]) -> bool:
         found = all(str(self.env.path(module) or "") == path for module, path in entry["lookups"])
-        return found and all(self._digest(path) == digest for path, digest in entry["reads"])
+        return found and all(self._digest(path) == digest for path, digest, _ in entry["reads"])
 
     def _digest(self, path: str) -> str:
         if path not in self._digests:

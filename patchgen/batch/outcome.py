@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 import os
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field
@@ -20,6 +19,7 @@ from pathlib import Path
 from patchgen.errors import Problem
 from patchgen.flat import FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
 from patchgen.project.files import Modular
+from patchgen.source.regular import read_regular
 
 TICK = 2_000_000_000  # ns; no file system's clock is coarser
 _SEEN: dict[str, tuple[tuple[int, ...], str]] = {}  # what files were when they were read, and their digests
@@ -56,10 +56,11 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A file that an outcome depends on, and the sha256 of its bytes."""
+    """A file that an outcome depends on, the sha256 of its bytes, and its module where it was read as one."""
 
     path: str
     digest: str
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +170,11 @@ def digest_of_file(path: Path | str) -> str:
     """
     try:
         about = os.stat(path)
-        # A pipe would be waited for, and a device may never end.
-        if not stat.S_ISREG(about.st_mode):
-            return ""
         state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
         name, settled = os.fspath(path), _is_settled(about)
         if name in _SEEN and _SEEN[name][0] == state:
             return _SEEN[name][1]
-        with open(path, "rb", buffering=0) as file:
-            digest = digest_of_bytes(file.read())
+        digest = digest_of_bytes(read_regular(path))
     except (OSError, ValueError):
         return ""
     if settled:

@@ -15,6 +15,7 @@ from patchgen.flat import Flattened
 from patchgen.project.files import Modular, Project
 from patchgen.source.blocks import ModuleIndex
 from patchgen.source.locate import Environment
+from patchgen.source.regular import read_regular
 from patchgen.source.text import decode, make_source
 
 
@@ -57,7 +58,9 @@ def testify(modular: Modular, flattened: Flattened, witness: Witness) -> Outcome
     text, raw = _digests(modular.path)
     reads = [Read(str(modular.path), raw)]
     if flattened.reads is None:
-        reads += [Read(path, _raw_if_same(path, digest)) for path, digest in sorted(witness.read.items())]
+        modules = {path: module for module, path in sorted(witness.asked.items(), reverse=True)}
+        read = sorted(witness.read.items())
+        reads += [Read(path, _raw_if_same(path, digest), modules.get(path, "")) for path, digest in read]
     else:
         reads += [Read(str(path), digest) for path, digest in sorted(flattened.reads.items()) if path != modular.path]
     lookups = [Lookup(module, path) for module, path in sorted(witness.asked.items())]
@@ -73,7 +76,7 @@ def _raw_if_same(path: str, seen: str) -> str:
 def _digests(path: Path) -> tuple[str, str]:
     """The sha256 of the text of a file and that of its bytes; empty where there is none."""
     try:
-        data = path.read_bytes() if path.is_file() else b""
+        data = read_regular(path)
         return make_source(decode(data, path.name, allow_bidi=True), path.name).digest, digest_of_bytes(data)
     except PatchgenError:
         return "", digest_of_bytes(data)

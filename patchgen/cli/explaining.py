@@ -82,6 +82,8 @@ def _lines(project: Project, record: Record, path: Path) -> tuple[LineOrigin, ..
         if (made.name, made.digest) == (path.name, digest):
             return made.lines
     why = f"{record.modular} does not give it now" if digest == record.digest else "it was edited by hand"
+    if record.flaw:
+        why += f", and {record.flaw}"
     sys.stderr.write(f"{record.output}: {why}; what follows is from the last `patchgen convert`\n")
     return record.lines
 

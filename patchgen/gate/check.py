@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.batch.outcome import Made, Outcome, digest_of_bytes, digest_of_file, files_of, unified
-from patchgen.errors import Location, Problem
+from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.flat import Note, is_generated
-from patchgen.gate.lock import Record, describe
+from patchgen.gate.lock import Record, describe, is_of
 from patchgen.gate.orphans import HEAD, find_orphans
 from patchgen.gate.verdict import Report, Status, Verdict, Wanted
 from patchgen.gate.why import reasons
-from patchgen.project.files import Found, Modular, Project
+from patchgen.project.files import Found, Modular, Project, confine
+from patchgen.project.places import lock_of
+from patchgen.source.regular import read_regular
 
 Again = Callable[[Sequence[Modular]], Sequence[Outcome]]
 
@@ -55,17 +57,36 @@ def examine(project: Project, found: Found, outcomes: Sequence[Outcome], evidenc
     return Report(tuple(ordered), tuple(sorted(problems)), tuple(_notes(fresh)), tuple(latest.values()))
 
 
-def _look_at(project: Project, outcomes: Iterable[Outcome]) -> tuple[dict[Path, str], list[Problem]]:
-    """The digests of all outputs as they are, empty for those that are missing, and what cannot be read."""
+def _look_at(project: Project, outcomes: Sequence[Outcome]) -> tuple[dict[Path, str], list[Problem]]:
+    """The digests of all outputs as they are, empty for those that are missing, and what is wrong with the others."""
     files: dict[Path, str] = {}
-    problems = []
+    problems = _linked_lock(project, outcomes)
     for path in (path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)):
         try:
+            _require_inside(project, path)
             files[path] = _digest(path)
+        except PatchgenError as error:
+            problems += problems_of(error)
         except OSError as error:
             what = f"cannot be read: {error.strerror or error}"
             problems.append(Problem(Location(project.shown(path)), "PG903", what))
     return files, problems
+
+
+def _linked_lock(project: Project, outcomes: Sequence[Outcome]) -> list[Problem]:
+    """A problem where the records of `outcomes` lie outside the project."""
+    try:
+        if any(outcome.modular.recorded for outcome in outcomes):
+            _require_inside(project, lock_of(project, project.home))
+    except PatchgenError as error:
+        return list(problems_of(error))
+    return []
+
+
+def _require_inside(project: Project, path: Path) -> None:
+    """Nothing, for what `convert` may write to; raises PatchgenError PG904 for a link that leads out."""
+    if path.is_symlink():
+        confine(project, path)
 
 
 def _with_texts(outcomes: Sequence[Outcome], files: Mapping[Path, str], again: Again) -> list[Outcome]:
@@ -113,23 +134,24 @@ def judge(project: Project, outcome: Outcome, made: Made, files: Mapping[Path, s
     record = evidence.records.get(output)
     wrong = [path for path, digest in wanted if files[path] != digest]
     if not wrong:
-        recorded = record is not None and (record.digest, record.diff_digest) == (made.digest, made.diff_digest)
-        status = Status.OK if recorded or not modular.recorded else Status.UNRECORDED
-        return Verdict(project.shown(output), modular.shown, status, made=made)
+        if is_of(record, made) or not modular.recorded:
+            return Verdict(project.shown(output), modular.shown, Status.OK, made=made)
+        flaws = tuple(known.flaw for known in [record] if known is not None and known.flaw)
+        return Verdict(project.shown(output), modular.shown, Status.UNRECORDED, flaws, made=made)
     texts = outcome.texts or {}
     mend = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
     foreign = [path for path in wrong if not _is_ours(path)]
     path = (foreign or wrong)[0]
     verdict = Verdict(project.shown(path), modular.shown, Status.MISSING, mend=mend, made=made)
     if foreign:
-        return replace(verdict, status=Status.NOT_GENERATED)
+        return replace(verdict, status=Status.NOT_GENERATED, why=_what_it_is(path))
     if not path.exists():
         return verdict
-    old, new = path.read_bytes().decode("utf-8", errors="replace"), texts[path.name]
+    old, new = read_regular(path).decode("utf-8", errors="replace"), texts[path.name]
     digests = {path.name: files[path] for path in wrong}
-    why = reasons(record, outcome, made, digests, evidence.made_by, describe(project.config.settings))
+    reason = reasons(record, outcome, made, digests, evidence.made_by, describe(project.config.settings))
     diff = unified(old, new, verdict.shown, f"{verdict.shown}\tas its modular file gives it")
-    return replace(verdict, status=Status.STALE, why=why, line=_first_difference(old, new), diff=diff)
+    return replace(verdict, status=Status.STALE, why=reason, line=_first_difference(old, new), diff=diff)
 
 
 def _is_ours(path: Path) -> bool:
@@ -138,17 +160,23 @@ def _is_ours(path: Path) -> bool:
         return True
     if not path.is_file():
         return False
-    with path.open("rb") as file:
-        head = file.read(HEAD).decode("utf-8", errors="replace")
+    head = read_regular(path)[:HEAD].decode("utf-8", errors="replace")
     return head.startswith("--- ") or not head if path.suffix == ".diff" else is_generated(head)
 
 
+def _what_it_is(path: Path) -> tuple[str, ...]:
+    """What stands at `path` that is no file, in words."""
+    if path.is_file():
+        return ()
+    return ("a folder" if path.is_dir() else "no regular file",)
+
+
 def _digest(path: Path) -> str:
-    """The digest of the file at `path`; empty where there is none."""
-    try:
-        return digest_of_file(path) or digest_of_bytes(path.read_bytes())
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        return ""
+    """The digest of the file at `path`; empty where there is none, or something that is no file.
+
+    Raises OSError for a file that cannot be read.
+    """
+    return digest_of_file(path) or (digest_of_bytes(read_regular(path)) if path.is_file() else "")
 
 
 def _first_difference(old: str, new: str) -> int:

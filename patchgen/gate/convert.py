@@ -135,7 +135,7 @@ def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
         case Status.STALE | Status.MISSING | Status.UNRECORDED:
             return True
         case Status.NOT_GENERATED:
-            return force and not any(want.path.is_dir() for want in verdict.mend)
+            return force and not verdict.why  # what is no file is never replaced
         case Status.ORPHANED:
             return remove and bool(verdict.mend)
         case _:
@@ -174,7 +174,7 @@ def _records_after(project: Project, report: Report, mended: Set[str], made_by: 
 
 
 def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Project) -> Record:
-    record = make_record(name, outcome.modular.shown, outcome.digest, made, made_by, project.config.settings)
+    record = make_record(name, outcome, made, made_by, project.config.settings)
     # Of a foreign tree it is only asked why an output is stale, and whole trees would make for a large file.
     return record if outcome.modular.recorded else replace(record, lines=())
 
@@ -184,4 +184,9 @@ def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) ->
     path = lock_of(project, root)
     if records == read_lock(path):
         return []
-    return [Change(confine(project, path) if is_own(project, root) else path, render_lock(records.values()).encode())]
+    return [Change(confine(project, path) if is_own(project, root) else path, _encoded(records))]
+
+
+def _encoded(records: Mapping[str, Record]) -> bytes:
+    # An edited record may hold half of a surrogate pair, which JSON writes as an escape.
+    return render_lock(records.values()).encode("utf-8", errors="backslashreplace")

@@ -1,11 +1,14 @@
 """patchgen.lock: what each output was made from.  People read it, and `check` (why stale?) and `explain` (line maps).
 
 Checked in; sorted, without times and absolute paths.  A record tells of the run that first gave its output, and is
-made anew only with another output: what `check` finds right, `convert` leaves alone.
+made anew only with another output: what `check` finds right, `convert` leaves alone.  So what a record says cannot be
+compared with this run, and each ends with the digest of all that stands in it: a change by hand, or by a merge of two
+of them, is noticed, and `convert` makes the record anew.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -13,13 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen.batch.outcome import Made
+from patchgen.batch.outcome import Made, Outcome
 from patchgen.errors import Location, PatchgenError
 from patchgen.flat import LineOrigin, UsedSymbol
 from patchgen.project.places import LOCK
+from patchgen.project.versions import own_digest
 from patchgen.settings import Settings
+from patchgen.source.regular import read_regular_text
 
 FORMAT = 1
+SEAL = "record_sha256"
+EDITED = "its record was edited by hand"
 ABOUT = (
     "Written by `patchgen convert`, read by `patchgen check` and `patchgen explain`: what each output was made from."
 )
@@ -27,7 +34,10 @@ ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one output was made from, and by what.  Digests are sha256; `output` and `modular` are shown paths."""
+    """What one output was made from, and by what.  Digests are sha256; `output` and `modular` are shown paths.
+
+    `flaw` is empty where patchgen.lock has the record as patchgen wrote it, else it says what is wrong.
+    """
 
     output: str
     modular: str
@@ -38,23 +48,32 @@ class Record:
     settings: str
     parents: tuple[UsedSymbol, ...]
     lines: tuple[LineOrigin, ...]
+    reads: tuple[tuple[str, str], ...] = ()  # every module that was read, with the digest of its file
+    own_digest: str = ""  # of patchgen's sources
+    flaw: str = ""
 
 
-def make_record(
-    output: str, modular: str, modular_digest: str, made: Made, made_by: str, settings: Settings
-) -> Record:
+def make_record(output: str, outcome: Outcome, made: Made, made_by: str, settings: Settings) -> Record:
     """The record of an output that has just been made."""
     return Record(
         output,
-        modular,
-        modular_digest,
+        outcome.modular.shown,
+        outcome.digest,
         made.digest,
         made.diff_digest,
         made_by,
         describe(settings),
         made.parents,
         made.lines,
+        modules_read(outcome),
+        own_digest(),
     )
+
+
+def modules_read(outcome: Outcome) -> tuple[tuple[str, str], ...]:
+    """Every module that `outcome` depends on, with the digest of its file, sorted."""
+    own = str(outcome.modular.path)
+    return tuple(sorted((read.module, read.digest) for read in outcome.reads if read.module and read.path != own))
 
 
 def describe(settings: Settings) -> str:
@@ -67,11 +86,13 @@ def describe(settings: Settings) -> str:
 
 
 def is_of(record: Record | None, made: Made) -> bool:
-    """Whether `record` tells of this output and this diff.
+    """Whether `record` tells of this output and this diff, and is as it was written.
 
     What they were made from may have changed since: a comment, a definition that is overridden, the release of a tool.
     """
-    return record is not None and (record.digest, record.diff_digest) == (made.digest, made.diff_digest)
+    if record is None or record.flaw:
+        return False
+    return (record.digest, record.diff_digest) == (made.digest, made.diff_digest)
 
 
 def read_lock(path: Path) -> dict[str, Record]:
@@ -79,24 +100,63 @@ def read_lock(path: Path) -> dict[str, Record]:
 
     Raises PatchgenError PG507 when it cannot be understood, merge conflicts included.
     """
+    repeated: list[str] = []
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
+        data = json.loads(read_regular_text(path), object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
+        if type(data["format"]) is not int or data["format"] != FORMAT:
             raise ValueError(f"it has format {data['format']}, this patchgen writes {FORMAT}")
-        return {output: _record(output, entry) for output, entry in data["outputs"].items()}
+        flaw = _flaw(data, repeated)
+        return {output: _record(output, entry, flaw) for output, entry in data["outputs"].items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"cannot be read: {error}" if isinstance(error, (OSError, ValueError)) else "is not a lock of patchgen"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
         hint = "delete it and run `patchgen convert`: it is made anew"
-        raise PatchgenError("PG507", Location(LOCK, line, 1 if line else 0), what, hint) from error
+        raise PatchgenError("PG507", Location(LOCK, line, 1 if line else 0), _why_not(error), hint) from error
+
+
+def _why_not(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "cannot be read: it is nested too deeply"
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    return f"cannot be read: {error}" if isinstance(error, ValueError) else "is not a lock of patchgen"
+
+
+def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
+    """`pairs` as JSON's objects are read, of two with one key the last; such keys are added to `repeated`."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated += [key for key in table if keys.count(key) > 1]
+    return table
+
+
+def _flaw(data: Mapping[str, Any], repeated: list[str]) -> str:
+    """What is wrong with the file beside its records: all of them are then made anew."""
+    unknown = sorted(data.keys() - {"about", "format", "outputs"})
+    if repeated:
+        return f"{LOCK} has the key {repeated[0]!r} twice"
+    if unknown:
+        return f"{LOCK} has the key {unknown[0]!r}, which patchgen does not write"
+    return "" if data.get("about") == ABOUT else f"the first line of {LOCK} was edited by hand"
 
 
 def render_lock(records: Iterable[Record]) -> str:
     """The text of patchgen.lock."""
     outputs = {record.output: _entry(record) for record in sorted(records, key=lambda record: record.output)}
     return json.dumps({"about": ABOUT, "format": FORMAT, "outputs": outputs}, indent=1, ensure_ascii=False) + "\n"
+
+
+# The fields of an entry that are texts, in their order.
+_TEXTS = ("modular", "modular_sha256", "output_sha256", "diff_sha256", "made_by", "settings")
+
+
+def _seal(output: str, entry: Mapping[str, Any]) -> str:
+    """The digest of all that `entry` says of `output`, however it is laid out."""
+    said = {key: value for key, value in entry.items() if key != SEAL}
+    text = json.dumps([output, said], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _entry(record: Record) -> dict[str, Any]:
@@ -106,35 +166,57 @@ def _entry(record: Record) -> dict[str, Any]:
     lines: dict[str, list[str]] = {}
     for origin in record.lines:
         lines.setdefault(origin.path, []).append(f"{origin.first}-{origin.last}:{origin.line}")
-    return {
-        "modular": record.modular,
-        "modular_sha256": record.modular_digest,
-        "output_sha256": record.digest,
-        "diff_sha256": record.diff_digest,
-        "made_by": record.made_by,
-        "settings": record.settings,
+    texts = (record.modular, record.modular_digest, record.digest, record.diff_digest, record.made_by, record.settings)
+    entry = {
+        **dict(zip(_TEXTS, texts, strict=True)),
         "parents": {path: dict(sorted(symbols.items())) for path, symbols in sorted(parents.items())},
+        "reads": dict(record.reads),
+        "patchgen_sha256": record.own_digest,
         "lines": {path: " ".join(ranges) for path, ranges in sorted(lines.items())},
     }
+    # What was edited stays so until it is made anew.
+    return {**entry, SEAL: "" if record.flaw else _seal(record.output, entry)}
 
 
-def _record(output: str, entry: Mapping[str, Any]) -> Record:
-    parents = [
-        UsedSymbol(symbol, digest, path)
-        for path, symbols in entry["parents"].items()
-        for symbol, digest in symbols.items()
-    ]
+def _record(output: str, entry: Any, flaw: str) -> Record:
+    """The record of `output` that `entry` is; without what cannot be read in it."""
+    if not isinstance(entry, dict):
+        return _record(output, {}, flaw)
+    if entry.get(SEAL) != _seal(output, entry):
+        flaw = EDITED
+    modular, modular_digest, digest, diff_digest, made_by, settings = (str(entry.get(key, "")) for key in _TEXTS)
+    reads = entry.get("reads")
     return Record(
         output,
-        entry["modular"],
-        entry["modular_sha256"],
-        entry["output_sha256"],
-        entry["diff_sha256"],
-        entry["made_by"],
-        entry["settings"],
-        tuple(sorted(parents)),
-        tuple(sorted(_origins(entry["lines"]))),
+        modular,
+        modular_digest,
+        digest,
+        diff_digest,
+        made_by,
+        settings,
+        _read_parents(entry),
+        _read_lines(entry),
+        tuple(sorted((module, str(digest)) for module, digest in reads.items())) if isinstance(reads, dict) else (),
+        str(entry.get("patchgen_sha256", "")),
+        flaw,
     )
+
+
+def _read_parents(entry: Mapping[str, Any]) -> tuple[UsedSymbol, ...]:
+    try:
+        every = [
+            (symbol, digest, path) for path, found in entry["parents"].items() for symbol, digest in found.items()
+        ]
+    except (KeyError, AttributeError):
+        return ()
+    return tuple(sorted(UsedSymbol(symbol, str(digest), path) for symbol, digest, path in every))
+
+
+def _read_lines(entry: Mapping[str, Any]) -> tuple[LineOrigin, ...]:
+    try:
+        return tuple(sorted(_origins(entry["lines"])))
+    except (KeyError, AttributeError, TypeError, ValueError):
+        return ()
 
 
 def _origins(lines: Mapping[str, str]) -> Iterable[LineOrigin]:

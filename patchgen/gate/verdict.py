@@ -97,10 +97,12 @@ def _say(verdict: Verdict) -> tuple[str, str]:
             return f"is orphaned{why}", "`patchgen check --fix` removes it"
         case Status.ORPHANED:
             return f"is orphaned{why or ': no modular file gives it'}", "delete it, or bring its modular file back"
+        case Status.NOT_GENERATED if verdict.why:
+            return f"is {verdict.why[0]}, and {verdict.modular} gives a file of this name", "move it away"
         case Status.NOT_GENERATED:
             what = f"was not written by patchgen, and {verdict.modular} gives a file of this name"
             return what, "move it away, or let `patchgen convert --force` replace it"
         case Status.UNRECORDED:
-            return f"is not what {LOCK} records", convert
+            return f"is not what {LOCK} records{why}", convert
         case _:
             return f"is stale{why or f': it differs from what {verdict.modular} gives now'}", convert

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from patchgen.batch.outcome import Made, Outcome
-from patchgen.gate.lock import Record
+from patchgen.gate.lock import Record, modules_read
+from patchgen.project.versions import own_digest
 
 NAMED = 3  # definitions of one module that are named before they are counted
 
@@ -20,6 +21,8 @@ def reasons(
     """What changed; `present` has the digests of the files that are not right, by name."""
     if record is None:
         return ()
+    if record.flaw:
+        return (record.flaw,)
     known = {made.name: record.digest, made.diff_name: record.diff_digest}
     found = [
         f"{name} was edited by hand" for name, digest in sorted(present.items()) if digest not in ("", known[name])
@@ -35,7 +38,17 @@ def reasons(
     tools = _releases(record.made_by, made_by)
     if tools:
         found.append(f"the tool changed: {', '.join(tools)}")
-    return tuple(found or ["patchgen itself changed"])
+    return tuple(found or _beyond_definitions(record, outcome))
+
+
+def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
+    """What changed where all that the output was made from is the same: what is only read, or patchgen's own code."""
+    before, after = dict(record.reads), dict(modules_read(outcome))
+    modules = sorted(module for module in before.keys() | after.keys() if before.get(module) != after.get(module))
+    found = [f"the parent changed: {named(modules)}"] if modules else []
+    if record.own_digest != own_digest():
+        found.append("patchgen itself changed")
+    return found
 
 
 def _parents(record: Record, made: Made, same_modular: bool) -> list[str]:

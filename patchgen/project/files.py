@@ -160,6 +160,8 @@ def confine(project: Project, path: Path) -> Path:
     if any(real.is_relative_to(root) for root in project.writable):
         return real
     hint = "name the folder with --out, or the tree that holds it with --package-root"
+    if path.is_symlink():
+        hint = "it is a symbolic link: put a file in its place, or delete it and run `patchgen convert`"
     raise PatchgenError("PG904", Location(project.shown(path)), f"lies outside {project.home.name}", hint)
 
 

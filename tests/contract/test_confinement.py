@@ -102,6 +102,23 @@ def test_output_that_is_a_link_to_the_outside(tree, outside, capsys):
     assert tree("generated/two/modeling_two.py").exists()
 
 
+@pytest.mark.parametrize("name", ["generated/one/modeling_one.py", "generated/one/modeling_one.diff", "patchgen.lock"])
+def test_what_is_linked_to_the_outside_is_reported_though_its_content_is_right(name, tree, outside, capsys):
+    assert main(["convert", "-q"]) == 0
+    moved = tree(name).rename(outside("keep/moved"))
+    tree(name).symlink_to(moved)
+    assert refused(outside, "check", "--no-cache") == 2
+    assert refused(outside, "check") == 2
+    assert f"{name}: PG904 lies outside proj\n    hint: it is a symbolic link" in capsys.readouterr().out
+
+
+def test_noop_what_is_linked_inside_the_project(tree, outside):
+    assert main(["convert", "-q"]) == 0
+    moved = tree("generated/one/modeling_one.py").rename(tree("elsewhere.py"))
+    tree("generated/one/modeling_one.py").symlink_to(moved)
+    assert main(["check", "-q"]) == 0
+
+
 def test_folder_that_is_a_link_to_the_outside(tree, outside, capsys):
     tree("generated").mkdir()
     tree("generated/one").symlink_to(outside("keep"))

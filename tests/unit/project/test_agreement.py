@@ -5,7 +5,7 @@ import json
 import pytest
 
 from patchgen.cli import main
-from tests.toytree import toy_project
+from tests.toytree import recorded_otherwise, toy_project
 
 MODULAR, PARENT = "modular/v1/modular_v1.py", "lib/toy/modeling_toy.py"
 OUTPUT = "generated/v1/modeling_v1.py"
@@ -35,7 +35,7 @@ SAME = {
     "a comment within a line": lambda tree: tree.edit(MODULAR, "as toy", "as toy  # the parent"),
     "a docstring of the module": lambda tree: tree.write(MODULAR, '"""Why."""\n' + tree.read(MODULAR)),
     "another layout": lambda tree: tree.edit(MODULAR, "class B(toy.B):", "class B(\n    toy.B,\n):"),
-    "the release of a tool": lambda tree: tree.edit("patchgen.lock", "ruff 0.14.10", "ruff 0.1.2"),
+    "the release of a tool": lambda tree: recorded_otherwise(tree, "ruff 0.14.10", "ruff 0.1.2"),
     "a setting that does not matter": lambda tree: tree.edit(
         "pyproject.toml", "flatten", "line-length = 118\nflatten"
     ),
@@ -54,6 +54,9 @@ OTHER = {
     "a diff": lambda tree: tree("generated/v1/modeling_v1.diff").unlink(),
     "the lock gone": lambda tree: tree("patchgen.lock").unlink(),
     "the lock without records": without_records,
+    "a record": lambda tree: tree.edit("patchgen.lock", "ruff 0.14.10", "ruff 0.1.2"),
+    "a key of the lock": lambda tree: tree.edit("patchgen.lock", '"format": 1', '"format": 1, "more": 2'),
+    "a key twice": lambda tree: tree.edit("patchgen.lock", '"format": 1', '"format": 1, "format": 1'),
 }
 
 
@@ -121,3 +124,37 @@ def test_a_line_of_what_is_stale_is_found_as_it_was_recorded(tree, capsys):
     out, err = capsys.readouterr()
     assert out.startswith(f"{OUTPUT}:{line} comes from {MODULAR}:6:1\n")
     assert err == f"{OUTPUT}: {MODULAR} does not give it now; what follows is from the last `patchgen convert`\n"
+
+
+def reason(tree, capsys):
+    """Why the one stale output is stale."""
+    assert main(["check"]) == 1
+    return capsys.readouterr().out.split("\n")[0].partition("is stale: ")[2]
+
+
+# What the second variant, which overrides A.f, no more needs of its parent: helper, and what A.f was.
+LEFT_OUT = {
+    "a function": ("sqrt(x)", "sqrt(x) + 1", "toy.modeling_toy.helper"),
+    "its import": ("import math", "import math as math  # here", "toy.modeling_toy"),
+    "its name": ("helper", "helped", "toy.modeling_toy.A"),
+}
+
+
+@pytest.mark.parametrize("what", LEFT_OUT)
+def test_a_change_of_what_fell_away_is_a_change_of_the_parent(what, tree, capsys):
+    old, new, named = LEFT_OUT[what]
+    tree("modular/v1/modular_v1.py").unlink()
+    main(["check", "--fix", "-q"])
+    tree.edit(PARENT, old, new)
+    assert reason(tree, capsys).startswith(f"the parent changed: {named}")
+
+
+def test_patchgen_itself_is_no_reason_where_it_is_the_same(tree, capsys):
+    """What decides and is carried by no output: whether a base outside has the method that `super()` asks for."""
+    tree.write("lib/other.py", "class Base:\n    pass\n")
+    tree.edit(PARENT, "class A:", "from other import Base\n\n\nclass A(Base):")
+    tree("modular/v1/modular_v1.py").unlink()
+    main(["check", "--fix", "-q"])
+    tree.edit(PARENT, "def helper", "from other import *\n\n\ndef helper")
+    main(["check"])
+    assert "patchgen itself" not in capsys.readouterr().out

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from patchgen.project.versions import own_digest
+from tests.toytree import recorded_otherwise
+
 ONE, TWO = "generated/one/modeling_one.py", "generated/two/modeling_two.py"
 
 
@@ -86,10 +89,8 @@ def test_stale_because_the_settings_changed(made, cli):
 
 
 def test_stale_because_a_tool_changed(made, cli, monkeypatch):
-    lock = made.read("patchgen.lock")
-    made.write(
-        "patchgen.lock", lock.replace("ruff 0.14.10", "ruff 0.1.2").replace('output_sha256": "', 'output_sha256": "0')
-    )
+    recorded_otherwise(made, "ruff 0.14.10", "ruff 0.1.2")
+    recorded_otherwise(made, 'output_sha256": "', 'output_sha256": "0')
     made.edit(ONE, "x = 3", "x = 33")
     (first, *_) = lines(cli)
     assert "the tool changed: ruff 0.1.2 -> 0.14.10" in first
@@ -103,7 +104,9 @@ def test_stale_because_patchgen_itself_changed(made, cli):
 
     was = hashlib.sha256(old.encode()).hexdigest()
     now = hashlib.sha256(made.read(ONE).encode()).hexdigest()
-    made.edit("patchgen.lock", was, now)
+    recorded_otherwise(made, was, now)
+    assert lines(cli)[0].endswith("is stale: it differs from what modular/one/modular_one.py gives now")
+    recorded_otherwise(made, own_digest(), "0")
     assert lines(cli)[0].endswith("is stale: patchgen itself changed")
 
 
@@ -116,7 +119,7 @@ def test_several_reasons_are_all_given(made, cli):
 
 
 def test_noop_another_release_that_gives_the_same(made, cli):
-    made.write("patchgen.lock", made.read("patchgen.lock").replace("ruff 0.14.10", "ruff 0.1.2"))
+    recorded_otherwise(made, "ruff 0.14.10", "ruff 0.1.2")
     before = made.snapshot()
     assert cli("check")[0] == 0
     assert cli("convert")[0] == 0
@@ -133,6 +136,65 @@ def test_unrecorded(made, cli):
     assert lines(cli)[0] == f"{ONE}: PG504 is not what patchgen.lock records"
     assert cli("convert")[0] == 0
     assert cli("check")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ('"modular": "modular/one', '"modular": "modular/three'),
+        ('"modular_sha256": "', '"modular_sha256": "0'),
+        ("patchgen 0.1.0", "patchgen 0.1.1"),
+        ("line length 119", "line length 120"),
+        ('"toy.A": "', '"toy.A": "0'),
+        ('"toy.A": "', '"toy.Z": "'),
+        ('"toy.py": "', '"toy.py": "1-1:9 '),
+        ('"toy.py": "', '"toy.py": "garbage '),
+        ('"patchgen_sha256": "', '"patchgen_sha256": "0'),
+        ('"record_sha256": "', '"record_sha256": "0'),
+        ('"made_by"', '"more": [], "made_by"'),
+        ('"made_by"', '"made_by": 5, "made_bye"'),
+        ('"parents": {', '"parents": [], "parent": {'),
+        ('"reads": {', '"reads": 7, "read": {'),
+    ],
+)
+def test_a_record_that_was_edited_by_hand(old, new, made, cli):
+    before = made.read("patchgen.lock")
+    assert old in before
+    made.write("patchgen.lock", before.replace(old, new, 1))
+    assert lines(cli)[0] == f"{ONE}: PG504 is not what patchgen.lock records: its record was edited by hand"
+    assert cli("convert")[0] == 0
+    assert made.read("patchgen.lock") == before
+
+
+@pytest.mark.parametrize(
+    "old, new, why",
+    [
+        ('"format": 1', '"format": 1, "mine": {}', "patchgen.lock has the key 'mine', which patchgen does not write"),
+        ('"format": 1', '"format": 1, "format": 1', "patchgen.lock has the key 'format' twice"),
+        ('"made_by"', '"settings": "x", "made_by"', "patchgen.lock has the key 'settings' twice"),
+        ('"about": "Written', '"about": "Made', "the first line of patchgen.lock was edited by hand"),
+    ],
+)
+def test_a_lock_that_was_edited_by_hand(old, new, why, made, cli):
+    before = made.read("patchgen.lock")
+    made.write("patchgen.lock", before.replace(old, new, 1))
+    reason = f"PG504 is not what patchgen.lock records: {why}"
+    assert lines(cli) == [f"{ONE}: {reason}", f"{TWO}: {reason}", "2 outputs: 2 unrecorded"]
+    assert cli("convert")[0] == 0
+    assert made.read("patchgen.lock") == before
+
+
+def test_a_stale_output_with_an_edited_record_has_no_other_reason(made, cli):
+    made.edit("patchgen.lock", "ruff 0.14.10", "ruff 0.1.2")
+    made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
+    assert lines(cli)[0] == f"{ONE}:6:1: PG501 is stale: its record was edited by hand"
+
+
+def test_an_edited_record_stays_so_while_another_is_made_anew(made, cli):
+    made.edit("patchgen.lock", '"toy.B": "', '"toy.B": "0')
+    made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
+    assert cli("convert", "modular/one")[0] == 0
+    assert lines(cli)[0] == f"{TWO}: PG504 is not what patchgen.lock records: its record was edited by hand"
 
 
 def test_orphan_of_the_lock(made, cli):

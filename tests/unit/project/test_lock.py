@@ -21,6 +21,8 @@ RECORD = Record(
     settings=describe(Settings()),
     parents=(UsedSymbol("t.A", "a", "t.py"), UsedSymbol("t.B", "b", "t.py"), UsedSymbol("u.C", "c", "u.py")),
     lines=(LineOrigin(3, 9, "t.py", 40), LineOrigin(12, 12, "m/modular_x.py", 5), LineOrigin(14, 20, "t.py", 60)),
+    reads=(("t", "d"), ("u", "e")),
+    own_digest="f",
 )
 
 
@@ -50,7 +52,12 @@ def test_noop_no_file(tmp_path):
         ("[]", 0),
         ('{"format": 1}', 0),
         ('{"format": 9, "outputs": {}}', 0),
-        ('{"format": 1, "outputs": {"a": {}}}', 0),
+        ('{"format": true, "outputs": {}}', 0),
+        ('{"format": 1, "outputs": []}', 0),
+        pytest.param("[" * 100_000, 0, id="deep list"),
+        pytest.param('{"a":' * 100_000, 0, id="deep table"),
+        pytest.param('{"format": 1, "outputs": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}}", 0, id="deep entry"),
+        pytest.param('{"format": ' + "9" * 5000 + "}", 0, id="long number"),
     ],
 )
 def test_what_is_no_lock_is_refused(text, line, tmp_path):
@@ -62,6 +69,31 @@ def test_what_is_no_lock_is_refused(text, line, tmp_path):
     assert (problem.code, problem.at.path, problem.at.line) == ("PG507", "patchgen.lock", line)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        [],
+        5,
+        None,
+        {"parents": []},
+        {"parents": {"a": 1}},
+        {"lines": {"a": 3}},
+        {"lines": {"a": "1-2:" + "3" * 5000}},
+    ],
+)
+def test_what_is_no_record_is_flawed_and_not_refused(entry, tmp_path):
+    path = tmp_path / "patchgen.lock"
+    path.write_text(json.dumps({"about": "", "format": 1, "outputs": {"a": entry}}))
+    assert read_lock(path)["a"].flaw == "its record was edited by hand"
+
+
+def test_a_flaw_is_written_down_again(tmp_path):
+    path = tmp_path / "patchgen.lock"
+    path.write_text(render_lock([replace(RECORD, flaw="edited")]))
+    assert read_lock(path)[RECORD.output].flaw == "its record was edited by hand"
+
+
 def made(digest: str, diff_digest: str) -> Made:
     return Made("modeling", "modeling_x.py", digest, diff_digest, 1, "[[], []]", (), Summary())
 
@@ -71,6 +103,7 @@ def test_a_record_tells_of_an_output_and_its_diff():
     assert not is_of(RECORD, made("3", ""))
     assert not is_of(RECORD, made("2", "3"))
     assert not is_of(None, made("2", ""))
+    assert not is_of(replace(RECORD, flaw="edited"), made("2", ""))
 
 
 @pytest.mark.parametrize(
