@@ -12,9 +12,9 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from patchgen.rewrite.assigned import assigned
 from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.fragment import fragment
-from patchgen.rewrite.instance import assigned
 from patchgen.rewrite.reach import calls_inherited
 from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import first_parameter, methods_of

@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError, Problem, Refusals
+from patchgen.plan.indentation import with_plain_indentation
 from patchgen.plan.model import ClassPlan, MergedClass
 from patchgen.rewrite.classbody import ClassBody, class_body
 from patchgen.rewrite.classreads import write_out_literals
 from patchgen.rewrite.classscope import Key, captured, changed_reads, laid_over, movable, written_order
+from patchgen.rewrite.deletions import useless_deletions
 from patchgen.rewrite.edits import apply_edits
 from patchgen.rewrite.fields import field_problems, fields_of
 from patchgen.rewrite.fragment import INDENT
@@ -63,7 +65,8 @@ def check_declaration(draft: Draft) -> Draft:
     """What the child says twice, and what it takes away."""
     removals = mark_removals(draft.bodies)
     twice = claimed_twice(draft.bodies[0]) if len(draft.bodies) > 1 else ()
-    return replace(draft, bodies=removals.bodies).found(*removals.problems, *twice)
+    useless = useless_deletions(draft.bodies, draft.plan.bases)
+    return replace(draft, bodies=removals.bodies).found(*removals.problems, *useless, *twice)
 
 
 def make_edits(draft: Draft) -> Draft:
@@ -155,7 +158,8 @@ def taken_apart(plan: ClassPlan) -> Draft:
     """The classes of the chain as they stand, with private names that mean the same in the flat class."""
     bodies = []
     for place, (piece, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):
-        bodies.append(class_body(write_out_private_names(piece, own, plan.name), own, place))
+        plain = with_plain_indentation(piece)
+        bodies.append(class_body(write_out_private_names(plain, own, plan.name), own, place))
     return Draft(plan, tuple(bodies))
 
 

@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.rewrite.classbody import ClassBody
-from patchgen.rewrite.instance import MODEST_BASES, assigned
 from patchgen.rewrite.statement import Statement
-from patchgen.rewrite.supercall import first_parameter, methods_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def mark_removals(bodies: Sequence[ClassBody]) -> Removals:
                 problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
             problems += _claims(body, statement, name)
         done.append(replace(body, statements=tuple(statements)))
-    return Removals(tuple(done), (*problems, *_useless_deletions(bodies)))
+    return Removals(tuple(done), tuple(problems))
 
 
 def still_there(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iterator[Problem]:
@@ -67,42 +65,6 @@ def _claims(body: ClassBody, removal: Statement, name: str) -> list[Problem]:
     return [
         PatchgenError("PG303", at, what.format(body.at(other).line), "keep one of them").problem for other in others
     ]
-
-
-def _useless_deletions(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
-    """`del self.x` in the child's `__init__` of what no class of the chain sets, and no base can be thought to."""
-    bases = {ast.unparse(base).rpartition(".")[2] for base in bodies[-1].node.bases}
-    for statement in bodies[0].binders("__init__"):
-        node = statement.node
-        if not isinstance(node, ast.FunctionDef) or len(bodies) == 1:
-            continue
-        known = {name for body in bodies for s in body.statements for name in _set_by(s)}
-        known |= {name for body in bodies for name in body.names}
-        for deletion, name in _deletions(node):
-            near = did_you_mean(name, known)
-            if name not in known and (near or bases <= MODEST_BASES):
-                what = f"self.{name} is deleted, but no class that {bodies[0].own_name} is merged with sets it"
-                hint = near or "remove the line"
-                yield PatchgenError("PG232", bodies[0].at(statement, deletion), what, hint).problem
-
-
-def _deletions(method: ast.FunctionDef) -> Iterator[tuple[ast.stmt, str]]:
-    """Each `del self.x` at the top of the method's body."""
-    for node in method.body:
-        match node:
-            case ast.Delete(targets=[ast.Attribute(value=ast.Name(id=owner), attr=name)]):
-                if owner == first_parameter(method):
-                    yield node, name
-
-
-def _set_by(statement: Statement) -> frozenset[str]:
-    """The attributes that the methods of a statement set, however they are written."""
-    found: frozenset[str] = frozenset()
-    for method in methods_of(statement.node):
-        receiver = first_parameter(method) or ""
-        deleted = {n.attr for n in ast.walk(method) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Del)}
-        found |= assigned(method, receiver) - deleted
-    return found
 
 
 def removed_name(node: ast.stmt) -> str | None:

@@ -19,16 +19,13 @@ from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.fields import Fields, fields_of, generated_between
 from patchgen.rewrite.fragment import Splice, splice
 from patchgen.rewrite.hoist import hoisted, identifiers, obstacle, private_name
-from patchgen.rewrite.initial import settle
 from patchgen.rewrite.inline import Inlined, call_site, inlined
-from patchgen.rewrite.instance import instance
 from patchgen.rewrite.reference import Asked, reference, survives
 from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import (
     Misuse,
     SuperUse,
     class_reads,
-    first_parameter,
     is_tried,
     marker_in,
     methods_of,
@@ -96,20 +93,14 @@ class _Resolver:
     def resolved(self, statement: Statement) -> Statement:
         """`statement` with each `super()` that a class of the chain answers replaced."""
         changes: list[Splice] = []
-        parents: list[tuple[Site, Inlined]] = []
         for method in methods_of(statement.node):
             uses = tuple(super_uses(method, statement.origin, self._plan))
             for use in uses:
                 try:
-                    changes += self._changes(use, uses, method, statement, parents)
+                    changes += self._changes(use, uses, method, statement)
                 except PatchgenError as error:
                     self.problems.append(error.problem)
-        text = splice(statement.text, changes)
-        for site, written in parents:
-            if site.method.name == "__init__" and not site.returned:
-                this = instance(first_parameter(site.method) or "self", self._plan, self._bodies)
-                text = settle(text, site.number, written.count, this)
-        return statement.with_text(text)
+        return statement.with_text(splice(statement.text, changes))
 
     def _changes(
         self,
@@ -117,7 +108,6 @@ class _Resolver:
         uses: Sequence[SuperUse | Misuse],
         method: FunctionNode,
         statement: Statement,
-        parents: list[tuple[Site, Inlined]],
     ) -> Iterator[Splice]:
         body = self._bodies[statement.origin]
         if isinstance(use, Misuse):
@@ -139,7 +129,6 @@ class _Resolver:
         site = call_site(method, use, statement.fragment) if alone and statement.node is method else None
         written = self._inline(use, site, statement, target) if site else None
         if site and written:
-            parents.append((site, written))
             yield Splice(*statement.fragment.line_span(written.first, written.last), written.text)
             return
         yield self._reference(asked)

@@ -137,9 +137,11 @@ class AriaTextDecoderLayer(GradientCheckpointingLayer):
         self.hidden_size = config.hidden_size
 
         self.self_attn = AriaTextAttention(config=config, layer_idx=layer_idx)
+
         self.mlp = AriaTextMLP(config)
         self.input_layernorm = AriaTextRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = AriaTextRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.mlp = AriaTextMLP(config)
 
     def forward(
         self,

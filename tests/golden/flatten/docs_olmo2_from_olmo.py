@@ -124,7 +124,7 @@ class Olmo2Config(PreTrainedConfig):
 
     rms_norm_eps: float = 1e-5
 # --- flat modeling_olmo2.py: Olmo2RMSNorm, Olmo2DecoderLayer
-# defines Olmo2RMSNorm, repeat_kv, eager_attention_forward, rotate_half, apply_rotary_pos_emb, Olmo2Attention, Olmo2MLP, Olmo2DecoderLayer, Olmo2RotaryEmbedding, Olmo2PreTrainedModel, Olmo2Model, Olmo2ForCausalLM
+# defines Olmo2RMSNorm, repeat_kv, eager_attention_forward, rotate_half, apply_rotary_pos_emb, Olmo2Attention, Olmo2LayerNorm, Olmo2MLP, Olmo2DecoderLayer, Olmo2RotaryEmbedding, Olmo2PreTrainedModel, Olmo2Model, Olmo2ForCausalLM
 
 
 @use_kernel_forward_from_hub("RMSNorm")
@@ -155,8 +155,12 @@ class Olmo2DecoderLayer(GradientCheckpointingLayer):
         self.self_attn = Olmo2Attention(config=config, layer_idx=layer_idx)
 
         self.mlp = Olmo2MLP(config)
+        self.input_layernorm = Olmo2LayerNorm(config.hidden_size)
+        self.post_attention_layernorm = Olmo2LayerNorm(config.hidden_size)
         self.post_attention_layernorm = Olmo2RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_feedforward_layernorm = Olmo2RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.self_attn = Olmo2Attention(config=config, layer_idx=layer_idx)
+        del self.input_layernorm
 
     def forward(self, hidden_states: torch.Tensor, **kwargs) -> torch.Tensor:
         residual = hidden_states

@@ -177,11 +177,13 @@ class RobertaForMaskedLM(RobertaPreTrainedModel):
                 "If you want to use `RobertaForMaskedLM` make sure `config.is_decoder=False` for "
                 "bi-directional self-attention."
             )
+
         self.bert = RobertaModel(config, add_pooling_layer=False)
         self.cls = RobertaOnlyMLMHead(config)
 
         # Initialize weights and apply final processing
         self.post_init()
+        self.bert = RobertaModel(config, add_pooling_layer=False)
 
     def get_output_embeddings(self):
         return self.cls.predictions.decoder

@@ -1,9 +1,9 @@
 """Hard input 40: `del self.y`, and no class sets y."""
 # --- bases
-class Base:
+class Module:
     pass
 # --- parent
-class P(Base):
+class P(Module):
     def __init__(self, config):
         self.hidden_size = config
 # --- modular

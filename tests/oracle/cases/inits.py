@@ -1,4 +1,4 @@
-# `__init__`: assignments that take the place of the parent's, deletions, and calls at odd places.
+# `__init__`: assignments and deletions behind the parent's, and calls at odd places.
 # The format is told in ../traps.py.
 
 # === init calls super first
@@ -485,3 +485,352 @@ def __init__(self, n=3):
 # --- calls
 obj.n
 CHILD(-2)
+
+# === init value is read through a property in between
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.size = n
+    self.total = self.width + <1>
+@property
+def width(self):
+    return self.size * 10
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.size = <2>
+# --- calls
+obj.total
+obj.size
+obj.width
+
+# === init value is set by a setter in between
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.size = n
+    self.width = <1> * 10
+@property
+def width(self):
+    return self.size * 10
+@width.setter
+def width(self, value):
+    self.size = value // 10
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.size = <2>
+# --- calls
+obj.size
+obj.width
+
+# === init value is made of what a loop fills
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.count = 0
+    for item in range(n):
+        self.items.append(item * <1>)
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.count = len(self.items)
+# --- calls
+obj.count
+obj.items
+
+# === init value is made of what an alias changes
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = [3, 1, 2]
+    self.first = None
+    mine = self.items
+    mine.sort()
+    mine[1:] = [<1>]
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.first = tuple(self.items)
+# --- calls
+obj.first
+
+# === init value is made of an argument that the parent changes
+# --- parent
+def __init__(self, n=3, options=None):
+    self.n = n
+    self.items = []
+    self.kind = 'none'
+    options = {} if options is None else options
+    options.setdefault('kind', <1>)
+    options['more'] = n
+# --- child
+def __init__(self, n=3, options=None):
+    given = {'n': n} if options is None else options
+    super().__init__(n, given)
+    self.kind = sorted(given.items())
+# --- calls
+obj.kind
+
+# === init value is made of a global that the parent counts
+# --- top
+COUNTED = {'made': 0}
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.number = -1
+    COUNTED['made'] += <1>
+def made(self):
+    return COUNTED['made']
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.number = self.made()
+# --- calls
+obj.number
+CHILD(4).number
+
+# === init discarded value was given the object
+# --- top
+class Helper:
+    def __init__(self, owner):
+        owner.flag = <1>
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.helper = Helper(self)
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.helper = None
+# --- calls
+obj.flag
+obj.helper
+
+# === init discarded value counts its instances
+# --- top
+class Numbered:
+    made = 0
+    def __init__(self):
+        Numbered.made += 1
+        self.number = Numbered.made
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.part = Numbered()
+    self.other = Numbered()
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.part = type(self.other)()
+# --- calls
+obj.part.number - obj.other.number
+
+# === init in with and try
+# --- parent
+def __init__(self, n=3):
+    with tracked('parent'):
+        self.n = n
+        self.items = []
+    try:
+        self.w = 12 // (n - 3)
+    except ZeroDivisionError:
+        self.w = <1>
+    finally:
+        self.items.append(self.w)
+# --- child
+def __init__(self, n=3):
+    with tracked('child'):
+        super().__init__(n)
+        self.w = len(self.items) + <2>
+# --- calls
+obj.w
+obj.items
+CHILD(5).w
+
+# === init with a walrus
+# --- parent
+def __init__(self, n=3):
+    if (size := n + <1>) > 5:
+        self.n = size
+    else:
+        self.n = n
+    self.items = [size]
+# --- child
+def __init__(self, n=3):
+    if (size := n * <2>) > 6:
+        self.big = size
+    super().__init__(n)
+    self.n = (size, self.items)
+# --- calls
+obj.n
+CHILD(1).n
+
+# === init with nested functions that read later values
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.width = n
+    def width():
+        return self.width * <1>
+    self.read = width
+    self.early = width()
+    self.late = lambda: self.width + n
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.width = <2>
+    n = 100
+# --- calls
+obj.early
+obj.read()
+obj.late()
+
+# === init returns early and the child sets anew
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.act = n
+    if n > 4:
+        return
+    self.rest = self.act * <1>
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.act = <2>
+# --- calls
+obj.rest
+CHILD(7).act
+hasattr(CHILD(7), 'rest')
+
+# === init hands keywords on and changes them
+# --- parent
+def __init__(self, n=3, **kwargs):
+    self.n = n
+    self.items = []
+    self.size = kwargs.pop('size', <1>)
+    self.rest = sorted(kwargs)
+# --- child
+def __init__(self, n=3, **kwargs):
+    super().__init__(n, **kwargs)
+    self.size = (self.size, sorted(kwargs))
+# --- calls
+obj.size
+CHILD(3, size=5, extra=6).size
+CHILD(3, size=5, extra=6).rest
+
+# === init with a decorator
+# --- parent
+@logged
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.act = n * <1>
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.act = <2>
+# --- calls
+obj.act
+
+# === init of the child with a decorator
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.act = n * <1>
+    self.more = self.act + 1
+# --- child
+@logged
+def __init__(self, n=3):
+    super().__init__(n)
+    self.act = <2>
+# --- calls
+obj.act
+obj.more
+
+# === init deletes what a property reads
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.size = n * <1>
+    self.total = self.double
+@property
+def double(self):
+    return self.size * 2
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    del self.size
+# --- calls
+obj.total
+obj.double
+
+# === init deletes what a loop sets
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    for name in ('early', 'late'):
+        setattr(self, name, n)
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    del self.early
+# --- calls
+obj.late
+obj.early
+
+# === init deletes what the dictionary holds
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.__dict__.update(early=n, late=<1>)
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    del self.early
+# --- calls
+obj.late
+obj.early
+
+# === init swaps two attributes
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.a = n
+    self.b = <1>
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    self.a, self.b = self.b, self.a
+    self.a = self.b + self.a
+# --- calls
+obj.a
+obj.b
+
+# === init keeps the order of attributes
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    self.eps = <1>
+    self.weight = n
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    del self.eps
+    self.eps = <2>
+# --- calls
+list(vars(obj))

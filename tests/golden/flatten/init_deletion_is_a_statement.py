@@ -1,4 +1,4 @@
-# reason: del after super().__init__() removes the parent's assignment
+# reason: del after super().__init__() stays; an edit of `__init__` would leave the assignment out
 # --- parent toy/modeling_toy.py
 from torch import nn
 
@@ -26,3 +26,5 @@ class ToyA(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.up = nn.Linear(config.size, config.size)
+        self.gone = nn.ReLU()
+        del self.gone

@@ -1,4 +1,4 @@
-"""After the parent's `__init__`, `self.x = v` replaces the parent's assignment: its value is not made at all."""
+"""After the parent's `__init__`, `self.x = v` stands where it stands: the parent's value is made before."""
 # --- bases
 class Base:
     def post_init(self):
@@ -27,10 +27,12 @@ class C(Base):
     def __init__(self, config):
         super().__init__()
         self.size = config
-        # the child's way
-        self.layer = Linear("child", self.size)
+        # the parent's way
+        self.layer = Linear("parent", self.size)
         self.norm = Linear("norm", self.size)
         self.post_init()
+        # the child's way
+        self.layer = Linear("child", self.size)
         self.more = 1
 # --- probe
 c = C(1)

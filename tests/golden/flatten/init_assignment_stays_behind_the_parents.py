@@ -1,4 +1,4 @@
-# reason: the documented departure: nobody can notice, and the flat text reads as if written so
+# reason: no statement of an `__init__` is moved across another, even where nobody could tell
 # --- parent toy/modeling_toy.py
 from torch import nn
 
@@ -29,5 +29,6 @@ class ToyA(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.up = nn.Linear(config.size, config.size)
-        self.act = nn.GELU()
+        self.act = nn.ReLU()
         self.down = nn.Linear(config.size, config.size)
+        self.act = nn.GELU()

@@ -1,4 +1,4 @@
-"""`del self.x` after the parent's `__init__`: the assignment goes with it, unless it has been read."""
+"""`del self.x` after the parent's `__init__` is a statement like any other."""
 # --- bases
 class Base:
     pass
@@ -19,7 +19,10 @@ class C(P):
 class C(Base):
     def __init__(self, config):
         self.a = config
+        # b is not needed
+        self.b = 2
         self.c = self.a
+        del self.b
         del self.a
 # --- probe
 print(vars(C(3)))
