@@ -11,13 +11,16 @@ import builtins
 import io
 import re
 import tokenize
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.plan.indentation import with_plain_indentation
 from patchgen.plan.model import Edit, Piece, Symbol
 from patchgen.plan.naming import Naming, Place
 from patchgen.source.blocks import Block, ModuleIndex
+from patchgen.source.defined import defined_name
 from patchgen.source.scopes import Reference
 
 _BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__"}
@@ -42,7 +45,7 @@ def localise(module: ModuleIndex, block: Block, key: Symbol, naming: Naming, cha
     Raises PatchgenError PG103 for `module.Name` that does not exist, PG113 for a flattened module used as a value.
     """
     work = _Localiser(module, block, key, naming, chain)
-    return work.piece()
+    return with_plain_indentation(work.piece())
 
 
 class _Localiser:
@@ -182,9 +185,10 @@ class _Localiser:
             if reference.quoted and new != old:
                 self._renamed[old] = new
             return
-        end_line, end = reference.ends[used - 1] if used else (reference.line, reference.column + len(old.encode()))
         line = self._lines[reference.line - 1].encode()
-        if end_line != reference.line or line[reference.column : end].decode(errors="ignore") != old:
+        end_line, end = reference.ends[used - 1] if used else (reference.line, _end_of_name(line, reference.column))
+        written = line[reference.column : end].decode(errors="ignore")
+        if end_line != reference.line or unicodedata.normalize("NFKC", written) != old:
             # Python before 3.12 gives wrong positions inside f-strings.
             found = [m.start() for m in re.finditer(rf"\b{re.escape(old)}\b".encode(), line)]
             if len(found) != 1:
@@ -203,11 +207,10 @@ class _Localiser:
         self._renamed[own] = name
         for node in tree.body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == own:
-                line = self._lines[node.lineno - 1]
-                start = re.compile(rf"\b{re.escape(own)}\b").search(line, node.col_offset)
-                assert start is not None
-                before = len(line[: start.start()].encode())
-                self._changes.add(_Change(node.lineno, before, before + len(own.encode()), name))
+                written = defined_name(self._lines, node)
+                line = self._lines[written.line - 1]
+                start, end = (len(line[:place].encode()) for place in (written.start, written.end))
+                self._changes.add(_Change(written.line, start, end, name))
         return name
 
     def _absolute_imports(self, tree: ast.Module) -> None:
@@ -245,6 +248,12 @@ class _Localiser:
         for line, start, word in _words_in_text(self._block.text, self._renamed):
             if (line, start) not in taken:
                 self._changes.add(_Change(line, start, start + len(word.encode()), self._renamed[word]))
+
+
+def _end_of_name(line: bytes, start: int) -> int:
+    """Where the name that begins at `start` ends, in bytes; it may be spelled in more characters than it has."""
+    found = re.match(r"\w+", line[start:].decode(errors="ignore"))
+    return start + len(found.group().encode()) if found else start
 
 
 def _words_in_text(text: str, renamed: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import io
-import re
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from patchgen.plan.model import ClassPlan
 from patchgen.rewrite.fragment import INDENT, Fragment, Splice, splice
 from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import Function
+from patchgen.source.defined import defined_name
 
 IMPLICIT = {"__new__": "staticmethod", "__init_subclass__": "classmethod", "__class_getitem__": "classmethod"}
 """Methods that Python decorates by their name."""
@@ -24,7 +24,6 @@ IMPLICIT = {"__new__": "staticmethod", "__init_subclass__": "classmethod", "__cl
 # They say something of the class's own method, which a private copy of the parent's is not.
 _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
 _KNOWS_ITS_NAME = frozenset({"cached_property"})
-_DEF = re.compile(r"(?:async\s+)?def\s+(\w+)")
 
 
 def identifiers(plan: ClassPlan) -> frozenset[str]:
@@ -84,9 +83,10 @@ def _changes(code: Fragment, top: ast.stmt, name: str, private: str) -> Iterator
         node = stack.pop()
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                found = _DEF.match(code.text, code.offset(node.lineno, node.col_offset))
-                if node.name == name and found:
-                    yield Splice(found.start(1), found.end(1), private)
+                if node.name == name:
+                    written = defined_name(code.lines, node)
+                    line_start = code.line_span(written.line, written.line)[0]
+                    yield Splice(line_start + written.start, line_start + written.end, private)
                 for decorator in node.decorator_list:
                     if _called(decorator) in _NOT_OF_A_COPY:
                         lines = code.line_span(decorator.lineno, decorator.end_lineno or decorator.lineno)

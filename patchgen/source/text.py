@@ -25,6 +25,7 @@ _T = TypeVar("_T")
 MAX_BYTES = 5_000_000
 # CPython's own tokenizer refuses more than 200 open brackets; libcst's parser overflows its stack later than that.
 _BIDI = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_NO_CODE = re.compile(rb"[ \t\f]*(?:#.*)?$")
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
@@ -95,9 +96,7 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
     if data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
     else:
-        head = data.split(b"\n", 2)[:2]
-        cookies = [m.group(1) for line in head if (m := _COOKIE.match(line))]
-        encoding = cookies[0].decode() if cookies else encoding
+        encoding = _declared_encoding(data) or encoding
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -108,6 +107,14 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _refuse_controls(text, name, allow_bidi)
     return text
+
+
+def _declared_encoding(data: bytes) -> str | None:
+    """What a coding cookie says: on the first line, or on the second where the first is a comment or blank."""
+    first, *others = re.split(rb"\r\n|\r|\n", data, maxsplit=2)
+    head = [first, *others[:1]] if _NO_CODE.match(first) else [first]
+    cookies = [found.group(1) for line in head if (found := _COOKIE.match(line))]
+    return cookies[0].decode() if cookies else None
 
 
 def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.flat import Flattened
-from patchgen.source.text import MAX_BYTES
+from patchgen.source.text import MAX_BYTES, decode
 from tests.hard.support import MODULAR, PARENT, REPOSITORY, assert_problem, flat
 
 NAME = "toypack/modular_toy_fast.py"
@@ -144,6 +144,23 @@ def test_09_latin_1_text_becomes_utf_8(tmp_path: Path) -> None:
     modular = MODULAR.replace("    def", "    # caf\xe9\n    def")
     text = _text(_flat(tmp_path, b"# coding: latin-1\n" + modular.encode("latin-1")))
     assert "# caf\xe9" in text and "coding" not in text
+
+
+COOKIES = {
+    "below a comment": ("# first\n# coding: latin-1\n", "latin-1"),
+    "below a blank line": ("\f \n# coding: latin-1\n", "latin-1"),
+    "below a comment with CR": ("# first\r# coding: latin-1\n", "latin-1"),
+    "below code": ("import os\n# coding: latin-1\n", "utf-8"),
+    "below a docstring": ('"""Doc."""\n# coding: latin-1\n', "utf-8"),
+    "below a line that goes on": ("x = \\\n# coding: latin-1\n", "utf-8"),
+    "on the third line": ("# one\n# two\n# coding: latin-1\n", "utf-8"),
+}
+
+
+@pytest.mark.parametrize(("head", "encoding"), COOKIES.values(), ids=COOKIES)
+def test_a_cookie_counts_where_python_reads_it(head: str, encoding: str) -> None:
+    data = f"{head}s = '\xe9'\n".encode(encoding)
+    assert "s = '\xe9'" in decode(data, NAME)
 
 
 WRONG_ENCODINGS = {

@@ -27,16 +27,16 @@ class C(P):
 # --- flat
 class C(Base):
     def forward(self, x):
-    	if x:
-    		# positive
-    		y = x + 1
-    		if y > 3:
-    		    y = (
-    		        y * 3
-    		    )
-    	else:
-    		y = 0
-    	return y
+        if x:
+            # positive
+            y = x + 1
+            if y > 3:
+                y = (
+                    y * 3
+                )
+        else:
+            y = 0
+        return y
 # --- edited
 class P(Base):
     def forward(self, x):

@@ -1,0 +1,152 @@
+# Valid Python that is written as nobody writes it: names on lines of their own, other spellings, tabs and form feeds.
+# The format is told in ../../packages.py.
+
+# === definitions over two lines
+# classes: NeoBlock
+# overrides: ToyBlock > NeoBlock
+# renames: Toy > Neo
+# --- modeling_toy.py
+class \
+    ToyOther:
+    def \
+        step(self, x):
+        if x > 5:
+            return 0
+        return x + <1>
+
+
+class ToyBlock:
+    n = 2
+
+    async \
+    def \
+      wait(self, x): return x * self.n
+
+    def other(self):
+        return ToyOther().step(self.n)
+
+    def \
+\
+        run(self, x):
+        if x > 5:
+            return 0
+        return x * 2
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class \
+  NeoBlock \
+  (ToyBlock):
+    def run(self, x):
+        y = super().run(x)
+        return y + <2>
+
+    async def wait(self, x):
+        y = await super().wait(x)
+        return y + <3>
+# --- probe
+NeoBlock().other()
+NeoBlock().run(1)
+NeoBlock().run(9)
+run(NeoBlock().wait(3))
+
+# === names that Python reads as others
+# classes: NeoBlock
+# overrides: ToyBlock > NeoBlock
+# renames: Toy > Neo
+# --- modeling_toy.py
+class ToyﬁlterBase:
+    n = <1>
+
+
+class ToyFilter(ToyfilterBase):
+    def ﬁeld(self, x):
+        if x > 5:
+            return 0
+        return x + self.n
+
+
+class ToyBlock:
+    def other(self):
+        ﬁrst = ToyﬁlterBase
+        return [ToyFilter().field(2), ToyﬁlterBase.n, first.n]
+
+    def ﬁeld(self, x):
+        if x > 5:
+            return 0
+        return x * 2
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    def field(self, x):
+        y = super().ﬁeld(x)
+        return y + <2>
+# --- probe
+NeoBlock().other()
+NeoBlock().field(1)
+NeoBlock().field(9)
+
+# === tabs and form feeds
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyBlock:
+	def run(self, x):
+	    if x > 5:
+	    	return 0
+	    # a comment
+	    text = """a
+	b"""
+	    return [x * 2,
+  text]
+
+  # a comment further left
+	def other(self, x): return x
+
+
+	n = (1,
+		2)
+# --- modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+  	def run(self, x):
+		found = super().run(x)
+		return [found, <1>]
+	def other(self, x):
+		return super().other(x) + <2>
+# --- probe
+ToyBlock().run(1)
+ToyBlock().run(9)
+ToyBlock().other(1)
+ToyBlock().n
+
+# === statements behind a backslash
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyBlock:
+    \
+    n = <1>
+    \
+  def run(self, x):
+      \
+        y = x * self.n
+      return y
+# --- modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    \
+    m = <2>
+    def run(self, x):
+    	y = super().run(x)
+    	return y + self.m
+# --- probe
+ToyBlock().run(1)
+ToyBlock().n
