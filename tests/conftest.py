@@ -1,12 +1,25 @@
 """The environment of every test, set before anything imports torch or transformers; and which tests stay together."""
 
+import gc
 import os
+import sys
 
 import pytest
 
 os.environ["OMP_NUM_THREADS"] = "1"  # small models on shared cores: more threads are slower, and sums differ
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Hundreds of processes start here: each would compile patchgen anew where the caller keeps no compiled files.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish(session):
+    """What torch, transformers and the tests are made of stays until the end: to look through it at each collection of
+    garbage, which Trainer asks for at the end of every run, took a quarter of the time of such tests."""
+    gc.collect()
+    gc.freeze()
+
 
 # Files that set up once what takes long.  (xdist's own mark for this, `xdist_group`, does nothing under pytest 9.2.)
 ONE_WORKER = {

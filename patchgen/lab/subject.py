@@ -103,14 +103,19 @@ def subject_of(record: Record, home: Path) -> Subject:
 
 def heads_of(text: str) -> tuple[str, ...]:
     """The public model classes of a modeling module, by its `__all__`: language-model heads before others."""
-    listed: list[str] = []
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            listed = list(ast.literal_eval(node.value))
-    heads = [name for name in listed if _HEAD.search(name) and not name.endswith("PreTrainedModel")]
+    heads = [name for name in _listed(text) if _HEAD.search(name) and not name.endswith("PreTrainedModel")]
     bases = [name for name in heads if name.endswith("Model") and not re.search("LMHead|DoubleHeads", name)]
     others = sorted((n for n in heads if n not in bases), key=lambda n: _rank(n, "pixel_values" in text))
     return (*others[:1], *sorted(bases, key=len), *others[1:])
+
+
+def _listed(text: str) -> list[str]:
+    """What `__all__` lists.  It ends a module of models: to parse all of it would take twenty times as long."""
+    _, assigned, rest = f"\n{text}".rpartition("\n__all__ = ")
+    if not assigned:
+        return []
+    first, *_ = ast.parse(f"__all__ = {rest}").body
+    return list(ast.literal_eval(first.value)) if isinstance(first, ast.Assign) else []
 
 
 # A class that is trained as a language model shows most of a variant.  A decoder's head on an encoder, such as

@@ -1,4 +1,4 @@
-"""Each failure of the gate, provoked on a copy of the checked-in tree: exit 1, each named, the tree left as it was."""
+"""Each failure of the gate, provoked on a project of two variants: exit 1, each named, the tree left as it was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from patchgen.cli import main
 from tests.toytree import REPOSITORY, Tree
 
 LLAMA, GPT2 = "generated/llama/modeling_llama_sdpa.py", "generated/gpt2/modeling_gpt2_sdpa.py"
-MODULAR = "modular/llama/modular_llama_sdpa.py"
+MODULAR, MODULAR_GPT2 = "modular/llama/modular_llama_sdpa.py", "modular/gpt2/modular_gpt2_sdpa.py"
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None, reason="needs the files of transformers"
@@ -21,16 +21,13 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory):
-    """A copy of the checked-in tree, converted, so that only what a test does to it is wrong."""
+    """Two variants of the gallery, converted, so that only what a test does to them is wrong."""
     tree = Tree(tmp_path_factory.mktemp("gate") / "proj")
-    tree.top.mkdir()
-    for name in ("pyproject.toml", "patchgen.lock"):
-        shutil.copy(REPOSITORY / name, tree(name))
-    for name in ("modular", "generated"):
-        shutil.copytree(REPOSITORY / name, tree(name))
+    for name in ("pyproject.toml", MODULAR, MODULAR_GPT2):
+        tree.write(name, (REPOSITORY / name).read_text(encoding="utf-8"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tree.top)
-        assert main(["convert", "-q", "--force"]) == 0
+        assert main(["convert", "-q"]) == 0
         assert main(["check", "-q"]) == 0
     return tree
 

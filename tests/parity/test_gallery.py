@@ -29,9 +29,10 @@ GALLERY = subjects(REPOSITORY)
 PLAN = Plan(dtypes=("float64", "float32"))
 
 
-def planned(subject: Subject) -> tuple[Case, ...]:
+@functools.cache
+def planned(subject: Subject, short: bool = False) -> tuple[Case, ...]:
     try:
-        return cases(subject, claims_of(subject.parts), PLAN)
+        return cases(subject, claims_of(subject.parts), replace(PLAN, short=short))
     except LookupError:
         return ()  # test_every_part_has_a_claim fails
 
@@ -43,7 +44,7 @@ SHOWN_BY = {part: subject.name for subject in reversed(GALLERY) for part in subj
 def is_quick(subject: Subject, case: Case) -> bool:
     if case.kind == "planted":
         return SHOWN_BY[case.detail.partition(":")[0]] == subject.name and case.dtype == "float32"
-    return case in cases(subject, claims_of(subject.parts), replace(PLAN, short=True))
+    return case in planned(subject, short=True)
 
 
 def as_parameter(subject: Subject, case: Case):
