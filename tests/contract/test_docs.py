@@ -36,6 +36,7 @@ SESSIONS = (
     "docs/using.md",
     "docs/writing-a-variant.md",
 )
+LONG = ("docs/memory.md",)  # plans a model of a billion weights, which takes a minute
 PAGES = (*SESSIONS, "docs/LOG.md", "CHANGELOG.md")
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 PROJECT = ("generated", "modular", "utils", "Makefile", "patchgen.lock", "pyproject.toml")
@@ -48,7 +49,9 @@ pytestmark = pytest.mark.timeout(600)
 each_page = pytest.mark.parametrize("name", PAGES)
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SESSIONS]
+)
 def test_session(name, tmp_path):
     """Run alone, a page is what a reader gets who follows it in a fresh clone."""
     pytest.importorskip("torch")

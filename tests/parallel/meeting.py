@@ -1,6 +1,6 @@
 """Two processes that meet, and what each of them comes to where the first one fails.
 
-Run as a program by `test_meeting.py`, which gives a port and a folder: each process writes there what it saw.
+Run as a program by `test_meeting.py`, which gives a folder: each process writes there what it saw.
 """
 
 import json
@@ -8,12 +8,13 @@ import os
 import random
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy
 import torch
 from filelock import FileLock
-from torch import distributed, multiprocessing
+from torch import distributed
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.draws import share_draws
@@ -21,6 +22,7 @@ from patchgen.parallel.engine import Engine, Launch
 from patchgen.parallel.meet import first_goes_first, from_first, gathered, join, leave
 from patchgen.train.corpus import Corpus, Passage, insist_on_one_text
 from patchgen.train.folder import ALONE, RunFolder, alone
+from tests.parallel.forked import forked
 
 WORLD = 2
 TIMEOUT = 30  # seconds: who waits for one that never comes fails with gloo's words and not with those of a case
@@ -92,9 +94,8 @@ def seen(case, engine, place):
         return f"{type(error).__name__}: {error}"
 
 
-def run(rank, port, place):
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(WORLD)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+def run(place):
+    rank = int(os.environ["RANK"])
     engine = Engine("ddp", Launch(WORLD, rank, rank), timeout=TIMEOUT)
     join(engine, "cpu")
     found = {}
@@ -106,4 +107,4 @@ def run(rank, port, place):
 
 
 if __name__ == "__main__":
-    multiprocessing.spawn(run, tuple(sys.argv[1:]), nprocs=WORLD)
+    forked(partial(run, *sys.argv[1:]), WORLD)

@@ -1,7 +1,7 @@
 """A run whose losses and gathered gradients are kept, so that several processes can be held against one.
 
-As a program, under torchrun: the runs of a list of jobs, one after the other, in one pair of processes; imports and
-meeting cost more than the runs.
+As a program: the runs of a list of jobs, one after the other, in one pair of processes; imports and meeting cost more
+than the runs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from patchgen.train.engine import device_of
 from patchgen.train.folder import RunFolder, shared_folder
 from patchgen.train.recipe import Recipe
 from patchgen.train.run import train
+from tests.parallel.forked import forked
 from tests.train.runs import SHORT, Broken, Remembered
 
 GRADIENTS, FAILED = "gradients.pt", "failed.json"
@@ -174,4 +176,6 @@ def written(listed: Sequence[Job]) -> str:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main([Job(**told) for told in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))], Path(sys.argv[2]))
+    processes, jobs_of_all, place_of_all = sys.argv[1:]
+    listed = [Job(**told) for told in json.loads(Path(jobs_of_all).read_text(encoding="utf-8"))]
+    forked(partial(main, listed, Path(place_of_all)), int(processes))

@@ -6,13 +6,15 @@ Run as a program by `test_split.py`: prints a line of JSON, how far apart each c
 import copy
 import importlib
 import json
-import os
-import sys
 import warnings
 from dataclasses import dataclass, field
 
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed
+from transformers.distributed import DistributedConfig
+
+from patchgen.lab.weights import draw_weights
+from tests.parallel.forked import forked
 
 WORLD = 2
 SIZES = {
@@ -43,6 +45,11 @@ class Case:
     # FSDP of torch 2.13 divides gradients of float64 twice where a group is one process, as that of experts is here.
     dtype: torch.dtype = torch.float64
 
+    @property
+    def kind(self) -> type[torch.nn.Module]:
+        module, name = self.head
+        return getattr(importlib.import_module(f"generated.{module}"), name)
+
 
 CASES = {
     "llama_fused tp": Case(LLAMA_FUSED, TP),
@@ -60,12 +67,7 @@ CASES = {
 
 def apart(case: Case) -> float:
     """The largest difference of the loss, and of gradients relative to the largest of them, in roundings."""
-    from transformers.distributed import DistributedConfig
-
-    from patchgen.lab.weights import draw_weights
-
-    module, head = case.head
-    kind = getattr(importlib.import_module(f"generated.{module}"), head)
+    kind = case.kind
     model = kind(kind.config_class(**SIZES, **case.options)).to(case.dtype).train()
     for each in model.modules():
         if isinstance(each, torch.nn.Dropout):
@@ -91,9 +93,7 @@ def _gathered(gradient: torch.Tensor) -> torch.Tensor:
     return gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
 
 
-def run(rank: int, port: str) -> None:
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(WORLD)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+def run() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
@@ -101,10 +101,11 @@ def run(rank: int, port: str) -> None:
     for name, case in CASES.items():
         found[name] = apart(case)
         distributed.barrier()
-    if rank == 0:
+    if distributed.get_rank() == 0:
         print(json.dumps(found), flush=True)
     distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    multiprocessing.spawn(run, (sys.argv[1],), nprocs=WORLD)
+    assert all(case.kind for case in CASES.values())  # imported, before there are two processes
+    forked(run, WORLD)

@@ -1,7 +1,6 @@
 """Where the first process fails, the others do not wait for it: all end, with its error or with what became of it."""
 
 import json
-import socket
 import subprocess
 import sys
 
@@ -19,10 +18,7 @@ PATIENCE = 120  # seconds
 def both(tmp_path_factory):
     """What each of two processes saw, by the names of cases."""
     place = tmp_path_factory.mktemp("meeting")
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
-    argv = [sys.executable, "-m", "tests.parallel.meeting", port, str(place)]
+    argv = [sys.executable, "-m", "tests.parallel.meeting", str(place)]
     more = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         argv,

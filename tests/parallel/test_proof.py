@@ -32,10 +32,7 @@ from tests.train.runs import losses, weights
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none")
 CLOSE = 1e-6
 PATIENCE = 300  # seconds for all runs of a pair
-TEXT = {
-    "data": [str(REPOSITORY / "patchgen/train/text/persuasion.txt")]
-}  # a third of what is shipped: less is evaluated at each end
-STEPS = {**TEXT, "steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant"}
+STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant"}
 MODELS = {
     "llama": ("llama_sdpa_checkpoint_loss", {"checkpoint": "selective"}),
     "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
@@ -51,7 +48,7 @@ FAST += ("tp llama", "tp mixtral", "tp llama_moe", "ep mixtral", "ep llama_moe")
 SLOW = ("ddp mixtral", "ddp mixtral_sdpa", "ddp bert_moe", "ddp stock", "fsdp2 bert_moe", "fsdp2 stock")
 SLOW += ("tp stock", "tp mixtral_sdpa", "ep bert_moe", "ep stock", "ep mixtral_sdpa", "tp+ep mixtral")
 SLOW += ("tp+ep llama_moe",)
-SAVED = {**TEXT, "steps": 6, "length": 32, "save_every": 2, "keep": 3}  # with AdamW and a falling learning rate
+SAVED = {"steps": 6, "length": 32, "save_every": 2, "keep": 3}  # with AdamW and a falling learning rate
 
 
 def of_pair(pair):
@@ -105,9 +102,7 @@ def launched(jobs, place, processes=2):
     place.mkdir(exist_ok=True)
     list_of_jobs = place / "jobs.json"
     list_of_jobs.write_text(written(jobs), encoding="utf-8")
-    argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
-    argv += ["--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
-    argv += ["-m", "tests.parallel.proof", str(list_of_jobs), str(place)]
+    argv = [sys.executable, "-m", "tests.parallel.proof", str(processes), str(list_of_jobs), str(place)]
     done = subprocess.run(
         argv,
         cwd=REPOSITORY,

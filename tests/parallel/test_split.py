@@ -1,7 +1,6 @@
 """Plans of parts split a model so that it computes what it did: two processes on a CPU, against the whole model."""
 
 import json
-import socket
 import subprocess
 import sys
 
@@ -18,10 +17,7 @@ BOUND = 100
 
 @pytest.fixture(scope="module")
 def apart():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
-    argv = [sys.executable, "-m", "tests.parallel.split", port]
+    argv = [sys.executable, "-m", "tests.parallel.split"]
     done = subprocess.run(
         argv, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=300, check=False
     )

@@ -103,7 +103,13 @@ def test_batch_size_auto_takes_the_largest_that_fits(tmp_path):
 
 @pytest.mark.slow
 def test_batch_size_auto_keeps_within_the_memory_that_it_is_given(tmp_path):
-    wide = {"length": 128, "steps": 1, "vocabulary": 2048, "config": ("hidden_size=128", "intermediate_size=512")}
+    wide = {
+        "data": (),
+        "length": 128,
+        "steps": 1,
+        "vocabulary": 2048,
+        "config": ("hidden_size=128", "intermediate_size=512"),
+    }
     forget_peak("cpu")  # else it is that of whatever test was before
     memory = peak_memory("cpu") / GIB + 0.25
     ended = run(tmp_path / "run", batch_size="auto", memory=memory, **wide)
@@ -139,7 +145,13 @@ def test_what_fits_is_tried_with_all_that_a_step_holds(tmp_path, monkeypatch, ba
 
 @pytest.mark.parametrize("batch", ["auto", "512"])
 def test_a_batch_that_cannot_fit(tmp_path, batch):
-    wide = {"length": 128, "steps": 1, "vocabulary": 2048, "config": ("hidden_size=128", "intermediate_size=512")}
+    wide = {
+        "data": (),
+        "length": 128,
+        "steps": 1,
+        "vocabulary": 2048,
+        "config": ("hidden_size=128", "intermediate_size=512"),
+    }
     forget_peak("cpu")
     with pytest.raises(PatchgenError, match="PG816") as refused:
         run(tmp_path / "run", batch_size=batch, memory=0.01 if batch == "auto" else peak_memory("cpu") / GIB, **wide)
@@ -301,7 +313,7 @@ def test_weight_decay(tmp_path, plain):
 
 def test_epochs_and_what_is_written_how_often(tmp_path):
     every = {"log_every": 2, "eval_every": 3, "save_every": 2, "keep": 2}
-    ended = run(tmp_path / "run", steps=0, epochs=0.1, batch_size="16", **every)
+    ended = run(tmp_path / "run", steps=0, epochs=0.1, batch_size="16", data=(), **every)
     total = ended.figures["steps"]
     assert ended.figures["epochs"] == pytest.approx(0.1, abs=0.01) and total > 6
     metrics = RunFolder(ended.folder).metrics()

@@ -19,7 +19,7 @@ pytest.importorskip("transformers")
 
 from patchgen.train.folder import RunFolder
 from tests.toytree import REPOSITORY, environment
-from tests.train.runs import Remembered, broken_run, losses, resume, run, weights
+from tests.train.runs import TEXT, Remembered, broken_run, losses, resume, run, weights
 
 DROPOUT = ("hidden_dropout_prob=0.1", "attention_probs_dropout_prob=0.1")
 BERT = {"model": "bert", "task": "masked-lm", "config": DROPOUT}
@@ -127,7 +127,7 @@ def killed(tmp_path) -> Iterator[RunFolder]:
     """A run of the command line, killed in its middle."""
     folder = RunFolder(tmp_path / "killed")
     argv = [sys.executable, "-m", "patchgen", "train", "bert", "--task", "masked-lm", "--output", str(folder.path)]
-    argv += [*SWITCHES, *(word for change in DROPOUT for word in ("--config", change))]
+    argv += [*SWITCHES, "--data", str(TEXT), *(word for change in DROPOUT for word in ("--config", change))]
     with subprocess.Popen(
         argv, cwd=REPOSITORY, env=environment(OMP_NUM_THREADS="1"), stderr=subprocess.DEVNULL
     ) as one:
