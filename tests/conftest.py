@@ -24,23 +24,32 @@ def pytest_collection_finish(session):
 # Files that set up once what takes long.  (xdist's own mark for this, `xdist_group`, does nothing under pytest 9.2.)
 ONE_WORKER = {
     "tests/bench/test_play.py",
+    "tests/contract/test_concurrency.py",
     "tests/contract/test_gate.py",
+    "tests/contract/test_interpreters.py",
+    "tests/contract/test_wheel.py",
     "tests/parallel/test_killed.py",
     "tests/parallel/test_mixed.py",
     "tests/parallel/test_proof.py",
     "tests/parallel/test_split.py",
     "tests/parallel/test_zero.py",
+    "tests/unit/anatomy/test_table.py",
 }
+# Files whose tests build models for each variant once: it is the first word of their ids.
+ONE_WORKER_A_VARIANT = {"tests/parity/test_gallery.py"}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """All tests of such a file go to the same worker, each other test to whichever is free."""
+    """All tests of such a file, or of a variant in it, go to one worker, each other test to whichever is free."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = nodeid.partition("::")[0]
+            if file in ONE_WORKER_A_VARIANT and "[" in nodeid:
+                variant = nodeid.partition("[")[2].rstrip("]").split()[0]
+                return f"{file} {variant}"
             return file if file in ONE_WORKER else nodeid
 
     return Scheduling(config, log)

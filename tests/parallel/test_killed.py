@@ -83,6 +83,8 @@ def test_the_others_end_and_say_how_to_go_on(killed):
     assert "SIGKILL" in told or "Signal 9" in told  # the launcher's own words of the first that ended
     assert "internal error" not in told
     assert not folder.ended and step_of(to_resume(folder.path)) >= 5
+    steps = [line["step"] for line in folder.metrics() if "loss" in line]
+    assert steps == list(range(1, len(steps) + 1)), "each is written by one process"
 
 
 @pytest.mark.slow
@@ -117,6 +119,7 @@ def stop_behind(launcher, checkpoint):
         launcher.communicate(timeout=ENDED_IN)
 
 
+@pytest.mark.slow
 def test_one_process_tells_and_one_writes(tmp_path):
     """One launch of the command line from its beginning to its end."""
     folder = RunFolder(tmp_path / "run")
