@@ -15,12 +15,20 @@ from patchgen.rewrite.dots import is_dots
 
 def likeness(pattern: ast.expr, found: ast.expr, holes: Collection[str]) -> float:
     """The mean of what the texts, the shapes and the names of both have in common."""
-    text = difflib.SequenceMatcher(None, ast.unparse(pattern), ast.unparse(found), autojunk=False).ratio()
+    text = difflib.SequenceMatcher(None, spelled(pattern), spelled(found), autojunk=False).ratio()
     if isinstance(pattern, ast.Name | ast.Constant):
         return text  # another one has neither its shape nor its name
     names = _names(pattern) - set(holes)
     shared = [len(names & _names(found)) / len(names)] if names else []
     return _mean([text, _shape(pattern, found, holes), *shared])
+
+
+def spelled(node: ast.AST) -> str:
+    """The code of `node` in one spelling; its tree where Python cannot spell it (some f-strings, before 3.12)."""
+    try:
+        return ast.unparse(node)
+    except ValueError:
+        return ast.dump(node)
 
 
 def _shape(pattern: ast.AST, found: ast.AST | None, holes: Collection[str]) -> float:

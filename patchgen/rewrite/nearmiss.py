@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.dots import is_dots
-from patchgen.rewrite.likeness import likeness
+from patchgen.rewrite.likeness import likeness, spelled
 from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.suite import suites
 
@@ -28,7 +28,14 @@ def nearest_miss(pattern: Sequence[ast.stmt], holes: Collection[str], target: St
         return f"nothing in {target.names[0]} is like it"
     diff = [line for line in difflib.ndiff(_lines(pattern), _lines(place)) if line[0] != "?"]
     diff = [*diff[:_MOST_LINES], "  ..."] if len(diff) > _MOST_LINES else diff
-    return "\n".join([f"the nearest is {body.at(target, place[0])}", *(f"        {line}" for line in diff)])
+    where = f"the nearest is {body.at(target, place[0])}"
+    if _is_elif(place[0], target):
+        where += "; an elif matches only together with the branches below it"
+    return "\n".join([where, *(f"        {line}" for line in diff)])
+
+
+def _is_elif(node: ast.AST, target: Statement) -> bool:
+    return isinstance(node, ast.If) and target.fragment.source(node).startswith("elif")
 
 
 def _nearest_expression(pattern: ast.expr, holes: Collection[str], method: ast.stmt) -> tuple[float, Place]:
@@ -48,6 +55,8 @@ def _nearest_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[
     best: tuple[float, Place] = (0.0, ())
     for place in _runs(pattern, method):
         texts = "\n".join(_lines(pattern)), "\n".join(_lines(place))
+        if texts[0] == texts[1]:
+            continue  # what differs cannot be shown
         alike = difflib.SequenceMatcher(None, *texts, autojunk=False)
         if alike.real_quick_ratio() > best[0] and alike.quick_ratio() > best[0] and alike.ratio() > best[0]:
             best = (alike.ratio(), place)
@@ -55,7 +64,7 @@ def _nearest_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[
 
 
 def _lines(nodes: Place) -> list[str]:
-    return [line for node in nodes for line in ast.unparse(node).split("\n")]
+    return [line for node in nodes for line in spelled(node).split("\n")]
 
 
 def _runs(pattern: Sequence[ast.stmt], method: ast.stmt) -> Iterator[Place]:

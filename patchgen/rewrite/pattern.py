@@ -82,8 +82,15 @@ def find_expressions(pattern: cst.BaseExpression, method: cst.FunctionDef, holes
 
 
 def suites(method: cst.CSTNode) -> Iterator[cst.BaseSuite]:
-    """Every suite inside `method`, those of nested functions and classes included, in the order of the text."""
-    return (node for node in walk(method) if isinstance(node, cst.BaseSuite))
+    """Every suite inside `method`, those of nested functions and classes included, in the order of the text.
+
+    One that holds an `elif` is no node of the method's tree.
+    """
+    for node in walk(method):
+        if isinstance(node, cst.BaseSuite):
+            yield node
+        elif isinstance(node, cst.If) and isinstance(node.orelse, cst.If):
+            yield cst.IndentedBlock([node.orelse])
 
 
 def same(left: cst.CSTNode, right: cst.CSTNode) -> bool:

@@ -98,7 +98,10 @@ def _parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) 
         place = change.match.place
         if isinstance(place, Run):
             lines = _without_pass(block) if change.deletes else lines_of(block)
-            runs.setdefault(id(place.suite), []).append((place.start, place.stop, lines))
+            if id(place.suite) in tree.spans:
+                runs.setdefault(id(place.suite), []).append((place.start, place.stop, lines))
+            else:
+                parts[id(place.nodes[0])] = _branch(lines)
         else:
             (statement,) = statements(block)
             assert isinstance(statement, cst.Expr)
@@ -110,6 +113,22 @@ def _parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) 
 
 def _with_runs(replaced: list[tuple[int, int, Lines]]) -> Callable[[cst.BaseSuite], cst.BaseSuite]:
     return lambda suite: with_replaced(suite, replaced)
+
+
+def _branch(lines: Lines) -> Callable[[cst.If], cst.If | cst.Else | cst.RemovalSentinel]:
+    """`lines` in the place of an `elif`: as one where they can be, else under `else:`."""
+
+    def changed(old: cst.If) -> cst.If | cst.Else | cst.RemovalSentinel:
+        block = with_replaced(cst.IndentedBlock([old]), [(0, 1, lines)])
+        match block.body:
+            case [cst.If() as only] if not block.footer:
+                return only
+            case [cst.SimpleStatementLine(body=[cst.Pass()], leading_lines=[])]:
+                return cst.RemoveFromParent()
+            case _:
+                return cst.Else(block)
+
+    return changed
 
 
 def _commented(above: list[Lines]) -> Callable[[Any], Any]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterator
+import re
+import warnings
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -41,6 +43,8 @@ _IDENTIFIERS = frozenset(
     }
 )
 
+_ESCAPE = re.compile(r'\\.|\\|"', re.DOTALL)
+
 
 def kind(node: cst.CSTNode) -> object:
     """What two nodes have in common that may be the same code."""
@@ -60,9 +64,6 @@ def parts(node: cst.CSTNode) -> tuple[object, ...]:
             return (ast.literal_eval(value),)
         case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString() | cst.TemplatedString():
             return tuple(_joined(node))
-        case cst.FormattedStringExpression() | cst.TemplatedStringExpression():
-            shown = node.equal is not None
-            return node.expression, shown, node.conversion, tuple(node.format_spec or ())
         case cst.Call():
             positional, named = arguments(node)
             return node.func, positional, named
@@ -71,7 +72,7 @@ def parts(node: cst.CSTNode) -> tuple[object, ...]:
         case cst.Subscript():
             return node.value, _index(node)
         case cst.If():
-            return node.test, node.body, _else(node.orelse)
+            return node.test, node.body, branch(node)
         case cst.BaseSuite():
             return (statements(node),)
         case cst.NotEqual():
@@ -158,12 +159,11 @@ def _index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
     return cst.Tuple([cst.Element(value) for value in values], lpar=(), rpar=())
 
 
-def _else(node: cst.If | cst.Else | None) -> cst.CSTNode | None:
-    """`elif` where `else:` holds nothing but an `if`, as Python reads it."""
-    if isinstance(node, cst.Else):
-        body = statements(node.body)
-        return body[0] if len(body) == 1 and isinstance(body[0], cst.If) else node
-    return node
+def branch(node: cst.If) -> cst.BaseSuite | None:
+    """What runs where the test of `node` fails: Python reads `elif` as an `if` alone under `else:`."""
+    if isinstance(node.orelse, cst.If):
+        return cst.IndentedBlock([node.orelse])
+    return node.orelse.body if node.orelse else None
 
 
 def _joined(node: cst.BaseExpression) -> Iterator[object]:
@@ -198,13 +198,43 @@ def _strings(node: cst.BaseExpression) -> Iterator[cst.SimpleString | cst.Format
 
 
 def _pieces(node: cst.SimpleString | cst.FormattedString | cst.TemplatedString) -> Iterator[object]:
+    """The texts of one string, and its expressions with the way they are formatted."""
     if isinstance(node, cst.SimpleString):
         yield node.evaluated_value
-        return
-    prefix = "r" if "r" in node.prefix.lower() else ""
-    for part in node.parts:
-        if isinstance(part, cst.FormattedStringText | cst.TemplatedStringText):
-            text = part.value.replace("{{", "{").replace("}}", "}")
-            yield ast.literal_eval(f"{prefix}{node.quote}{text}{node.quote}")
-        else:
-            yield part
+    else:
+        yield from _formatted(node.parts, is_raw="r" in node.prefix.lower())
+
+
+def _formatted(
+    content: Iterable[cst.BaseFormattedStringContent | cst.BaseTemplatedStringContent], is_raw: bool
+) -> Iterator[object]:
+    for part in content:
+        match part:
+            case cst.FormattedStringText(value=text) | cst.TemplatedStringText(value=text):
+                yield _text(text, is_raw)
+            case cst.FormattedStringExpression() | cst.TemplatedStringExpression():
+                specification = tuple(_formatted(part.format_spec or (), is_raw))
+                yield part.expression, _shown(part), part.conversion, specification
+            case _:
+                raise AssertionError(f"a formatted string with {type(part).__name__}")
+
+
+def _text(written: str, is_raw: bool) -> str:
+    """What the text between two expressions stands for."""
+    text = written.replace("{{", "{").replace("}}", "}")
+    if is_raw:
+        return text
+    # Between triple quotes it may end in a quote, and before a brace in a backslash.
+    escaped = {'"': '\\"', "\\": "\\\\"}
+    quoted = _ESCAPE.sub(lambda found: escaped.get(found.group(), found.group()), text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of backslashes that escape nothing
+        return str(ast.literal_eval(f'"""{quoted}"""'))
+
+
+def _shown(part: cst.FormattedStringExpression | cst.TemplatedStringExpression) -> str | None:
+    """What `{x = }` prints before the value: the expression as it is written; None for `{x}`."""
+    if part.equal is None:
+        return None
+    bare = part.with_changes(conversion=None, format_spec=None)
+    return cst.Module(()).code_for_node(bare)

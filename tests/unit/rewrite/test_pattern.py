@@ -38,6 +38,10 @@ def method(text):
         pytest.param("f(b'a')", "f('a')", 0, id="bytes are no text"),
         pytest.param("f'a{HOLE!r}'", 'x = f"a{y!r}"', 1, id="inside an f-string"),
         pytest.param("f'{HOLE!r}'", "x = f'{y!s}'", 0, id="a conversion counts"),
+        pytest.param("f'{x = }'", "f'{x=}'", 0, id="what is shown before the value counts"),
+        pytest.param("f'a\"{x}'", 'f"""a"{x}"""', 1, id="a quote before a brace"),
+        pytest.param(r"f'\\{x}'", r"rf'\{x}'", 1, id="a backslash before a brace"),
+        pytest.param(r"f'{x:\t>5}'", "f'{x:\t>5}'", 1, id="an escape in a format"),
         pytest.param("f'a{{'", "x = f'a' '{{'", 0, id="a brace that is text"),
         pytest.param("x[a, b]", "x[(a, b)]", 1, id="a tuple in brackets"),
         pytest.param("x[HOLE]", "x[a, b], x[1:2], x[c]", 3, id="a hole for all that is in brackets"),
@@ -67,7 +71,8 @@ def test_expressions(pattern, code, expected):
         pytest.param("a: int = 1", "a = 1", [], id="an annotation counts"),
         pytest.param("b = 2\nc = 3", "a = 1; b = 2\nc = 3; d = 4", [(1, 3)], id="statements that share a line"),
         pytest.param("if x:\n    a = 1", "if x: a = 1", [(0, 1)], id="a suite on the line of its header"),
-        pytest.param("if x:\n    a = 1", "if y:\n    pass\nelif x:\n    a = 1", [], id="elif is no statement"),
+        pytest.param("if x:\n    a = 1", "if y:\n    pass\nelif x:\n    a = 1", [(0, 1)], id="an elif is an if"),
+        pytest.param("if x: pass", "if y: pass\nelif x: pass\nelse: pass", [], id="an elif has what is below it"),
         pytest.param(
             "if x: pass\nelif y: a = 1", "if x:\n    pass\nelse:\n    if y:\n        a = 1", [(0, 1)], id="else if"
         ),
