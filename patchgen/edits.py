@@ -10,7 +10,9 @@
 
 The function is read by the converter and never run.  Its parameters name identifiers of the parent's method; one
 annotated `Hole` stands for any expression, and for the same one under `new`.  `...` under `old` matches any further
-arguments of a call, or any run of statements, and stands for them under `new`.  `with new: pass` deletes.
+arguments of a call, or any run of statements, and stands for them under `new`.  `with new: pass` deletes.  Both parts
+may stand under `while ...:`, for any loop around them, so that they can say `break` and `continue`; an edit with
+`await` in it is an `async def`.
 
 Importing a modular file marks its edits and does nothing else.
 """
@@ -33,14 +35,14 @@ class Edit:
 
     method: str
     count: int
-    declaration: Callable[..., None]
+    declaration: Callable[..., object]
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         name = self.declaration.__qualname__
         raise TypeError(f"{name} edits {self.method!r} when it is flattened; it cannot be called")
 
 
-def edit(method: str, *, count: int = 1) -> Callable[[Callable[..., None]], Edit]:
+def edit(method: str, *, count: int = 1) -> Callable[[Callable[..., object]], Edit]:
     """Declare that the parent's `method` changes in the `count` places that match the function's `with old:`."""
     if count < 1:
         raise ValueError(f"an edit matches at least once, not {count} times")

@@ -23,6 +23,7 @@ from patchgen.plan.bindings import Bindings
 from patchgen.plan.declare import ModulePlan, make_plan
 from patchgen.plan.kinds import output_name
 from patchgen.plan.lineage import Lineages
+from patchgen.plan.loose import loose_statement
 from patchgen.plan.model import ClassPlan, MergedClass, Symbol
 from patchgen.plan.naming import Naming
 from patchgen.plan.territory import Territory
@@ -76,7 +77,10 @@ def _builder(path: Path, env: Environment, settings: Settings, merge: Merge) -> 
     module = env.module_of(path)
     source = read_source(path, module, env.shown(path), allow_bidi=env.allow_bidi)
     modular = index(source)
-    require_compilable(source)
+    try:
+        require_compilable(source)
+    except PatchgenError as error:
+        raise loose_statement(source) or error from error
     bindings = Bindings(env, Territory(module.partition(".")[0], settings.flatten))
     plan = make_plan(modular, bindings)
     return Builder(Naming(plan, bindings), Lineages(bindings), merge)

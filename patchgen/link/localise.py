@@ -177,7 +177,21 @@ class _Localiser:
         stated = (n for b in self._module.blocks for n in ast.walk(ast.parse(b.text)) if isinstance(n, ast.Global))
         if self._declares and not reference.quoted and not any(reference.name in node.names for node in stated):
             hint = did_you_mean(reference.name, self._module.names) or "import or define it"
+            if self._stands_in_edit(reference):
+                hint = f"list {reference.name} among the edit's parameters if it is a name of the method; else {hint}"
             raise PatchgenError("PG402", at, f"the name {reference.name} is bound by nothing", hint)
+
+    def _stands_in_edit(self, reference: Reference) -> bool:
+        """Whether `reference` stands in a function that `@edit` decorates."""
+        bindings = self._naming.bindings
+        for node in ast.walk(ast.parse(self._block.text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                called = [d.func for d in node.decorator_list if isinstance(d, ast.Call)]
+                meant = [bindings.meaning(self._module, ast.unparse(callee).partition(".")[0]) for callee in called]
+                is_inside = node.lineno <= reference.line <= (node.end_lineno or node.lineno)
+                if is_inside and any(symbol and symbol.module == "patchgen.edits" for symbol in meant):
+                    return True
+        return False
 
     def _replace(self, reference: Reference, used: int, new: str) -> None:
         old = ".".join([reference.name, *reference.attributes[:used]])

@@ -25,7 +25,7 @@ class EditDeclaration:
     method: str
     count: int
     statement: Statement
-    node: ast.FunctionDef
+    node: ast.FunctionDef | ast.AsyncFunctionDef
     target: ast.expr
     holes: tuple[str, ...]
     literal: tuple[ast.arg, ...]
@@ -59,11 +59,10 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     if not calls:
         return None
     at = body.at(statement, node)
-    if isinstance(node, ast.AsyncFunctionDef) or len(node.decorator_list) != 1:
-        raise PatchgenError("PG302", at, "an edit is a plain function with one decorator", "remove the others")
+    if len(node.decorator_list) != 1:
+        raise PatchgenError("PG302", at, "an edit is a function with one decorator", "remove the others")
     target, method, count = _target(body, statement, calls[0])
-    parts = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    match parts:
+    match _parts(node):
         case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
             words = [marker(body, item.context_expr) for item in (first, second)]
         case _:
@@ -79,6 +78,16 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     holes = tuple(a.arg for a in arguments if a.annotation and marker(body, a.annotation) == "Hole")
     literal = tuple(a for a in arguments if a.arg not in holes)
     return EditDeclaration(method, count, statement, node, target, holes, literal, old, new)
+
+
+def _parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+    """What stands in an edit below its docstring, without a `while ...:` around it."""
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    match body:
+        case [ast.While(test=ast.Constant(value=value), body=inner, orelse=[])] if value is ...:
+            return inner
+        case _:
+            return body
 
 
 def _target(body: ClassBody, statement: Statement, call: ast.expr) -> tuple[ast.expr, str, int]:

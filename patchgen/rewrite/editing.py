@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.rewrite.capture import Check, EditNames
 from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.declared import EditDeclaration
-from patchgen.rewrite.fragment import fragment, same_code
+from patchgen.rewrite.fragment import fragment, same_code, syntax_error
 from patchgen.rewrite.nearmiss import nearest_miss
+from patchgen.rewrite.numbered import by_number, names_of, numbered, numbers_for
 from patchgen.rewrite.pattern import Match, Run, find_expressions, find_statements, suites
 from patchgen.rewrite.replacement import Replacement, replaced
 from patchgen.rewrite.spread import repeated
@@ -42,27 +44,64 @@ class Target:
         return self.owner.piece.at(line, 0).line
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """One edit with the tree of its declaration, and what it changes in the method."""
+
+    edit: EditDeclaration
+    tree: Tree
+    changes: tuple[Replacement, ...]
+
+
 def edited_text(body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement) -> str:
     """The text of `method` of the class `owner` after `edits`, which `body` declares, all against the same text."""
     first = edits[0]
     at = body.at(first.statement, first.node)
     target = Target(owner, method, read_tree(method.text, at))
-    found: list[tuple[EditDeclaration, Replacement]] = []
-    for edit in edits:
-        found += [(edit, change) for change in _replacements(body, edit, target)]
-    _refuse_overlaps(body, target.tree, found)
-    text = replaced(target.tree, [change for _, change in found])
+    made = [_made(body, edit, target) for edit in edits]
+    _refuse_overlaps(body, target.tree, [(one.edit, change) for one in made for change in one.changes])
+    text = _written(body, made, target)
     if text is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
         raise PatchgenError("PG306", at, what, "match the whole statement")
+    reason = syntax_error(text)
+    if reason is not None:
+        what = f"{target.name} would not be valid Python after the edit of {first.method}: {reason}"
+        hint = "write under `with new:` only what can stand at that place of the method"
+        raise PatchgenError("PG306", body.at(first.statement, first.new), what, hint)
     if same_code(fragment(text).nodes[0], method.node):
         raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
     return text
 
 
-def _replacements(body: ClassBody, edit: EditDeclaration, target: Target) -> list[Replacement]:
-    at = body.at(edit.statement, edit.node)
-    old, new = statements(read_tree(edit.statement.text, at).function.body)[-2:]
+def _written(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None:
+    """The text after the changes, in which every name means what it meant; None where no text says it."""
+    numbers = numbers_for([target.statement.text, *(one.edit.statement.text for one in made)])
+    method, following = numbered(target.tree, numbers, 0)
+    changes: list[Replacement] = []
+    edits: list[EditNames] = []
+    for one in made:
+        declaration, following = numbered(one.tree, numbers, following, frozenset(one.edit.holes))
+        changes += [declaration.replacement(change, method) for change in one.changes]
+        edits.append(EditNames(one.edit, by_number(declaration.tree.text, numbers)))
+    text = replaced(method.tree, changes)
+    if text is None:
+        return None
+    before = by_number(method.tree.text, numbers)
+    Check(target.name, before, edits, names_of(text, numbers)).require_meanings(body)
+    return numbers.removed(text)
+
+
+def _made(body: ClassBody, edit: EditDeclaration, target: Target) -> _Made:
+    tree = read_tree(edit.statement.text, body.at(edit.statement, edit.node))
+    return _Made(edit, tree, tuple(_replacements(body, edit, tree, target)))
+
+
+def _replacements(body: ClassBody, edit: EditDeclaration, tree: Tree, target: Target) -> list[Replacement]:
+    body_of_edit = statements(tree.function.body)
+    if isinstance(body_of_edit[-1], cst.While):
+        body_of_edit = statements(body_of_edit[-1].body)
+    old, new = body_of_edit[-2:]
     assert isinstance(old, cst.With) and isinstance(new, cst.With)
     changes = [Replacement(match, new.body) for match in _matches(body, edit, old.body, target)]
     for change in changes:

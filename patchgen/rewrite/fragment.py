@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -67,6 +68,17 @@ def fragment(text: str) -> Fragment:
     for node in holder.body:
         ast.increment_lineno(node, -1)
     return Fragment(text, tuple(holder.body), split_lines(text))
+
+
+def syntax_error(text: str) -> str | None:
+    """What Python says against `text` in a class body, such as `break` outside a loop; None where it runs it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(f"class _:\n{text}", "<edited>", "exec", dont_inherit=True)
+        except SyntaxError as error:
+            return error.msg
+    return None
 
 
 def split_lines(text: str) -> tuple[str, ...]:

@@ -33,6 +33,11 @@ class Tree:
     function: cst.FunctionDef
     spans: Mapping[int, tuple[int, int]]
 
+    @property
+    def text(self) -> str:
+        """The text of the statement."""
+        return self.module.code.removeprefix(_HEAD)
+
     def span(self, nodes: Sequence[cst.CSTNode]) -> tuple[int, int]:
         """The numbers of the first and the last node of `nodes` and of what they hold."""
         return self.spans[id(nodes[0])][0], self.spans[id(nodes[-1])][1]
@@ -56,15 +61,18 @@ def read_tree(text: str, at: Location) -> Tree:
     if _brackets(text) > _MOST_BRACKETS or _levels(text) > _MOST_LEVELS:
         raise _too_deep(at)
     try:
-        module = parsed(text)
-        function = _function(module)
-        spans = dict(_spans(function))
+        return tree_of(parsed(text))
     except RecursionError as error:
         raise _too_deep(at) from error
     except cst.ParserSyntaxError as error:
         what = "an edit of a method that libcst cannot parse"
         raise PatchgenError("PG308", at, what, "override the method, or write it in other syntax") from error
-    return Tree(module, function, spans)
+
+
+def tree_of(module: cst.Module) -> Tree:
+    """The tree of `module`, a class with a function."""
+    function = _function(module)
+    return Tree(module, function, dict(_spans(function)))
 
 
 def read_function(text: str) -> cst.FunctionDef:
