@@ -1,0 +1,117 @@
+"""An edit of every `forward` of the installed transformers: it applies, and the rest of the method stays as it was.
+
+The first plain statement of each gets another one below it, and each f-string is written anew by itself; what comes of
+that must be the tree of the parent with the statement put in.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchgen.errors import PatchgenError
+from patchgen.rewrite.apart import names_in
+from patchgen.rewrite.fragment import same_code
+from patchgen.rewrite.merge import merge_class
+from patchgen.rewrite.suite import suites
+from tests.corpus.corpus import RATCHET, find_package
+from tests.unit.rewrite.plans import Golden, plan_of
+
+PACKAGE = find_package()
+MARK = "self.is_edited = True"
+DECLARATION = """
+from patchgen.edits import edit, new, old
+
+
+class {name}(parent.{name}):
+    @edit({method!r}, count={count})
+    def mark_it({names}):
+        with old:
+{old}
+        with new:
+{old}
+            {mark}
+"""
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+
+pytestmark = [
+    pytest.mark.skipif(PACKAGE is None, reason=f"transformers {RATCHET['release']} is not installed"),
+    pytest.mark.slow,
+]
+
+
+def _forwards(path: Path) -> Iterator[tuple[str, ast.ClassDef, Method]]:
+    text = path.read_text(encoding="utf-8")
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ClassDef):
+            methods = [n for n in node.body if isinstance(n, Method)]
+            if len({method.name for method in methods}) == len(methods):
+                source = ast.get_source_segment(text, node, padded=True) or ""
+                yield from ((f"{source}\n", node, n) for n in methods if n.name == "forward" or _has_fstring(n))
+
+
+def _has_fstring(node: ast.AST) -> bool:
+    return any(isinstance(child, ast.JoinedStr) for child in ast.walk(node))
+
+
+def _chosen(method: Method) -> Iterator[ast.stmt]:
+    """The first plain statement, and each one with an f-string."""
+    plain = [
+        node
+        for suite in suites(method)
+        for node in suite
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.Return | ast.Raise)
+    ]
+    yield from plain[:1]
+    yield from (node for node in plain[1:] if _has_fstring(node))
+
+
+def _marked(method: Method, chosen: ast.stmt) -> tuple[Method, int]:
+    """`method` with the mark below each statement that is `chosen`, and how many these are."""
+    done, count = copy.deepcopy(method), 0
+    for suite in list(suites(done)):
+        places = [place for place, node in enumerate(suite) if same_code(node, chosen)]
+        for place in reversed(places):
+            suite.insert(place + 1, ast.parse(MARK).body[0])
+        count += len(places)
+    return done, count
+
+
+def _declared(name: str, method: Method, chosen: ast.stmt, count: int) -> str:
+    old = textwrap.indent(ast.unparse(chosen), " " * 12)
+    names = ", ".join(["self", *sorted(names_in([chosen]) - {"self"})])
+    return DECLARATION.format(name=name, method=method.name, count=count, names=names, old=old, mark=MARK)
+
+
+def _edited(source: str, modular: str, name: str) -> Method:
+    plan = plan_of(Golden(Path("sweep"), {"parent": source, "modular": modular, "bases": ""}))
+    holder = ast.parse(merge_class(plan).text).body[0]
+    assert isinstance(holder, ast.ClassDef)
+    return next(node for node in holder.body if isinstance(node, Method) and node.name == name)
+
+
+@pytest.mark.timeout(3600)
+def test_every_forward_can_be_edited() -> None:
+    assert PACKAGE is not None
+    wrong: list[str] = []
+    made = 0
+    for path in sorted(PACKAGE.glob("models/*/modeling_*.py")):
+        for source, holder, method in _forwards(path):
+            for chosen in _chosen(method):
+                expected, count = _marked(method, chosen)
+                modular = _declared(holder.name, method, chosen, count)
+                made += 1
+                try:
+                    found = _edited(source, modular, method.name)
+                    same = same_code(found.body, expected.body) and same_code(found.args, expected.args)
+                    why = "" if same else "another tree"
+                except PatchgenError as error:
+                    why = str(error)
+                if why:
+                    wrong.append(f"{path.name}:{chosen.lineno} {holder.name}.{method.name}: {why}")
+    assert not wrong, f"{len(wrong)} of {made}:\n" + "\n".join(wrong)
