@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from patchgen.emit.banner import banner
@@ -18,6 +19,7 @@ from patchgen.errors import Location, PatchgenError, Problem, Refusals, pointed_
 from patchgen.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
 from patchgen.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.link.gather import kinds_of
+from patchgen.link.lazy import is_annotated, is_lazy
 from patchgen.link.module import FlatModule, link, origins
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.declare import ModulePlan, make_plan
@@ -39,7 +41,7 @@ def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
         with _lines_shown(path, env):
             builder = _builder(path, env, settings, _merging(settings))
             _merge_all(builder)
-            modules = _link_all(builder)
+            builder, modules = _linked(builder)
             return _emit(modules, builder, settings)
     except PatchgenError as error:
         return Flattened(problems=problems_of(error))
@@ -109,6 +111,22 @@ def _merge_all(builder: Builder) -> None:
                 problems += problems_of(error)
     if problems:
         raise Refusals(problems)
+
+
+def _linked(builder: Builder) -> tuple[Builder, tuple[FlatModule, ...]]:
+    """Every module, and the builder that made them: annotations are the strings or values that they are at home."""
+    modules = _link_all(builder)
+    if any(_mixes_annotations(module, builder) for module in modules):
+        builder = replace(builder, spells=True, _made={})
+        modules = _link_all(builder)
+    return builder, modules
+
+
+def _mixes_annotations(module: FlatModule, builder: Builder) -> bool:
+    """Whether `from __future__ import annotations` of one file would make strings of another file's annotations."""
+    pieces = [piece for block in module.blocks for piece in block.pieces]
+    eager = [piece for piece in pieces if not is_lazy(builder.index(piece.symbol.module))]
+    return len(eager) < len(pieces) and any(is_annotated(piece.text) for piece in eager)
 
 
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
@@ -199,7 +217,7 @@ def _comparable(module: FlatModule, builder: Builder) -> FlatModule:
     bindings = builder.naming.bindings
     empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
     plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
-    plain = Builder(Naming(plan, bindings), Lineages(bindings), builder.merge)
+    plain = Builder(Naming(plan, bindings), Lineages(bindings), builder.merge, builder.spells)
     return link(module.kind, (), plain)
 
 
@@ -237,13 +255,15 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
 
     Raises PatchgenError with what `flatten` would report.
     """
-    sections: list[Section] = []
-    trace = _merging(settings, lambda title, text: sections.append(Section(title, text)))
+    texts: dict[str, str] = {}  # a class may be merged twice: the last time counts
+    trace = _merging(settings, texts.__setitem__)
     with _lines_shown(path, env):
         builder = _builder(path, env, settings, trace)
-        for module in _link_all(builder):
-            sections.append(Section(f"{module.kind}: the blocks in order", _outline(module.blocks)))
-        return (Section("plan", _outline_plan(builder.naming.plan)), *sections)
+        builder, modules = _linked(builder)
+        for module in modules:
+            texts[f"{module.kind}: the blocks in order"] = _outline(module.blocks)
+        texts = {"plan": _outline_plan(builder.naming.plan), **texts}
+        return tuple(Section(title, text) for title, text in texts.items())
 
 
 def _outline_plan(plan: ModulePlan) -> str:

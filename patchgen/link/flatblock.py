@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.link.annotations import quote_own_name
+from patchgen.link.lazy import with_strings
 from patchgen.link.localise import localise
 from patchgen.link.sameness import same_thing
 from patchgen.plan.bindings import Bindings
@@ -64,11 +65,15 @@ class FlatBlock:
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes the flat blocks of one plan, each once."""
+    """Makes the flat blocks of one plan, each once.
+
+    `spells`: annotations that `from __future__ import annotations` makes strings of are written as strings.
+    """
 
     naming: Naming
     lineages: Lineages
     merge: Merge
+    spells: bool = False
     _made: dict[Unit, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
 
     def index(self, module: str) -> ModuleIndex:
@@ -103,11 +108,15 @@ class Builder:
         declaration = self.naming.plan.declaration(key)
         if declaration is not None:
             return self._merged(unit, declaration)
-        piece = localise(index, block, key, self.naming)
+        piece = self._piece(index, block, key)
         if block.kind == "class" and piece.name != key.name and _PRIVATE.search(block.text):
             piece = replace(piece, text=self._with_private_names(piece))
-        needs = _needs(piece.text, (piece,), block.lazy_annotations, self.naming.bindings)
+        needs = _needs(piece.text, (piece,), block.lazy_annotations and not self.spells, self.naming.bindings)
         return FlatBlock(unit, block.kind, piece.name, piece.leading, piece.text, needs, piece.defines, (piece,))
+
+    def _piece(self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()) -> Piece:
+        piece = localise(index, block, key, self.naming, chain)
+        return with_strings(piece) if self.spells and block.lazy_annotations else piece
 
     def _with_private_names(self, piece: Piece) -> str:
         """A renamed class whose `__names` keep the mangling of the old one."""
@@ -118,7 +127,7 @@ class Builder:
     def _merged(self, unit: Unit, declaration: Declaration) -> FlatBlock:
         chain = declaration.chain
         pieces = tuple(
-            localise(index, self._class_block(index, symbol), symbol, self.naming, chain)
+            self._piece(index, self._class_block(index, symbol), symbol, chain)
             for symbol in chain
             for index in [self.index(symbol.module)]
         )
@@ -127,7 +136,7 @@ class Builder:
         plan = ClassPlan(declaration.symbol.name, pieces, bases, names, self._beyond(declaration))
         merged = self.merge(plan)
         leading = next((p.leading for p in pieces if p.leading.strip()), pieces[-1].leading)
-        lazy = self.source_block(unit).lazy_annotations
+        lazy = self.source_block(unit).lazy_annotations and not self.spells
         text = merged.text if lazy else quote_own_name(merged.text, plan.name)
         needs = _needs(text, pieces, lazy, self.naming.bindings)
         if any(need.eager and need.name == plan.name for need in needs):

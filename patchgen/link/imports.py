@@ -9,9 +9,10 @@ from __future__ import annotations
 from patchgen.errors import Location
 from patchgen.link.flatblock import Builder, Need
 from patchgen.link.gather import Gathered
+from patchgen.link.lazy import is_lazy
 from patchgen.plan.kinds import output_name
 from patchgen.plan.model import Symbol
-from patchgen.source.blocks import Block, Import, ModuleIndex
+from patchgen.source.blocks import Import, ModuleIndex
 
 
 def import_statements(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
@@ -22,13 +23,10 @@ def import_statements(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
     for home in homes:
         statements += _from_home(builder.index(home), needed, home, builder)
     statements += [_sibling(kind, need, builder) for kind, need in gathered.siblings]
-    if any(_lazy(builder.index(unit.module).blocks) for unit in {b.unit for b in gathered.blocks}):
+    lazy = any(is_lazy(builder.index(unit.module)) for unit in {b.unit for b in gathered.blocks})
+    if lazy and not builder.spells:
         statements.insert(0, "from __future__ import annotations\n")
     return tuple(dict.fromkeys(statements))
-
-
-def _lazy(blocks: tuple[Block, ...]) -> bool:
-    return bool(blocks) and blocks[0].lazy_annotations
 
 
 def _from_home(index: ModuleIndex, needed: dict[str, Need], home: str, builder: Builder) -> list[str]:

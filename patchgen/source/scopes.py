@@ -202,10 +202,16 @@ class _Walker:
         self._lazy += self._lazy_annotations
         for quoted in quoted_annotations(node):
             self._quoted = (quoted.lineno, quoted.col_offset)
-            self.visit(ast.parse(str(quoted.value).strip(), mode="eval").body)
+            self._inside_quotes(quoted)
             self._quoted = None
         self.visit(node)
         self._lazy -= self._lazy_annotations
+
+    def _inside_quotes(self, quoted: ast.Constant) -> None:
+        said = ast.parse(str(quoted.value).strip(), mode="eval").body
+        self.visit(said)
+        for deeper in quoted_annotations(said):
+            self._inside_quotes(deeper)
 
     def _function(self, node: FunctionNode) -> None:
         for expression in _outer_expressions(node):
