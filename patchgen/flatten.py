@@ -6,9 +6,9 @@ Nothing is written and nothing is imported; `project` decides where the result g
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.emit.banner import banner
@@ -19,6 +19,7 @@ from patchgen.errors import Location, PatchgenError, Problem, Refusals, pointed_
 from patchgen.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
 from patchgen.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.link.gather import kinds_of
+from patchgen.link.identity import noticed
 from patchgen.link.lazy import is_annotated, is_lazy
 from patchgen.link.module import FlatModule, link, origins
 from patchgen.plan.bindings import Bindings
@@ -34,15 +35,19 @@ from patchgen.source.blocks import ModuleIndex, index
 from patchgen.source.locate import Environment
 from patchgen.source.text import read_source, require_compilable
 
+# Refusals of what no one class body can hold.  A subclass needs no one body.
+ONLY_MERGED = frozenset(
+    {"PG124", "PG201", "PG202", "PG210", "PG211", "PG212", "PG213", "PG214"}
+    | {"PG220", "PG221", "PG222", "PG223", "PG224", "PG225", "PG240", "PG241"}
+)
+
 
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
     """The outputs of the modular file at `path`, or its problems."""
     try:
         with _lines_shown(path, env):
-            builder = _builder(path, env, settings, _merging(settings))
-            _merge_all(builder)
-            builder, modules = _linked(builder)
-            return _emit(modules, builder, settings)
+            linked = _linked(path, env, settings)
+            return _emit(linked.modules, linked.builder, settings)
     except PatchgenError as error:
         return Flattened(problems=problems_of(error))
 
@@ -74,7 +79,35 @@ def _with_line(problem: Problem, path: Path, env: Environment) -> Problem:
     return pointed_at(problem, lines[problem.at.line - 1].rstrip("\n") if problem.at.line <= len(lines) else "")
 
 
-def _builder(path: Path, env: Environment, settings: Settings, merge: Merge) -> Builder:
+@dataclass(frozen=True)
+class _Linked:
+    """What linking a modular file gave; `texts` are those of its classes after each pass, by "CLASS: after PASS"."""
+
+    builder: Builder
+    modules: tuple[FlatModule, ...]
+    texts: Mapping[str, str]
+
+
+def _linked(path: Path, env: Environment, settings: Settings) -> _Linked:
+    """The outputs of the modular file at `path`.
+
+    Every class is merged with its parents first.  Those of which that turns out to be seen stay subclasses, and all
+    is made again: what stands in the outputs depends on it.
+    """
+    kept: dict[Symbol, str] = {}
+    while True:
+        texts: dict[str, str] = {}
+        builder = _builder(path, env, settings, _merging(settings, texts), kept)
+        found = _merge_all(builder)
+        if not found:
+            builder, modules = _spelled(builder)
+            found = noticed([block for module in modules for block in module.blocks], builder)
+            if not found:
+                return _Linked(builder, modules, texts)
+        kept |= found
+
+
+def _builder(path: Path, env: Environment, settings: Settings, merge: Merge, kept: Mapping[Symbol, str]) -> Builder:
     path = path.parent.resolve() / path.name  # a link is called by its own name
     module = env.module_of(path)
     source = read_source(path, module, env.shown(path), allow_bidi=env.allow_bidi)
@@ -84,36 +117,48 @@ def _builder(path: Path, env: Environment, settings: Settings, merge: Merge) -> 
     except PatchgenError as error:
         raise loose_statement(source) or error from error
     bindings = Bindings(env, Territory(module.partition(".")[0], settings.flatten))
-    plan = make_plan(modular, bindings)
+    plan = make_plan(modular, bindings, kept)
     return Builder(Naming(plan, bindings), Lineages(bindings), merge)
 
 
-def _merging(settings: Settings, trace: Callable[[str, str], None] | None = None) -> Merge:
-    """How a class is merged; `trace` is given "CLASS: after PASS" and the text that the class has then."""
+def _merging(settings: Settings, texts: dict[str, str]) -> Merge:
+    """How a class is merged; `texts` gets what the class is after each pass; if it is merged twice, the last time."""
 
     def merged(plan: ClassPlan) -> MergedClass:
         from patchgen.rewrite.merge import merge_class  # loaded only where a class is merged
 
-        note = (lambda step, text: trace(f"{plan.name}: after {step}", text)) if trace else None
+        def note(step: str, text: str) -> None:
+            texts[f"{plan.name}: after {step}"] = text
+
         return merge_class(plan, note, settings.decorators)
 
     return merged
 
 
-def _merge_all(builder: Builder) -> None:
-    """Merge every declared class, so that one run reports what is wrong with each of them."""
+def _merge_all(builder: Builder) -> dict[Symbol, str]:
+    """Merge every declared class; those that no one body can hold are given back, with the reason.
+
+    Raises Refusals with what is wrong with each of the others, so that one run reports all of it.
+    """
     problems: list[Problem] = []
+    separate: dict[Symbol, str] = {}
     for declaration in builder.naming.plan.declarations:
         for unit in builder.units(declaration.symbol):
             try:
                 builder.block(unit)
             except PatchgenError as error:
-                problems += problems_of(error)
+                found = problems_of(error)
+                obstacles = [problem for problem in found if problem.code in ONLY_MERGED]
+                if declaration.is_merged and not declaration.edits and obstacles == [*found]:
+                    separate.setdefault(declaration.symbol, found[0].what)
+                else:
+                    problems += [problem for problem in found if problem not in obstacles] or found
     if problems:
         raise Refusals(problems)
+    return separate
 
 
-def _linked(builder: Builder) -> tuple[Builder, tuple[FlatModule, ...]]:
+def _spelled(builder: Builder) -> tuple[Builder, tuple[FlatModule, ...]]:
     """Every module, and the builder that made them: annotations are the strings or values that they are at home."""
     modules = _link_all(builder)
     if any(_mixes_annotations(module, builder) for module in modules):
@@ -255,15 +300,11 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
 
     Raises PatchgenError with what `flatten` would report.
     """
-    texts: dict[str, str] = {}  # a class may be merged twice: the last time counts
-    trace = _merging(settings, texts.__setitem__)
     with _lines_shown(path, env):
-        builder = _builder(path, env, settings, trace)
-        builder, modules = _linked(builder)
-        for module in modules:
-            texts[f"{module.kind}: the blocks in order"] = _outline(module.blocks)
-        texts = {"plan": _outline_plan(builder.naming.plan), **texts}
-        return tuple(Section(title, text) for title, text in texts.items())
+        linked = _linked(path, env, settings)
+        passes = (Section(title, text) for title, text in linked.texts.items())
+        outlines = (Section(f"{m.kind}: the blocks in order", _outline(m.blocks)) for m in linked.modules)
+        return (Section("plan", _outline_plan(linked.builder.naming.plan)), *passes, *outlines)
 
 
 def _outline_plan(plan: ModulePlan) -> str:
@@ -271,9 +312,11 @@ def _outline_plan(plan: ModulePlan) -> str:
     for module, prefix in plan.prefixes.items():
         lines.append(f"{module}: {prefix}" if prefix else f"{module}: names kept")
     for d in plan.declarations:
-        lines.append(
-            f"class {d.symbol.name} = {' + '.join(str(s) for s in d.chain)}; bases {', '.join(map(str, d.rest))}"
-        )
+        bases = ", ".join(map(str, d.rest))
+        if d.why:
+            lines.append(f"class {d.symbol.name} stays a subclass of {bases}: {d.why}")
+        else:
+            lines.append(f"class {d.symbol.name} = {' + '.join(str(s) for s in d.chain)}; bases {bases}")
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,9 @@ PG0xx: reading a file. PG1xx: what names stand for. PG2xx: merging classes. PG3x
 PG5xx: the gate. PG6xx: files of transformers itself. PG7xx: what `patchgen lint` says of those. PG80x: `patchgen new`.
 PG81x: training. PG82x: memory and benchmarks. PG83x to PG85x: several processes, and the plans by which they split a
 model. PG9xx: the project and the machine; these exit with 2, all others with 1.
+
+A class that cannot be merged with its parents stays a subclass of them. PG124, PG201 to PG214, PG220 to PG225, PG240
+and PG241 are therefore said only of a class that makes edits, which are made in the text of a parent that is merged.
 """
 
 

@@ -50,7 +50,11 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class FlatBlock:
-    """A block in flat names.  `pieces` are the texts that it was made from, the modular file's first."""
+    """A block in flat names.  `pieces` are the texts that it was made from, the modular file's first.
+
+    `parents` are the classes that a class of a modular file derives from, also where it stays a subclass of them.
+    `aside`: a parent that another class has taken the place of, and is a subclass of.
+    """
 
     unit: Unit
     kind: str
@@ -61,6 +65,13 @@ class FlatBlock:
     defines: tuple[str, ...]
     pieces: tuple[Piece, ...]
     notes: tuple[str, ...] = ()
+    parents: tuple[Symbol, ...] = ()
+    aside: bool = False
+
+    @property
+    def origin(self) -> Symbol:
+        """The class, function or statement of others that it stands for, or itself."""
+        return self.parents[-1] if self.parents else self.pieces[-1].symbol
 
 
 @dataclass(frozen=True)
@@ -106,8 +117,11 @@ class Builder:
         index, block = self.index(unit.module), self.source_block(unit)
         key = Symbol(unit.module, block.name or _nameless(index, block))
         declaration = self.naming.plan.declaration(key)
-        if declaration is not None:
-            return self._merged(unit, declaration)
+        aside = self.naming.aside(key)
+        made = self._merged(unit, declaration) if declaration else self._localised(unit, key, index, block)
+        return made if aside is None else _put_aside(made, aside)
+
+    def _localised(self, unit: Unit, key: Symbol, index: ModuleIndex, block: Block) -> FlatBlock:
         piece = self._piece(index, block, key)
         if block.kind == "class" and piece.name != key.name and _PRIVATE.search(block.text):
             piece = replace(piece, text=self._with_private_names(piece))
@@ -144,7 +158,12 @@ class Builder:
             raise PatchgenError(
                 "PG124", pieces[0].at(1, 0), what, "bind what is needed of it to a name above the class"
             )
-        return FlatBlock(unit, "class", plan.name, leading, text, needs, (plan.name,), pieces, merged.notes)
+        notes = merged.notes
+        if declaration.why:
+            notes = (*notes, f"{plan.name} stays a subclass of {', '.join(bases)}: {declaration.why}")
+        return FlatBlock(
+            unit, "class", plan.name, leading, text, needs, (plan.name,), pieces, notes, declaration.parents
+        )
 
     def _beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
         """What `super()` can find behind the chain, for `ClassPlan.beyond`."""
@@ -173,6 +192,22 @@ class Builder:
             for base, written in zip(known, node.bases, strict=True):
                 spelled.setdefault(base.symbol, ast.unparse(written))
         return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
+
+
+def _put_aside(block: FlatBlock, name: str) -> FlatBlock:
+    """A class that is known as `name`, because its subclass has taken its own name.
+
+    The class statement keeps the name that it has in Python, which private names and registries read:
+
+        class LlamaMLP(nn.Module): ...
+
+
+        _LlamaMLPParent = LlamaMLP
+    """
+    text = block.text
+    if block.name != name:
+        text = f"{text.rstrip()}\n\n\n{name} = {block.name}\n"
+    return replace(block, name=name, text=text, defines=(name,), aside=True)
 
 
 def _nameless(index: ModuleIndex, block: Block) -> str:

@@ -90,7 +90,8 @@ def _base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatB
         return ()
     known = _auto_models(builder.index(_AUTO).source.text)
     wanted = {known[name] for name in parents_types(builder) if name in known}
-    return tuple(block for block in blocks if block.kind == "class" and block.pieces[-1].symbol.name in wanted)
+    classes = (block for block in blocks if block.kind == "class" and not block.aside)
+    return tuple(block for block in classes if block.origin.name in wanted)
 
 
 def _auto_models(text: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import io
 import re
 import tokenize
@@ -69,7 +70,8 @@ class _Localiser:
         if self._renamed:
             self._rename_strings()
         text, edits = _apply(self._lines, self._changes)
-        defines = tuple(self._renamed.get(defined, defined) for defined in block.defines)
+        renamed = {} if self._naming.aside(self._key) == name else self._renamed
+        defines = tuple(renamed.get(defined, defined) for defined in block.defines)
         leading = _rename_words(block.leading, self._renamed)
         source = self._module.source
         return Piece(
@@ -101,7 +103,7 @@ class _Localiser:
             raise PatchgenError("PG113", at, f"the flattened module {symbol.module} is used as a value", hint)
         if symbol.name and self._flattens(symbol.module) and self._naming.bindings.env.path(symbol.module):
             self._naming.bindings.require(symbol, at)
-        place = self._naming.place(symbol, self._module.source.module)
+        place = self._place(symbol, reference)
         if place.key is None:
             self._keep_import(reference, symbol, used)
             return
@@ -114,9 +116,29 @@ class _Localiser:
         new = f"__parent_{parent}__" if parent and explicit else place.name
         if not new.startswith("__parent_"):
             self._needs[place.name] = place.key
-        if place.name != symbol.name:
+        if place.name != symbol.name and place.name != self._naming.aside(symbol):
             self._renamed[symbol.name] = place.name
         self._replace(reference, used, new)
+
+    def _place(self, symbol: Symbol, reference: Reference) -> Place:
+        """Where the flat file has what `reference` reads.
+
+        A parent that its subclass has taken the place of is still meant where its own module looks for what it
+        inherits, or gives it further attributes below the class.
+        """
+        place = self._naming.place(symbol, self._module.source.module)
+        aside = self._naming.aside(symbol) if place.key and place.key != symbol else None
+        own = symbol == self._key and self._inside_super(reference)
+        if aside is not None and (own or (reference.eager and self._changes_attributes)):
+            return Place(symbol, aside, place.kind)
+        return place
+
+    @functools.cached_property
+    def _changes_attributes(self) -> bool:
+        """Whether the block only assigns or deletes attributes."""
+        if self._block.defines and self._block.kind != "guard":
+            return False
+        return any(map(_changes_attribute, ast.walk(ast.parse(self._block.text))))
 
     def _refuse_replaced(self, reference: Reference, symbol: Symbol, place: Place, used: int) -> None:
         """Raises PG117: a modular file that calls the parent's own version of what it replaces would call itself."""
@@ -216,8 +238,8 @@ class _Localiser:
         """The flat name of the definition, its statement renamed."""
         name = self._naming.place(self._key, self._module.source.module).name if self._key.name else ""
         own = self._key.name
-        if name == own or not name:
-            return name
+        if name == own or not name or self._naming.aside(self._key) == own:
+            return own if name else name
         self._renamed[own] = name
         for node in tree.body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == own:
@@ -268,6 +290,16 @@ def _end_of_name(line: bytes, start: int) -> int:
     """Where the name that begins at `start` ends, in bytes; it may be spelled in more characters than it has."""
     found = re.match(r"\w+", line[start:].decode(errors="ignore"))
     return start + len(found.group().encode()) if found else start
+
+
+def _changes_attribute(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(ctx=ast.Store() | ast.Del()):
+            return True
+        case ast.Call(func=ast.Name(id="setattr" | "delattr")):
+            return True
+        case _:
+            return False
 
 
 def _words_in_text(text: str, renamed: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:

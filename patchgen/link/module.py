@@ -13,7 +13,6 @@ from patchgen.link.conversions import IMPORT
 from patchgen.link.flatblock import Builder, FlatBlock
 from patchgen.link.gather import Gathered, gather
 from patchgen.link.heads import on_own_model
-from patchgen.link.identity import refuse_lost_bases
 from patchgen.link.imports import import_statements
 from patchgen.link.order import order
 from patchgen.link.ownership import registrations, same_initialisation
@@ -42,7 +41,6 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     gathered = gather(kind, requested, builder)
     if kind == MODELING:
         gathered = on_own_model(gathered, builder)
-    refuse_lost_bases(gathered.blocks, builder)
     blocks = order(gathered, builder)
     imports = import_statements(gathered, builder)
     asked = kind == MODELING and bool(builder.naming.plan.modular.blocks)  # the parent made comparable says nothing

@@ -21,7 +21,7 @@ def order(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
     spine = _spine(gathered, builder, blocks)
     placing = _Placing(blocks, spine)
     for unit in (*spine, *sorted(blocks, key=lambda unit: _position(unit, builder))):
-        placing.place(unit, ())
+        placing.place(unit, {})
     return tuple(placing.placed.values())
 
 
@@ -54,6 +54,9 @@ def _stands_later(needed: Unit, unit: Unit) -> bool:
     return needed.module == unit.module and needed.first > unit.first
 
 
+Below = dict[Unit, bool]
+
+
 class _Placing:
     def __init__(self, blocks: dict[Unit, FlatBlock], spine: tuple[Unit, ...]) -> None:
         self._blocks = blocks
@@ -64,9 +67,13 @@ class _Placing:
                 self._definers.setdefault(name, []).append(unit)
         self.placed: dict[Unit, FlatBlock] = {}
 
-    def place(self, unit: Unit, below: tuple[Unit, ...]) -> None:
+    def place(self, unit: Unit, below: Below) -> bool:
+        """Place `unit` after what it needs; False where it has to wait for one of those `below`, which come first.
+
+        `below` are the blocks that are being placed, each with whether it needs the next one when it is imported.
+        """
         if unit in self.placed:
-            return
+            return True
         block = self._blocks[unit]
         behind = []
         for needed, eager in self._needed(block):
@@ -75,23 +82,29 @@ class _Placing:
             if _stands_later(needed, unit):
                 behind.append(needed)
             elif needed in below or needed in self._spine:
+                if eager and not self._require(needed, unit, below):
+                    return False
+            elif not self.place(needed, {**below, unit: eager}):
                 if eager:
-                    self._require(needed, unit, below)
-            else:
-                self.place(needed, (*below, unit))
+                    return False
+                behind.append(needed)
         self.placed.setdefault(unit, block)
         for needed in behind:
             if needed not in self._spine:
-                self.place(needed, (*below, unit))
+                self.place(needed, {**below, unit: False})
+        return True
 
-    def _require(self, needed: Unit, unit: Unit, below: tuple[Unit, ...]) -> None:
+    def _require(self, needed: Unit, unit: Unit, below: Below) -> bool:
         """Bring `needed` forward; two blocks that need each other at import cannot both come first."""
         if needed in below:
+            between = list(below)[list(below).index(needed) :]
+            if not all(below[each] for each in between):
+                return False
             names = " and ".join(self._blocks[u].name for u in (needed, unit))
             at = self._blocks[unit].pieces[0].at(1, 0)
             hint = "move what is evaluated at import (a base, a decorator, a default) into a function"
             raise PatchgenError("PG403", at, f"{names} need each other when the module is imported", hint)
-        self.place(needed, (*below, unit))
+        return self.place(needed, {**below, unit: True})
 
     def _needed(self, block: FlatBlock) -> list[tuple[Unit, bool]]:
         found = [(u, need.eager) for need in block.needs for u in self._definers.get(need.name, ())]

@@ -51,7 +51,8 @@ def same_initialisation(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     lines = [
         f"{block.name}.is_custom_code = classmethod(lambda cls: False)\n"
         for block in blocks
-        if block.kind == "class" and _is_top_model(block) and not _own_initialisation(block, layers)
+        if block.kind == "class" and _is_top_model(block)
+        if not any(_own_initialisation(each, layers) for each in (block, *_heirs(block, blocks)))
     ]
     return "".join(
         ["# These classes are transformers' own, changed: they are initialised as it does.\n", *lines] if lines else []
@@ -63,6 +64,11 @@ def _is_top_model(block: FlatBlock) -> bool:
     node = next(n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef))
     names = {base.id for base in node.bases if isinstance(base, ast.Name)}
     return any(need.symbol.name == "PreTrainedModel" and need.name in names for need in block.needs)
+
+
+def _heirs(block: FlatBlock, blocks: tuple[FlatBlock, ...]) -> Iterator[FlatBlock]:
+    """The classes that have taken the place of a parent, and stay subclasses of it."""
+    yield from (other for other in blocks if block.aside and block.origin in other.parents)
 
 
 def _own_initialisation(block: FlatBlock, layers: set[str]) -> bool:
@@ -77,7 +83,7 @@ def parents_types(builder: Builder) -> frozenset[str]:
 
 def _classes(blocks: tuple[FlatBlock, ...]) -> dict[str, str]:
     """Each flat class with the name that its first parent has in transformers."""
-    return {block.name: block.pieces[-1].symbol.name for block in blocks if block.kind == "class"}
+    return {block.name: block.origin.name for block in blocks if block.kind == "class" and not block.aside}
 
 
 def _types(builder: Builder) -> dict[str, str]:
@@ -87,9 +93,10 @@ def _types(builder: Builder) -> dict[str, str]:
     for declaration in plan.declarations:
         if declaration.kind != "configuration":
             continue
-        chain = [builder.index(s.module).definition(s.name) for s in declaration.chain]
+        line = (declaration.symbol, *declaration.parents)
+        chain = [builder.index(s.module).definition(s.name) for s in line]
         stated = [name for block in chain if block for name in _stated(block)]
-        if stated and len(declaration.chain) > 1:
+        if stated and declaration.parents:
             found[stated[0]] = stated[-1]
     return found
 

@@ -6,14 +6,11 @@ make unreachable, and those that the modular files declare.
 
 from __future__ import annotations
 
-import ast
-
 from patchgen.errors import PatchgenError
 from patchgen.link.flatblock import Builder, Unit
 from patchgen.plan.kinds import MODELING
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import Block, ModuleIndex
-from patchgen.source.scopes import bound_names
 
 
 def roots(kind: str, base: str | None, builder: Builder) -> list[Unit]:
@@ -33,8 +30,6 @@ def _base_roots(base: str | None, builder: Builder) -> list[Unit]:
     for block in index.blocks:
         if block.kind == "import":
             continue
-        if not block.defines:
-            _refuse_late_attributes(block, index, builder)
         own = list(block.defines)
         if not own or exported & set(own) or not names & set(own):
             roots += _in_place(Unit(base, block.first), own, builder)
@@ -71,29 +66,6 @@ def _stands_alone(block: Block) -> bool:
     imported = {item.bound for item in block.imports}
     own = [name for name in block.defines if name not in imported]
     return any(name[0] != "_" for name in own) if block.defines else True
-
-
-def _refuse_late_attributes(block: Block, index: ModuleIndex, builder: Builder) -> None:
-    """`Parent.size = 1` below the class would, in the flat file, undo what the modular file's class says of `size`.
-
-    Raises PatchgenError PG121.
-    """
-    for node in ast.walk(ast.parse(block.text)):
-        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
-            continue
-        if not isinstance(node.value, ast.Name) or index.definition(node.value.id) is None:
-            continue
-        home = index.source.module
-        key = builder.naming.place(Symbol(home, node.value.id), home).key
-        declared = builder.index(key.module).definition(key.name) if key and key.module != home else None
-        if key and declared and node.attr in bound_names(_body(declared.text)):
-            what = f"{home} sets {node.value.id}.{node.attr} after the class, which {key.module} declares anew"
-            hint = f"declare {node.attr} in no class, or set it in the modular file in the same way"
-            raise PatchgenError("PG121", index.source.at(block.first + node.lineno - 1, node.col_offset), what, hint)
-
-
-def _body(text: str) -> list[ast.stmt]:
-    return [statement for node in ast.parse(text).body if isinstance(node, ast.ClassDef) for statement in node.body]
 
 
 def _in_place(unit: Unit, names: list[str], builder: Builder) -> tuple[Unit, ...]:

@@ -1,14 +1,29 @@
-"""Which classes are merged into a declared class, and which stay its bases.
+"""Which classes can be merged into a declared class, and which stay its bases.
 
-In: a class of a modular file and its MRO.  Out: the chain, a beginning of the MRO, and the bases that follow it.
+In: a class of a modular file and its MRO.  Out: the chain, a beginning of the MRO, and the bases that follow it; or
+why no class can be merged with it, so that it stays a subclass.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.lineage import Base, Lineages, c3
 from patchgen.plan.model import Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """An MRO in two: `chain` can be merged, the class itself first, and `rest` are the bases that stay then.
+
+    `obstacle` says why `chain` cannot be merged after all.
+    """
+
+    chain: tuple[Symbol, ...]
+    rest: tuple[Symbol, ...]
+    obstacle: str = ""
 
 
 def require_class(bindings: Bindings, base: Base) -> None:
@@ -33,27 +48,28 @@ def split(
     bindings: Bindings,
     layers: tuple[str, ...],
     at: Location,
-) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
+) -> Split:
     """The shortest beginning of the MRO that holds every flattened base from another file, and the bases that stay.
 
     Merging is exact for a beginning of the MRO only: whatever stays is searched after all that was merged.
     """
     mro = lineages.mro(symbol, at)
     chain = mro[: _merged_length(mro, lineages, bindings, layers, at)]
+    written = tuple(base.symbol for base in bases)
     if len(chain) == 1:
-        return chain, tuple(base.symbol for base in bases)
+        return Split(chain, written)
     for kept in chain:
         if not bindings.territory.flattens(kept.module):
-            what = f"{kept} stays a base but stands before {chain[-1]} in the method resolution order"
-            raise PatchgenError("PG108", at, what, f"write {kept.name} after {chain[-1].name} among the bases")
+            what = f"{kept} stays a base and stands before {chain[-1]} in the method resolution order"
+            return Split(chain, written, what)
     direct = {base.symbol for member in chain for base in lineages.direct_bases(member, at) or ()} - set(chain)
     rest = tuple(s for s in mro[len(chain) :] if s in direct)
     lines = {s: lineages.mro(s, at) for s in rest}
     rest = tuple(s for s in rest if not any(s in lines[other][1:] for other in rest))
     if c3([*(lines[s] for s in rest), rest]) != mro[len(chain) :]:
-        what = f"no order of the remaining bases gives {symbol.name} the method resolution order that it has in Python"
-        raise PatchgenError("PG108", at, what, "simplify the bases")
-    return chain, rest
+        what = f"no order of the bases that stay gives {symbol.name} the method resolution order that it has in Python"
+        return Split(chain, written, what)
+    return Split(chain, rest)
 
 
 def _merged_length(

@@ -1,22 +1,27 @@
 """What a modular file declares: which classes, over which parents, in which output files.
 
-In: the index of a modular file.  Out: a `ModulePlan`.  A parent module is the *base* of its kind when a class of the
-modular file has the name of its parent there, or, in a file without classes, a function or constant (`classless`):
-then the flat file is that module with what is declared in place.  Otherwise it is a *source*: what the new classes
-reach is copied from it under one new prefix.
+In: the index of a modular file, and the classes that are known to stay subclasses.  Out: a `ModulePlan`.
+
+A parent module is the *base* of its kind when a class of the modular file has the name of its parent there, or, in a
+file without classes, a function or constant (`classless`): then the flat file is that module with what is declared in
+place.  Otherwise it is a *source*: what the new classes reach is copied from it under one new prefix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.chains import require_class, split
 from patchgen.plan.classless import followed
+from patchgen.plan.identity import reason
+from patchgen.plan.intent import edited
 from patchgen.plan.kinds import MODELING, kind_of_class, kind_of_module
 from patchgen.plan.lineage import Base, Lineages, bases_of
+from patchgen.plan.mentions import mentions
 from patchgen.plan.model import Symbol
 from patchgen.plan.prefixes import Prefix, agree, derive, model_prefix
 from patchgen.plan.soundness import unsound
@@ -25,7 +30,11 @@ from patchgen.source.blocks import ModuleIndex
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One class of a modular file: `chain` is merged into it (itself first), `rest` are the bases that stay."""
+    """One class of a modular file: `chain` is merged into it (itself first), `rest` are the bases that stay.
+
+    `parents` are the classes that are merged into it, or would be if it did not stay a subclass of them for the reason
+    `why`.  `edits`: a class of these makes edits, so that it cannot stay one.
+    """
 
     symbol: Symbol
     at: Location
@@ -33,6 +42,14 @@ class Declaration:
     chain: tuple[Symbol, ...]
     rest: tuple[Symbol, ...]
     kind: str
+    parents: tuple[Symbol, ...] = ()
+    why: str = ""
+    edits: bool = False
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether other classes are merged into it."""
+        return len(self.chain) > 1
 
 
 @dataclass(frozen=True)
@@ -59,25 +76,39 @@ class ModulePlan:
         """The declaration of the class `symbol`, if a layer declares it."""
         return next((d for d in self.declarations if d.symbol == symbol), None)
 
+    def subclass_of(self, symbol: Symbol) -> Declaration | None:
+        """The declaration that stays a subclass of the class `symbol`, the nearest if there are several."""
+        return next((d for d in self.declarations if d.why and symbol in d.rest), None)
 
-def make_plan(modular: ModuleIndex, bindings: Bindings) -> ModulePlan:
-    """The plan of a modular file.
+    def layer(self, module: str) -> int:
+        """How far `module` is from the modular file: 0 for itself; all that is no modular file is behind them all."""
+        names = [layer.source.module for layer in self.layers]
+        return names.index(module) if module in names else len(names)
+
+
+_NOTHING: Mapping[Symbol, str] = MappingProxyType({})
+
+
+def make_plan(modular: ModuleIndex, bindings: Bindings, kept: Mapping[Symbol, str] = _NOTHING) -> ModulePlan:
+    """The plan of a modular file; `kept` are classes that were found to stay subclasses, with the reason.
 
     Raises Refusals with every problem of its class statements.
     """
     layers = _layers(modular, bindings)
-    lineages = Lineages(bindings)
+    known = _Known(bindings, Lineages(bindings), layers, kept)
     declared: list[Declaration] = []
     problems: list[Problem] = []
     for layer in layers:
         problems += unsound(layer, bindings)
         for name in layer.classes:
             try:
-                declared.append(_declare(layer, name, bindings, lineages, tuple(m.source.module for m in layers)))
+                declared.append(_declare(layer, name, known))
             except PatchgenError as error:
                 problems += problems_of(error)
     if problems:
         raise Refusals(problems)
+    mentioned = mentions(layers, {d.symbol: d.parents for d in declared}, bindings)
+    declared = [_staying(d, mentioned[d.symbol]) if d.symbol in mentioned else d for d in declared]
     bases = _bases(declared, bindings, layers) if declared else followed(modular, bindings)
     return ModulePlan(modular, layers, tuple(declared), bases, _prefixes(declared, bases, bindings, layers))
 
@@ -97,9 +128,27 @@ def _layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]
     return tuple(found.values())
 
 
-def _declare(
-    layer: ModuleIndex, name: str, bindings: Bindings, lineages: Lineages, layers: tuple[str, ...]
-) -> Declaration:
+@dataclass(frozen=True)
+class _Known:
+    """What every declaration of a plan is made with."""
+
+    bindings: Bindings
+    lineages: Lineages
+    layers: tuple[ModuleIndex, ...]
+    kept: Mapping[Symbol, str]
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return tuple(layer.source.module for layer in self.layers)
+
+    def index(self, module: str) -> ModuleIndex:
+        """The blocks of `module`, a modular file or a module below the roots."""
+        layer = next((layer for layer in self.layers if layer.source.module == module), None)
+        return layer or self.bindings.env.index(module, Location(module))
+
+
+def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
+    bindings, lineages = known.bindings, known.lineages
     symbol = Symbol(layer.source.module, name)
     block = layer.definition(name)
     assert block is not None
@@ -108,8 +157,27 @@ def _declare(
     for base in bases:
         if bindings.territory.flattens(base.symbol.module):
             require_class(bindings, base)
-    chain, rest = split(symbol, bases, lineages, bindings, layers, at)
-    return Declaration(symbol, at, bases, chain, rest, _kind(symbol, chain))
+    found = split(symbol, bases, lineages, bindings, known.modules, at)
+    classes = tuple((known.index(s.module), s) for s in found.chain if bindings.territory.flattens(s.module))
+    kind, edits = _kind(symbol, found.chain), edited(classes, bindings)
+    merged = Declaration(symbol, at, bases, found.chain, found.rest, kind, found.chain[1:], edits=edits)
+    if not merged.is_merged:
+        return merged
+    why = known.kept.get(symbol) or found.obstacle or reason(classes, lineages, at)
+    return _staying(merged, why) if why else merged
+
+
+def _staying(declaration: Declaration, why: str) -> Declaration:
+    """The same class as a subclass of its bases.
+
+    Raises PatchgenError PG126 where that cannot be.
+    """
+    if declaration.edits:
+        what = f"{declaration.symbol.name} makes edits, and has to stay a subclass: {why}"
+        hint = "an edit is made in the text of a parent that is merged: override the whole method instead"
+        raise PatchgenError("PG126", declaration.at, what, hint)
+    bases = tuple(base.symbol for base in declaration.bases)
+    return replace(declaration, chain=declaration.chain[:1], rest=bases, why=why)
 
 
 def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
@@ -125,7 +193,7 @@ def _bases(declared: list[Declaration], bindings: Bindings, layers: tuple[Module
     own = {layer.source.module for layer in layers}
     bases: dict[str, tuple[str, Declaration]] = {}
     for declaration in declared:
-        for ancestor in declaration.chain[1:]:
+        for ancestor in declaration.parents:
             if ancestor.name != declaration.symbol.name or ancestor.module in own:
                 continue
             module, first = bases.setdefault(declaration.kind, (ancestor.module, declaration))
@@ -146,7 +214,7 @@ def _prefixes(
     pairs: dict[str, list[tuple[Prefix, Location]]] = {}
     own = {layer.source.module for layer in layers}
     for declaration in declared:
-        if any(ancestor.name == declaration.symbol.name for ancestor in declaration.chain[1:]):
+        if any(ancestor.name == declaration.symbol.name for ancestor in declaration.parents):
             continue  # its other bases are mixins, not models to be renamed
         for base in declaration.bases:
             module = base.symbol.module

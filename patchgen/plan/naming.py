@@ -38,15 +38,54 @@ class Naming:
 
     plan: ModulePlan
     bindings: Bindings
-    _known: dict[tuple[Symbol, bool, bool], Place] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[Symbol, bool, bool, bool], Place] = field(default_factory=dict, repr=False, compare=False)
     _renames: dict[str, dict[str, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def place(self, symbol: Symbol, home: str) -> Place:
         """Where code that stands in module `home` finds `symbol` in the flat files."""
-        key = (symbol, home in self._layer_modules, home == symbol.module)
+        above = self.plan.layer(home) < self.plan.layer(symbol.module)
+        key = (symbol, home in self._layer_modules, home == symbol.module, above)
         if key not in self._known:
-            self._known[key] = self._find(*key)
+            aside = self.aside(symbol) if above else None
+            self._known[key] = (
+                self._find(*key[:3]) if aside is None else Place(symbol, aside, self._kind_aside(symbol))
+            )
         return self._known[key]
+
+    def aside(self, symbol: Symbol) -> str | None:
+        """The name of a parent that another class of the flat file has taken the place of, and is a subclass of.
+
+        Only what is written on top of the parent means it; for all other code it is its subclass.  None for classes
+        that are not of this kind.
+        """
+        if self.plan.subclass_of(symbol) is None:
+            return None
+        place = self._find(symbol, symbol.module in self._layer_modules, True)
+        if place.key is None or place.key == symbol:
+            return None
+        return symbol.name if self._is_free(symbol.name, place.name) else self._private(symbol, place.name)
+
+    def _is_free(self, name: str, taken: str) -> bool:
+        """Whether a renamed parent can keep its own name beside the subclass, which is called `taken`."""
+        return name != taken and all(name not in layer.names for layer in self.plan.layers)
+
+    def _private(self, symbol: Symbol, name: str) -> str:
+        """`_LlamaMLPParent`, numbered where that means something else."""
+        modules = (*self._layer_modules, *self.plan.parents, symbol.module)
+        text = "".join(self._index(module).source.text for module in sorted(set(modules)))
+        wanted = f"_{name.lstrip('_')}Parent"
+        number = len(self.plan.layers) - self.plan.layer(symbol.module) + 1
+        while (found := wanted if number == 1 else f"{wanted}{number}") in text:
+            number += len(self.plan.layers)
+        return found
+
+    def _index(self, module: str) -> ModuleIndex:
+        layer = next((layer for layer in self.plan.layers if layer.source.module == module), None)
+        return layer or self.bindings.env.index(module, _NOWHERE)
+
+    def _kind_aside(self, symbol: Symbol) -> str | None:
+        heir = self.plan.subclass_of(symbol)
+        return heir.kind if heir else None
 
     def renamed_classes(self, module: ModuleIndex) -> dict[str, str]:
         """The class names that code of `module` may mention in strings, with what they become."""
@@ -112,7 +151,7 @@ class Naming:
 
     def _derives(self, place: Place, symbol: Symbol) -> bool:
         declaration = self.plan.declaration(place.key) if place.key else None
-        return declaration is not None and symbol in declaration.chain
+        return declaration is not None and symbol in declaration.parents
 
     def _is_class(self, symbol: Symbol) -> bool:
         block = self.bindings.env.index(symbol.module, _NOWHERE).definition(symbol.name)

@@ -19,6 +19,8 @@ FIELD_DECORATORS = frozenset({"dataclass", "strict"})
 # Their `__init_subclass__` makes a dataclass of every class below them.
 FIELD_BASES = frozenset({"PreTrainedConfig", "PretrainedConfig"})
 _ORDERING = frozenset({"__lt__", "__le__", "__gt__", "__ge__"})
+# What `@dataclass` looks for in the class that it decorates, and what it will not replace there.
+_LOOKED_FOR = frozenset({"__post_init__", "__match_args__", "__hash__", "__eq__", "__setattr__", "__delattr__"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ def field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Prob
         yield from _own_problems(place, body, bodies, fields)
         yield from _generated_problems(place, body, bodies, fields)
     for place, body in enumerate(bodies[:-1]):
+        yield from _seen_by_decorator(place, body, fields)
         for statement in body.statements:
             yield from _bare_overrides(statement, body, bodies[place + 1 :])
 
@@ -110,6 +113,17 @@ def _generated_problems(place: int, body: ClassBody, bodies: Sequence[ClassBody]
             yield _problem("PG224", other, statement, what, hint)
 
 
+def _seen_by_decorator(place: int, body: ClassBody, fields: Fields) -> Iterator[Problem]:
+    """Methods of a class that is no dataclass itself, which the decorator of the flat class would see."""
+    decorated = any(maker.startswith("dataclass") for maker in fields.flat)
+    if not decorated or any(maker.startswith("dataclass") for maker in fields.makers[place]):
+        return
+    for name in sorted(body.names & (_LOOKED_FOR | _ORDERING)):
+        statement = body.binders(name)[0]
+        what = f"{name} of {body.own_name}, which is no dataclass itself, would be seen by the decorator of its parent"
+        yield _problem("PG224", body, statement, what, f"decorate {body.own_name} too")
+
+
 def generated_between(name: str, start: int, found: int | None, bodies: Sequence[ClassBody], fields: Fields) -> bool:
     """Whether `super().name`, looked up from `start`, finds a generated method before the written one at `found`."""
     stop = len(bodies) if found is None else found
@@ -117,14 +131,15 @@ def generated_between(name: str, start: int, found: int | None, bodies: Sequence
 
 
 def _bare_overrides(statement: Statement, body: ClassBody, behind: Sequence[ClassBody]) -> Iterator[Problem]:
-    if not isinstance(statement.node, ast.Assign) or statement.removes:
+    if isinstance(statement.node, ast.AnnAssign) or statement.removes:
         return
     for name in statement.names:
         for other in behind:
             for old in other.binders(name):
                 if isinstance(old.node, ast.AnnAssign) and "ClassVar" not in ast.unparse(old.node.annotation):
                     annotation = ast.unparse(old.node.annotation)
-                    what = f"{name} = ... does not change the default of the field {name} of {other.own_name}"
+                    written = f"{name} = ..." if isinstance(statement.node, ast.Assign) else f"the member {name}"
+                    what = f"{written} does not change the default of the field {name} of {other.own_name}"
                     yield _problem("PG223", body, statement, what, f"write {name}: {annotation} = ...")
                     return
 

@@ -215,6 +215,8 @@ class _Walker:
         index = marker_index(owner)
         if index is not None:
             return index + 1
+        if owner.id == "__class__":
+            return self._origin + 1
         piece = self._plan.chain[self._origin]
         if owner.id in (self._plan.name, piece.name):
             return self._origin + 1
