@@ -22,6 +22,7 @@ from patchgen.link.gather import kinds_of
 from patchgen.link.identity import noticed
 from patchgen.link.lazy import is_annotated, is_lazy
 from patchgen.link.module import FlatModule, link, origins
+from patchgen.link.rivals import rivals
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.declare import ModulePlan, make_plan
 from patchgen.plan.kinds import output_name
@@ -140,7 +141,7 @@ def _merge_all(builder: Builder) -> dict[Symbol, str]:
 
     Raises Refusals with what is wrong with each of the others, so that one run reports all of it.
     """
-    problems: list[Problem] = []
+    problems: list[Problem] = list(rivals(builder))
     separate: dict[Symbol, str] = {}
     for declaration in builder.naming.plan.declarations:
         for unit in builder.units(declaration.symbol):

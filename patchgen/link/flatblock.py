@@ -16,6 +16,7 @@ from patchgen.link.annotations import quote_own_name
 from patchgen.link.lazy import with_strings
 from patchgen.link.localise import localise
 from patchgen.link.sameness import same_thing
+from patchgen.link.strings import staying_strings
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.declare import Declaration
 from patchgen.plan.lineage import Lineages, bases_of
@@ -126,7 +127,10 @@ class Builder:
         if block.kind == "class" and piece.name != key.name and _PRIVATE.search(block.text):
             piece = replace(piece, text=self._with_private_names(piece))
         needs = _needs(piece.text, (piece,), block.lazy_annotations and not self.spells, self.naming.bindings)
-        return FlatBlock(unit, block.kind, piece.name, piece.leading, piece.text, needs, piece.defines, (piece,))
+        notes = staying_strings(piece.text, (piece,))
+        return FlatBlock(
+            unit, block.kind, piece.name, piece.leading, piece.text, needs, piece.defines, (piece,), notes
+        )
 
     def _piece(self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()) -> Piece:
         piece = localise(index, block, key, self.naming, chain)
@@ -158,7 +162,7 @@ class Builder:
             raise PatchgenError(
                 "PG124", pieces[0].at(1, 0), what, "bind what is needed of it to a name above the class"
             )
-        notes = merged.notes
+        notes = (*merged.notes, *staying_strings(text, pieces))
         if declaration.why:
             notes = (*notes, f"{plan.name} stays a subclass of {', '.join(bases)}: {declaration.why}")
         return FlatBlock(

@@ -17,12 +17,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.link.strings import data_strings, looks_up_names_of_classes, naming_strings
 from patchgen.plan.indentation import with_plain_indentation
-from patchgen.plan.model import Edit, Piece, Symbol
+from patchgen.plan.model import DataString, Edit, Piece, Symbol
 from patchgen.plan.naming import Naming, Place
 from patchgen.source.blocks import Block, ModuleIndex
 from patchgen.source.defined import defined_name
 from patchgen.source.scopes import Reference
+from patchgen.source.text import parse
 
 _BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__"}
 _RELATIVE_IMPORT = re.compile(r"from\s*(\.[.\s]*)(?!import\b)([\w.]*)|from\s*(\.+)")
@@ -67,15 +69,17 @@ class _Localiser:
         tree = ast.parse(block.text)
         name = self._define(tree)
         self._absolute_imports(tree)
+        data: tuple[DataString, ...] = ()
         if self._renamed:
-            self._rename_strings()
+            self._rename_strings(tree)
+            data = tuple(self._data_strings(tree))
         text, edits = _apply(self._lines, self._changes)
         renamed = {} if self._naming.aside(self._key) == name else self._renamed
         defines = tuple(renamed.get(defined, defined) for defined in block.defines)
         leading = _rename_words(block.leading, self._renamed)
         source = self._module.source
         return Piece(
-            self._key, block.kind, name, leading, text, source, block.first, defines, dict(self._needs), edits
+            self._key, block.kind, name, leading, text, source, block.first, defines, dict(self._needs), edits, data
         )
 
     def _at(self, line: int, column: int) -> Location:
@@ -278,12 +282,25 @@ class _Localiser:
             what = f"{symbol} is imported inside a block, but the flat file has its own {place.name}"
             raise PatchgenError("PG115", at, what, "import it at the top of the file")
 
-    def _rename_strings(self) -> None:
-        """Rename whole identifiers in strings and comments: `_no_split_modules` names classes by text."""
+    def _rename_strings(self, tree: ast.Module) -> None:
+        """Rename whole identifiers in comments, and in strings that name classes."""
         taken = {(change.line, change.start) for change in self._changes}
-        for line, start, word in _words_in_text(self._block.text, self._renamed):
-            if (line, start) not in taken:
+        spans = [
+            ((node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0))
+            for node in naming_strings(tree)
+        ]
+        for line, start, word, is_comment in _words_in_text(self._block.text, self._renamed):
+            place = (line, start)
+            named = is_comment or any(first <= place < last for first, last in spans)
+            if named and place not in taken:
                 self._changes.add(_Change(line, start, start + len(word.encode()), self._renamed[word]))
+
+    def _data_strings(self, tree: ast.Module) -> Iterator[DataString]:
+        found = tuple(data_strings(tree, self._renamed))
+        is_risky = bool(found) and looks_up_names_of_classes(parse(self._module.source))
+        for node in found:
+            at = self._at(node.lineno, node.col_offset)
+            yield DataString(node.value, at, self._renamed[node.value], is_risky)
 
 
 def _end_of_name(line: bytes, start: int) -> int:
@@ -302,8 +319,8 @@ def _changes_attribute(node: ast.AST) -> bool:
             return False
 
 
-def _words_in_text(text: str, renamed: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
-    """(line, byte column, word) of each renamed identifier inside the strings and comments of `text`."""
+def _words_in_text(text: str, renamed: Mapping[str, str]) -> Iterator[tuple[int, int, str, bool]]:
+    """(line, byte column, word, in a comment) of each renamed identifier in strings and comments of `text`."""
     pattern = _word_pattern(renamed)
     kinds = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -314,7 +331,8 @@ def _words_in_text(text: str, renamed: Mapping[str, str]) -> Iterator[tuple[int,
             before = token.line.split("\n")[0][:column] if not offset else ""
             base = len(before.encode())
             for found in pattern.finditer(line):
-                yield row + offset, base + len(line[: found.start()].encode()), found.group()
+                place = base + len(line[: found.start()].encode())
+                yield row + offset, place, found.group(), token.type == tokenize.COMMENT
 
 
 def _word_pattern(renamed: Mapping[str, str]) -> re.Pattern[str]:

@@ -39,6 +39,19 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class DataString:
+    """A string that is equal to a class's name at home, and stays.
+
+    `new` is what the class is called in the flat file.  `is_risky`: code may compare the two.
+    """
+
+    value: str
+    at: Location
+    new: str
+    is_risky: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A block in the names of the flat file.
 
@@ -56,6 +69,7 @@ class Piece:
     defines: tuple[str, ...] = ()
     needs: Mapping[str, Symbol] = field(default_factory=dict)
     edits: tuple[Edit, ...] = ()
+    data: tuple[DataString, ...] = ()
 
     def at(self, line: int, column: int) -> Location:
         """The place in the source of character `column` (from 0) on line `line` (from 1) of `text`."""

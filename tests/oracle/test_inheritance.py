@@ -48,6 +48,12 @@ REFUSED: dict[str, float] = {
     "parent's function under an alias": ALWAYS,
     "redefined function calls the parent's under another name": ALWAYS,
     "two parents' helpers of one name": ALWAYS,
+    "strings that may be names of classes": ALWAYS,
+    "two variants with helpers of one name": ALWAYS,
+    "two variants with constants of one name": ALWAYS,
+    "two variants with classes of one name": ALWAYS,
+    "two variants with copies of a helper that reads others": ALWAYS,
+    "a variant of a variant with a helper of that name": ALWAYS,
     "two statements on a line": ALWAYS,
     # A call that Python refuses at run time is refused when it is seen.
     "unknown keyword": HALF,

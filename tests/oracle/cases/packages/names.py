@@ -450,3 +450,103 @@ class ToyBlock(up.ToyBlock):
 ToyBlock().step(1)
 helper(2)
 other(3)
+
+# === strings that are data
+# classes: NeoBlock
+# overrides: ToyBlock > NeoBlock
+# renames: Toy > Neo
+# --- modeling_toy.py
+class ToyLayer:
+    size = <1>
+
+
+SIZES = {"ToyLayer": 7, "other": 8}
+
+
+def lookup(table, key="ToyLayer"):
+    return table.get(key, SIZES[key])
+
+
+class ToyBlock:
+    """Holds a ToyLayer."""
+
+    keys = ("ToyLayer", "ToyLayer.weight")
+    _no_split_modules = ["ToyLayer"]
+
+    def make(self) -> "ToyLayer":
+        return ToyLayer()
+
+    def load(self, state):
+        # of a ToyLayer
+        return [state.get("ToyLayer"), lookup(state), getattr(self, "ToyLayer", 3), "ToyLayer" in self.keys]
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    def saved(self):
+        return {"ToyLayer": <2>, "NeoLayer": <3>}
+# --- probe
+NeoBlock().load({"ToyLayer": 5, "NeoLayer": 6})
+NeoBlock().load({"NeoLayer": 6})
+len(NeoBlock().saved())
+NeoBlock().saved()["To" + "yLayer"]
+[len(key) for key in NeoBlock().keys]
+NeoBlock().keys[0] == "To" + "yLayer"
+
+# === strings that are compared with names of classes
+# classes: NeoBlock
+# overrides: ToyBlock > NeoBlock
+# renames: Toy > Neo
+# --- modeling_toy.py
+class ToyLayer:
+    size = <1>
+
+
+class ToyBlock:
+    def ask(self, layer):
+        kind = type(layer)
+        return [
+            kind.__name__ == "ToyLayer",
+            layer.__class__.__name__ in ("Other", "ToyLayer"),
+            "ToyLayer" != kind.__qualname__,
+        ]
+
+    def make(self):
+        return ToyLayer()
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    n = <2>
+# --- probe
+NeoBlock().ask(NeoBlock().make())
+NeoBlock().ask(3)
+
+# === strings that may be names of classes
+# classes: NeoBlock
+# overrides: ToyBlock > NeoBlock
+# renames: Toy > Neo
+# --- modeling_toy.py
+class ToyLayer:
+    size = <1>
+
+
+SIZES = {"ToyLayer": 7, "other": 8}
+
+
+class ToyBlock:
+    def size_of(self, layer):
+        return SIZES[type(layer).__name__]
+
+    def make(self):
+        return ToyLayer()
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    n = <2>
+# --- probe
+NeoBlock().size_of(NeoBlock().make())

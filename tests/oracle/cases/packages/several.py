@@ -443,3 +443,247 @@ class NeoBlock(OpsMixin, ToyBlock):
         return super().step(x) + self.op(x)
 # --- probe
 NeoBlock(2).step(3)
+
+# === two variants with helpers of one name
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyBlock:
+    def a(self, x):
+        return x
+
+    def b(self, x):
+        return x
+# --- modular_a.py
+from . import modeling_toy as up
+
+
+def _scale(x):
+    return x * 10
+
+
+class ToyBlock(up.ToyBlock):
+    def a(self, x):
+        return _scale(x)
+# --- modular_b.py
+from . import modeling_toy as up
+
+
+def _scale(x):
+    return x + <1>
+
+
+class ToyBlock(up.ToyBlock):
+    def b(self, x):
+        return _scale(x)
+# --- modular_neo.py
+from .modular_a import ToyBlock as A
+from .modular_b import ToyBlock as B
+
+
+class ToyBlock(A, B):
+    pass
+# --- probe
+ToyBlock().a(1)
+ToyBlock().b(1)
+
+# === two variants with constants of one name
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyBlock:
+    def a(self, x):
+        return x
+# --- modular_a.py
+from . import modeling_toy as up
+
+_SIZE: int = <1>
+
+
+class ToyBlock(up.ToyBlock):
+    def a(self, x):
+        return super().a(x) + _SIZE
+# --- modular_b.py
+from . import modeling_toy as up
+
+_SIZE = 10
+
+
+class ToyBlock(up.ToyBlock):
+    def a(self, x, by=_SIZE):
+        return super().a(x) * by
+# --- modular_neo.py
+from .modular_a import ToyBlock as A
+from .modular_b import ToyBlock as B
+
+
+class ToyBlock(A, B):
+    pass
+# --- probe
+ToyBlock().a(1)
+
+# === two variants with classes of one name
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyBlock:
+    def a(self, x):
+        return x
+# --- modular_a.py
+from . import modeling_toy as up
+
+
+class _Helper:
+    size = <1>
+
+
+class ToyBlock(up.ToyBlock):
+    def a(self, x):
+        return super().a(x) + _Helper.size
+# --- modular_b.py
+from . import modeling_toy as up
+
+
+class _Helper:
+    size = 10
+
+
+class ToyBlock(up.ToyBlock):
+    def a(self, x):
+        return super().a(x) * _Helper().size
+# --- modular_neo.py
+from .modular_a import ToyBlock as A
+from .modular_b import ToyBlock as B
+
+
+class ToyBlock(A, B):
+    pass
+# --- probe
+ToyBlock().a(1)
+
+# === a variant of a variant with a helper of that name
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyBlock:
+    def a(self, x):
+        return x
+# --- modular_a.py
+from . import modeling_toy as up
+
+
+def _scale(x):
+    return x * 10
+
+
+class ToyBlock(up.ToyBlock):
+    def a(self, x):
+        return _scale(x)
+# --- modular_neo.py
+from .modular_a import ToyBlock as A
+
+
+def _scale(x):
+    return x + <1>
+
+
+class ToyBlock(A):
+    def b(self, x):
+        return _scale(x)
+# --- probe
+ToyBlock().a(1)
+ToyBlock().b(1)
+
+# === two variants with copies of one helper
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyBlock:
+    def a(self, x):
+        return x
+
+    def b(self, x):
+        return x
+# --- modular_a.py
+from . import modeling_toy as up
+
+_BY = 10
+
+
+def _scale(x):
+    return x * _BY
+
+
+class ToyBlock(up.ToyBlock):
+    def a(self, x):
+        return _scale(x)
+# --- modular_b.py
+from . import modeling_toy as up
+
+_BY = 10
+
+
+def _scale(x):
+    return x * _BY
+
+
+class ToyBlock(up.ToyBlock):
+    def b(self, x):
+        return _scale(x) + <1>
+# --- modular_neo.py
+from .modular_a import ToyBlock as A
+from .modular_b import ToyBlock as B
+
+
+class ToyBlock(A, B):
+    pass
+# --- probe
+ToyBlock().a(1)
+ToyBlock().b(1)
+
+# === two variants with copies of a helper that reads others
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyBlock:
+    def a(self, x):
+        return x
+
+    def b(self, x):
+        return x
+# --- modular_a.py
+from . import modeling_toy as up
+
+_BY = 10
+
+
+def _scale(x):
+    return x * _BY
+
+
+class ToyBlock(up.ToyBlock):
+    def a(self, x):
+        return _scale(x)
+# --- modular_b.py
+from . import modeling_toy as up
+
+_BY = <1>
+
+
+def _scale(x):
+    return x * _BY
+
+
+class ToyBlock(up.ToyBlock):
+    def b(self, x):
+        return _scale(x)
+# --- modular_neo.py
+from .modular_a import ToyBlock as A
+from .modular_b import ToyBlock as B
+
+
+class ToyBlock(A, B):
+    pass
+# --- probe
+ToyBlock().a(1)
+ToyBlock().b(1)
