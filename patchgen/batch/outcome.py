@@ -91,7 +91,7 @@ def make_outcome(
     modular: Modular, digest: str, flattened: Flattened, reads: tuple[Read, ...], lookups: tuple[Lookup, ...]
 ) -> Outcome:
     """The outcome of a flattening that ended by itself, with or without problems."""
-    if flattened.problems:
+    if flattened.problems and not flattened.files:
         return Outcome(modular, digest, (), tuple(sorted(flattened.problems)), reads, lookups, {})
     texts: dict[str, str] = {}
     made = []
@@ -102,7 +102,7 @@ def make_outcome(
         texts[one.name] = file.text
         if diff is not None:
             texts[one.diff_name] = diff
-    return Outcome(modular, digest, tuple(made), (), reads, lookups, texts)
+    return Outcome(modular, digest, tuple(made), tuple(sorted(flattened.problems)), reads, lookups, texts)
 
 
 def files_of(modular: Modular, made: Made) -> Iterator[tuple[Path, str]]:

@@ -17,7 +17,7 @@ from patchgen.gate.drift import Drift, find_drift
 from patchgen.gate.verdict import Report
 from patchgen.project.config import find_config
 from patchgen.project.files import Found, Modular, Project, confine, discover
-from patchgen.project.profiles import LINT
+from patchgen.project.profiles import LINT, LINT_STRICT
 from patchgen.project.versions import versions
 
 
@@ -53,9 +53,9 @@ class Session:
         return self._run(self.found.modulars, Cache(self.project, self.request.cached))
 
     def lint(self) -> tuple[Outcome, ...]:
-        """The same for the project's own files; for those of transformers, what is wrong with what they ship."""
-        foreign = {m: replace(m, profile=LINT) for m in self.found.modulars if m.profile == "transformers"}
-        modulars = [foreign.get(m, m) for m in self.found.modulars]
+        """The same with what else lint finds; for files of transformers, what is wrong with what they ship."""
+        profiles = {"transformers": LINT, "strict": LINT_STRICT}
+        modulars = [replace(m, profile=profiles[m.profile]) for m in self.found.modulars]
         return self._run(modulars, Cache(self.project, self.request.cached))
 
     def again(self, modulars: Sequence[Modular]) -> tuple[Outcome, ...]:

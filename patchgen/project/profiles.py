@@ -67,10 +67,19 @@ def _lint(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
     return lint_files(paths, env, settings, jobs)
 
 
-# `LINT` gives no outputs: it is how files of transformers go through workers and cache to be linted.
-LINT = "lint"
+def _lint_strictly(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int) -> Iterator[Flattened]:
+    from patchgen.lint.twice import with_built_twice
+
+    for path in paths:
+        yield with_built_twice(path, env, settings)
+
+
+# What they give is not written: it is how files go through workers and cache to be linted, those of transformers by
+# `LINT`, a project's own by `LINT_STRICT`.
+LINT, LINT_STRICT = "lint", "lint-strict"
 PROFILES: Mapping[str, Profile] = {
     "strict": Profile("strict", _flatten_strictly, evenly),
     "transformers": Profile("transformers", _flatten_as_transformers, together, chained=True),
     LINT: Profile(LINT, _lint, evenly),
+    LINT_STRICT: Profile(LINT_STRICT, _lint_strictly, evenly),
 }
