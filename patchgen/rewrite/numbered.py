@@ -18,7 +18,7 @@ import libcst as cst
 from patchgen.rewrite.fragment import fragment
 from patchgen.rewrite.pattern import Bound, Match, Rest, Run
 from patchgen.rewrite.replacement import Replacement
-from patchgen.rewrite.tree import Tree, tree_of
+from patchgen.rewrite.tree import Tree
 from patchgen.source.meanings import Occurrence, Scope, occurrences
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
@@ -112,7 +112,8 @@ def numbered(tree: Tree, numbers: Numbers, first: int, kept: frozenset[str] = fr
     assert isinstance(function, cst.FunctionDef)
     module = tree.module.deep_replace(tree.function, function)
     assert isinstance(module, cst.Module)
-    return Numbered(tree_of(module), visitor.copies), visitor.next
+    spans = {id(copy): tree.spans[original] for original, copy in visitor.copies.items()}
+    return Numbered(Tree(module, function, spans), visitor.copies), visitor.next
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,18 +61,14 @@ def read_tree(text: str, at: Location) -> Tree:
     if _brackets(text) > _MOST_BRACKETS or _levels(text) > _MOST_LEVELS:
         raise _too_deep(at)
     try:
-        return tree_of(parsed(text))
+        module = parsed(text)
+        function = _function(module)
+        return Tree(module, function, dict(_spans(function)))
     except RecursionError as error:
         raise _too_deep(at) from error
     except cst.ParserSyntaxError as error:
         what = "an edit of a method that libcst cannot parse"
         raise PatchgenError("PG308", at, what, "override the method, or write it in other syntax") from error
-
-
-def tree_of(module: cst.Module) -> Tree:
-    """The tree of `module`, a class with a function."""
-    function = _function(module)
-    return Tree(module, function, dict(_spans(function)))
 
 
 def read_function(text: str) -> cst.FunctionDef:
