@@ -209,6 +209,8 @@ def _kind(group: list[ast.stmt]) -> str:
             return "import"
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
             return "assign"
+        case statement if type(statement).__name__ == "TypeAlias":  # from Python 3.12 on
+            return "assign"
         case ast.Expr(value=ast.Constant(value=str())):
             return "doc"
         case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While() | ast.Match():

@@ -57,9 +57,10 @@ def occurrences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[Occur
 def _binding_scope(name: str, scope: Scope) -> Scope | None:
     """The scope that `name` in `scope` belongs to, by Python's rules."""
     place: Scope | None = scope
+    own = _around(scope, "type parameters")
     skips = name in scope.declared_nonlocal
     while place is not None:
-        is_visible = place is scope or place.kind != "class"
+        is_visible = place is own or place.kind != "class"
         if is_visible and name in place.declared_global:
             return None
         if is_visible and name in place.bound and not (skips and place is scope):
@@ -108,7 +109,7 @@ class _Walker:
                 self._visit(node.value, scope)
             case ast.NamedExpr(target=target):
                 self._visit(node.value, scope)
-                self._visit(target, _around_comprehensions(scope))
+                self._visit(target, _around(scope, "comprehension"))
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._function(node, scope)
             case ast.Lambda():
@@ -184,8 +185,8 @@ class _Walker:
         self._visit_all(results, inner)
 
 
-def _around_comprehensions(scope: Scope) -> Scope:
-    """Where a walrus in `scope` binds its name."""
-    while scope.kind == "comprehension" and scope.outer is not None:
+def _around(scope: Scope, kind: str) -> Scope:
+    """The innermost scope around `scope`, itself included, that is not of `kind`."""
+    while scope.kind == kind and scope.outer is not None:
         scope = scope.outer
     return scope

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ComprehensionNode = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -136,6 +138,10 @@ def _walrus_targets(node: ast.AST) -> Iterator[str]:
             yield child.target.id
 
 
+class _TypeParameters(set[str]):
+    """The names of a scope of type parameters, from which the names of the class around it are seen."""
+
+
 class _Walker:
     """Visits nodes with a stack of scopes; each scope is (is_class, names bound in it)."""
 
@@ -165,6 +171,8 @@ class _Walker:
                 self._annotated(node)
             case ast.Assign() | ast.AugAssign() | ast.NamedExpr():
                 self._assignment(node)
+            case _ if type(node).__name__ == "TypeAlias":  # ast.TypeAlias, from Python 3.12 on
+                self._type_alias(node)
             case ast.Import() | ast.ImportFrom() if self._scopes and self._scopes[-1][0]:
                 self._scopes[-1][1].update(bound_names([node]))
             case _:
@@ -216,29 +224,60 @@ class _Walker:
     def _function(self, node: FunctionNode) -> None:
         for expression in _outer_expressions(node):
             self.visit(expression)
-        if not isinstance(node, ast.Lambda):
+        if isinstance(node, ast.Lambda):
+            self._enter(node, set(local_names(node)))
+            return
+        with self._type_parameters(node):
             a = node.args
             for arg in [*a.posonlyargs, *a.args, *a.kwonlyargs, *([a.vararg] if a.vararg else [])]:
                 self._annotation(arg.annotation)
             self._annotation(a.kwarg.annotation if a.kwarg else None)
             self._annotation(node.returns)
-            if self._scopes and self._scopes[-1][0]:
-                self._scopes[-1][1].add(node.name)
-        self._enter(node, set(local_names(node)))
+            self._enter(node, set(local_names(node)))
+        self._bind_in_class(node.name)
 
     def _class(self, node: ast.ClassDef) -> None:
-        for expression in _outer_expressions(node):
-            self.visit(expression)
-        self._scopes.append((True, set()))
-        for statement in node.body:
-            self.visit(statement)
-        self._scopes.pop()
+        for decorator in node.decorator_list:
+            self.visit(decorator)
+        with self._type_parameters(node):
+            for expression in [*node.bases, *(keyword.value for keyword in node.keywords)]:
+                self.visit(expression)
+            self._scopes.append((True, set()))
+            for statement in node.body:
+                self.visit(statement)
+            self._scopes.pop()
+        self._bind_in_class(node.name)
+
+    def _bind_in_class(self, name: str) -> None:
         if self._scopes and self._scopes[-1][0]:
-            self._scopes[-1][1].add(node.name)
+            self._scopes[-1][1].add(name)
+
+    def _type_alias(self, node: Any) -> None:
+        """`type X[T] = list[T]`; the value is evaluated when somebody asks for it."""
+        self.visit(node.name)
+        with self._type_parameters(node):
+            self._lazy += 1
+            self.visit(node.value)
+            self._lazy -= 1
+
+    @contextmanager
+    def _type_parameters(self, node: ast.AST) -> Iterator[None]:
+        """The scope of `[T: int]` behind a name, in which bases, annotations and the body stand."""
+        parameters: Sequence[Any] = getattr(node, "type_params", [])
+        if not parameters:
+            yield
+            return
+        self._scopes.append((False, _TypeParameters(parameter.name for parameter in parameters)))
+        self._lazy += 1
+        for parameter in parameters:
+            for expression in ast.iter_child_nodes(parameter):  # a bound, a default
+                self.visit(expression)
+        self._lazy -= 1
+        yield
+        self._scopes.pop()
 
     def _enter(self, node: FunctionNode, names: set[str]) -> None:
         body: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
-        names |= {p.name for p in getattr(node, "type_params", [])}
         # A `global x` inside makes reads of x global whatever encloses it.
         outer = self._scopes
         declared = {n for child in own_nodes(body) if isinstance(child, ast.Global) for n in child.names}
@@ -263,7 +302,8 @@ class _Walker:
         self._scopes.pop()
 
     def _read(self, node: ast.Name, chain: Sequence[ast.Attribute] = ()) -> None:
-        innermost = len(self._scopes) - 1
+        own = [depth for depth, (_, names) in enumerate(self._scopes) if not isinstance(names, _TypeParameters)]
+        innermost = own[-1] if own else -1
         for depth, (is_class, names) in enumerate(self._scopes):
             # A class body's names are visible in the body itself only, not in the functions inside it.
             if node.id in names and (not is_class or depth == innermost):

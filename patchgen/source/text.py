@@ -12,6 +12,7 @@ import gc
 import hashlib
 import re
 import stat
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ MAX_BYTES = 5_000_000
 # CPython's own tokenizer refuses more than 200 open brackets; libcst's parser overflows its stack later than that.
 _BIDI = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _NO_CODE = re.compile(rb"[ \t\f]*(?:#.*)?$")
+_TYPE_PARAMETERS = re.compile(r"\s*(?:class|def|async\s+def)\s+\w+\s*\[|\s*type\s+\w+\s*[\[=]")
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
@@ -151,6 +153,14 @@ def require_compilable(source: Source) -> None:
     _parsed(lambda: compile(source.text, source.path, "exec", dont_inherit=True), source.path)
 
 
+def _reason(error: SyntaxError) -> str:
+    """What is wrong, where Python says it of syntax that only newer ones know."""
+    if sys.version_info < (3, 12) and _TYPE_PARAMETERS.match(error.text or ""):
+        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return f"type parameters are not supported by Python {here}, which runs patchgen, but by 3.12 and newer"
+    return error.msg
+
+
 def _parsed(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
     collecting = gc.isenabled()
     gc.disable()  # A full collection walks every node made so far: it costs more than the parse.
@@ -160,7 +170,7 @@ def _parsed(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
             return parse()
     except SyntaxError as error:
         at = Location(name, (error.lineno or 1) + line, error.offset or 1)
-        raise PatchgenError("PG006", at, f"is not valid Python: {error.msg}") from error
+        raise PatchgenError("PG006", at, f"is not valid Python: {_reason(error)}") from error
     except (RecursionError, MemoryError) as error:
         raise PatchgenError("PG006", Location(name, 1, 1), "is nested too deeply to be parsed") from error
     except ValueError as error:
