@@ -11,7 +11,7 @@ import difflib
 import functools
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 # The next step where it is the same wherever the code is raised.
@@ -36,13 +36,19 @@ class Location:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One finding: `at: code what`, then a hint.  `code` is a key of the catalogue."""
+    """One finding: `at: code what`, then a hint.  `code` is a key of the catalogue.
+
+    Messages are for people.  What other code has to know is beside them: `subject` names what the finding is about,
+    as each code has it, and `cause` is the finding that this one reports in other words.
+    """
 
     at: Location
     code: str
     what: str
     hint: str = ""
     severity: str = "error"
+    subject: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    cause: Problem | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         text = f"{self.at}: {self.code} {self.what}"

@@ -79,7 +79,8 @@ def _misfits(text: str, lines: tuple[LineOrigin, ...], modular: str, base: str |
         if (misfit.call, misfit.why) not in known:
             at = _near(misfit.line, lines, modular)
             what = f"the call {misfit.call} does not fit: {misfit.callee} {misfit.why}"
-            yield Problem(at, "PG406", what, "change the call, or keep the parameters that it passes")
+            hint = "change the call, or keep the parameters that it passes"
+            yield Problem(at, "PG406", what, hint, subject=(misfit.callee, misfit.why))
 
 
 def _no_such_layers(text: str, lines: tuple[LineOrigin, ...], modular: str) -> Iterator[Problem]:

@@ -11,20 +11,24 @@ from collections.abc import Iterator, Sequence
 
 from patchgen.lint.inherited import passes_through
 from patchgen.lint.members import members_of
-from patchgen.lint.plain import FunctionDef, every_node
+from patchgen.lint.plain import FunctionDef, rebuilt, with_fields
 from patchgen.upstream.calls import parents_called
 
 
 def named_super(node: ast.ClassDef, bases: Sequence[str]) -> ast.ClassDef:
-    """`node`, in place, with `Base.method(self, ...)` of one of its bases written `super().method(...)`."""
+    """`node` with `Base.method(self, ...)` of one of its bases written `super().method(...)`."""
     owners = parents_called(bases)
-    for call in every_node(node):
+
+    def named(call: ast.AST) -> ast.AST:
         match call:
-            case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner) as func, args=[first, *_]):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner) as func, args=[first, *rest]
+            ):
                 if isinstance(first, ast.Name) and first.id == "self" and ast.unparse(owner) in owners:
-                    func.value = _super()
-                    del call.args[0]
-    return node
+                    return with_fields(call, func=with_fields(func, value=_super()), args=rest)
+        return call
+
+    return rebuilt(node, named)
 
 
 def lost_super(method: FunctionDef | None, above: ast.ClassDef) -> ast.expr | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from patchgen.errors import Location, Problem
 from patchgen.lint.calls import call_without_self, dropped_result, ignored_arguments, lost_super, named_super
@@ -61,7 +62,7 @@ class _Comparison:
                 continue
             shown = [short(node) if node else "nothing" for node in (left, right)]
             what = f"{self.pair.name}.{name} would be `{shown[0]}`; shipped is `{shown[1]}`"
-            yield finding("PG722", self._at(self.own.attributes.get(name)), what)
+            yield self._about(name, finding("PG722", self._at(self.own.attributes.get(name)), what))
         for statement in self.left.others:
             if dumped(statement) not in map(dumped, self.right.others):
                 what = f"{self.pair.name} loses `{short(statement)}` of its body"
@@ -75,10 +76,10 @@ class _Comparison:
                 continue
             at = self._at(next(iter(self.own.methods.get(name, ())), None))
             if len(left) != len(right):
-                yield self._presence(name, left, right, at)
+                yield self._about(name, self._presence(name, left, right, at))
                 continue
             for one, other in zip(left, right, strict=True):
-                yield from self._method(name, one, other, at)
+                yield from (self._about(name, problem) for problem in self._method(name, one, other, at))
 
     def _presence(self, name: str, left: Sequence[FunctionDef], right: Sequence[FunctionDef], at: Location) -> Problem:
         whole = f"{self.pair.name}.{name}"
@@ -136,6 +137,9 @@ class _Comparison:
             return finding("PG729", at, what, "assign to the parent's parameters first")
         what = f"{whole} would have `{shown[0]}` where `{shown[1]}` is shipped"
         return finding("PG720", at, what)
+
+    def _about(self, member: str, problem: Problem) -> Problem:
+        return replace(problem, subject=(self.pair.name, member))
 
     def _at(self, node: ast.AST | None) -> Location:
         return self.case.at(self.pair.block, node)

@@ -6,7 +6,6 @@ A quirk that has a name of its own takes the place of the plain difference that 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,8 +28,6 @@ from patchgen.settings import Settings
 from patchgen.source.locate import Environment
 from patchgen.upstream.files import Files
 
-_WHOLE = re.compile(r"[\w.]+")
-
 
 def lint_files(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int = 1) -> Iterator[Flattened]:
     """The findings of each of `paths`, in order, as problems; `jobs` is for profiles with workers of their own."""
@@ -40,7 +37,7 @@ def lint_files(paths: Sequence[Path], env: Environment, settings: Settings, jobs
             found = each_once((*refusals(path, env, settings, env.shown(path)), *_about(path, env, files)))
             reads = {read: digest for read, digest in asked.items() if digest}
             for missing in asked.keys() - reads.keys():
-                env.path(env.module_of(missing))  # remembered: should it come into being, this has to be said again
+                env.look("file", str(missing))  # remembered: should it come into being, this has to be said again
         if isinstance(env, Witness):
             reads |= {Path(name): digest_of_file(Path(name)) for name in env.read}
         yield Flattened(problems=found, reads=reads)
@@ -73,8 +70,5 @@ def _of_class(pair: Pair, case: Case) -> Iterator[Problem]:
     named = [*leaks(pair, case, theirs), *unrecognised_removals(pair, case, theirs), *shared_names(pair, case, theirs)]
     yield from (problem for _, problem in named)
     if isinstance(ours, ast.ClassDef):
-        explained = {f"{pair.name}.{member}" for member, _ in named}
-        for problem in differences(pair, case, ours, theirs):
-            found = _WHOLE.match(problem.what)
-            if found is None or found.group() not in explained:
-                yield problem
+        explained = {(pair.name, member) for member, _ in named}
+        yield from (found for found in differences(pair, case, ours, theirs) if found.subject not in explained)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from patchgen.lint.case import Case, Pair, class_in
-from patchgen.lint.plain import FunctionDef, dumped
+from patchgen.lint.plain import FunctionDef, dumped, with_fields
 from patchgen.plan.model import ClassPlan, Piece, Symbol
 from patchgen.source.text import Source, make_source
 
@@ -27,9 +27,8 @@ def inherited_class(pair: Pair, case: Case) -> ast.ClassDef | None:
     if _says_nothing(pair):
         if len(pair.block.bases) == 1 and case.is_shipped(pair.name, pair.parent_text):
             return None
-        node = class_in(pair.parent_text, pair.name)
-        node.bases = [ast.parse(base, mode="eval").body for base in _bases(pair)]
-        return node
+        bases = [ast.parse(base, mode="eval").body for base in _bases(pair)]
+        return with_fields(class_in(pair.parent_text, pair.name), bases=bases)
     from patchgen.rewrite.merge import merge_class  # heavy, and not needed where files are found in the cache
 
     merged = merge_class(_plan(pair, case))
@@ -71,30 +70,34 @@ def _without_copies(node: ast.ClassDef) -> ast.ClassDef:
     """The class with every private copy that is called with its own parameters written in place of the call."""
     methods = {n.name: n for n in node.body if isinstance(n, FunctionDef)}
     copies = {name: method for name, method in methods.items() if _PRIVATE.match(name)}
+    kept = [n for n in node.body if not (isinstance(n, FunctionDef) and n.name in copies)]
     for _ in copies:  # a copy may call another
-        for method in methods.values():
-            method.body = [s for statement in method.body for s in _written_out(statement, method, copies)]
-    node.body = [n for n in node.body if not (isinstance(n, FunctionDef) and n.name in copies)]
-    return node
+        copies = {name: _with_copies(method, copies) for name, method in copies.items()}
+    return with_fields(node, body=[_with_copies(n, copies) if isinstance(n, FunctionDef) else n for n in kept])
 
 
-def _written_out(statement: ast.stmt, method: FunctionDef, copies: dict[str, FunctionDef]) -> Sequence[ast.stmt]:
-    """The body of the copy that `statement` calls and does nothing else, or `statement` itself."""
+def _with_copies(method: FunctionDef, copies: Mapping[str, FunctionDef]) -> FunctionDef:
+    """`method` with the bodies of the copies in place of the statements that do nothing but call them."""
+    found = [(statement, _copy_for(statement, method, copies)) for statement in method.body]
+    body = [s for statement, copy in found for s in (copy.body if copy else [statement])]
+    only = found[0][1] if len(found) == 1 else None
+    if only is None:
+        return with_fields(method, body=body)
+    decorators = {dumped(d): d for d in (*method.decorator_list, *only.decorator_list)}
+    return with_fields(method, body=body, decorator_list=list(decorators.values()))
+
+
+def _copy_for(statement: ast.stmt, method: FunctionDef, copies: Mapping[str, FunctionDef]) -> FunctionDef | None:
+    """The copy that `statement` calls and does nothing else, where its body can stand there instead."""
     match statement:
         case ast.Expr(ast.Call(func=ast.Attribute(value=ast.Name("self" | "cls"), attr=name)) as call) | ast.Return(
             ast.Call(func=ast.Attribute(value=ast.Name("self" | "cls"), attr=name)) as call
-        ) if name in copies and copies[name] is not method:
+        ) if name in copies and name != method.name:
             copy = copies[name]
             leaves = isinstance(statement, ast.Expr) and _may_leave(copy)
             if passes_through(call, copy) and not leaves and not _reads_locals(method, statement, copy):
-                if len(method.body) == 1:
-                    method.decorator_list = list({dumped(d): d for d in _decorators(method, copy)}.values())
-                return copy.body
-    return [statement]
-
-
-def _decorators(*methods: FunctionDef) -> list[ast.expr]:
-    return [decorator for method in methods for decorator in method.decorator_list]
+                return copy
+    return None
 
 
 def _may_leave(copy: FunctionDef) -> bool:

@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from patchgen.errors import Location, Problem
 
-# A call of the parent's method that the strict profile keeps under a private name: `_init_of_LlamaMLP`.
-_MISFIT = re.compile(r"PG406 .* does not fit: (?P<owner>\w+)\._(?P<method>\w+)_of_(?P<parent>\w+) (?P<why>.*)")
-_IGNORED = re.compile(r"(?P<owner>\w+)\.(?P<method>\w+) passes other arguments")
+# The name under which the strict profile keeps a parent's method that is called: `LlamaMLP._init_of_OldMLP`.
+_KEPT = re.compile(r"(?P<owner>\w+)\._(?P<method>\w+)_of_(?P<parent>\w+)")
 
 
 def each_once(found: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -21,8 +20,8 @@ def each_once(found: Iterable[Problem]) -> tuple[Problem, ...]:
     refused: dict[tuple[Location, str], Problem] = {}
     others: set[Problem] = set()
     for problem in found:
-        if problem.code == "PG701":
-            refused.setdefault((problem.at, problem.what.partition(": ")[2][:5]), problem)
+        if problem.cause is not None:
+            refused.setdefault((problem.at, problem.cause.code), problem)
         else:
             others.add(problem)
     return tuple(sorted(_told_by_the_call(others, refused.values())))
@@ -33,19 +32,21 @@ def _told_by_the_call(others: Iterable[Problem], refused: Iterable[Problem]) -> 
 
     PG701 has the call under the private name that it would get, which stands in no file.
     """
-    calls = {(m["owner"], m["method"].strip("_")): p for p in others if (m := _IGNORED.match(p.what)) is not None}
+    calls = {_without_underscores(p): p for p in others if p.code == "PG729"}
     told: dict[Problem, Problem] = {}
     for problem in refused:
-        misfit = _MISFIT.search(problem.what)
-        call = calls.get((misfit["owner"], misfit["method"])) if misfit else None
-        if misfit is None or call is None:
+        callee, why = problem.cause.subject if problem.cause and problem.cause.code == "PG406" else ("", "")
+        kept = _KEPT.fullmatch(callee)
+        call = calls.get((kept["owner"], kept["method"])) if kept else None
+        if kept is None or call is None:
             yield problem
         else:
-            told.setdefault(call, _with_reason(call, misfit))
+            reason = f"in Python {kept['parent']}.{call.subject[1]} {why}"
+            told.setdefault(call, replace(call, what=f"{call.what}; {reason}"))
     yield from (told.get(problem, problem) for problem in others)
 
 
-def _with_reason(call: Problem, misfit: re.Match[str]) -> Problem:
-    ignored = _IGNORED.match(call.what)
-    assert ignored is not None
-    return replace(call, what=f"{call.what}; in Python {misfit['parent']}.{ignored['method']} {misfit['why']}")
+def _without_underscores(problem: Problem) -> tuple[str, str]:
+    """The class and the method that `problem` is about, the latter as it stands in the name of what is kept."""
+    owner, method = problem.subject
+    return owner, method.strip("_")

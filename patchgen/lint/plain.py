@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from patchgen.source.text import parse_text
 
+_Node = TypeVar("_Node", bound=ast.AST)
 FunctionDef = ast.FunctionDef | ast.AsyncFunctionDef
 # They write `__doc__`, or are read by the converter alone.
 _DOCUMENTING = frozenset(
@@ -25,7 +27,7 @@ def plain_tree(text: str, path: str) -> ast.Module:
 
 
 def made_plain(tree: ast.Module) -> ast.Module:
-    """`tree`, in place, without what has no behaviour."""
+    """`tree`, in place, without what has no behaviour: for one that nobody else has seen yet."""
     for node in every_node(tree):
         match node:
             case ast.Call():
@@ -48,6 +50,30 @@ def every_node(*roots: ast.AST) -> Iterator[ast.AST]:
         elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
             stack += [inner for inner in vars(value).values() if isinstance(inner, ast.AST | list)]
             yield value
+
+
+def with_fields(node: _Node, **fields: object) -> _Node:
+    """A node as `node` is but for `fields`.
+
+    Trees are shared, and what is known of them is kept by `dumped`: once somebody has one, it is never changed.
+    """
+    made = type(node)(**{**dict(ast.iter_fields(node)), **fields})
+    return ast.copy_location(made, node) if "lineno" in node._attributes else made
+
+
+def rebuilt(node: _Node, change: Callable[[ast.AST], ast.AST]) -> _Node:
+    """`node` with `change` made to every node in it, innermost first; a part without a change is the same object."""
+    fields: dict[str, object] = {}
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, list):
+            items = [rebuilt(item, change) if isinstance(item, ast.AST) else item for item in value]
+            if any(new is not old for new, old in zip(items, value, strict=True)):
+                fields[name] = items
+        elif isinstance(value, ast.AST) and (new := rebuilt(value, change)) is not value:
+            fields[name] = new
+    changed = change(with_fields(node, **fields) if fields else node)
+    assert isinstance(changed, type(node))
+    return changed
 
 
 def same(one: ast.AST | None, other: ast.AST | None) -> bool:

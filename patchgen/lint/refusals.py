@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError, Problem, problems_of
@@ -27,7 +28,7 @@ def refusal(problem: Problem, shown: str, fallback: Location) -> Problem:
     here = problem.at.path == shown and problem.at.line > 0
     elsewhere = "" if here else f" (at {problem.at})"
     what = f"the strict profile refuses: {problem.code} {problem.what}{elsewhere}"
-    return finding("PG701", problem.at if here else fallback, what, problem.hint)
+    return replace(finding("PG701", problem.at if here else fallback, what, problem.hint), cause=problem)
 
 
 def merged(pair: Pair, case: Case) -> ast.ClassDef | tuple[Problem, ...] | None:
