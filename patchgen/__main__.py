@@ -5,9 +5,11 @@ import sys
 
 def main() -> None:
     """Run the command line on `sys.argv` and exit with its status."""
-    # Imported here: worker processes import this module too, and have no use for the command line.
-    from patchgen.cli import main as run
-
+    try:
+        # Imported here: worker processes import this module too, and have no use for the command line.
+        from patchgen.cli import main as run
+    except KeyboardInterrupt:  # from then on `run` answers for it
+        sys.exit(130)
     sys.exit(run(sys.argv[1:]))
 
 

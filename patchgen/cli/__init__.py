@@ -16,6 +16,14 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str]) -> int:
     """Run `patchgen ARGV`; the exit code."""
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:  # before and after the work, too
+        _tell("patchgen: interrupted; nothing was written that is not whole")
+        return 130
+
+
+def _main(argv: Sequence[str]) -> int:
     collecting = gc.isenabled()
     gc.disable()  # A collection walks every syntax tree that is kept, and a command ends before it would pay.
     atexit.register(gc.freeze)  # else Python makes one more, of everything, when the process ends
@@ -51,9 +59,8 @@ def _run(argv: Sequence[str]) -> int:
         problems = problems_of(error)
         _tell("\n".join(str(problem) for problem in problems))
         return exit_code(problems)
-    except (KeyboardInterrupt, click.Abort):
-        _tell("patchgen: interrupted; nothing was written that is not whole")
-        return 130
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
     except BrokenPipeError:
         # Whoever read our output has had enough.  Python flushes once more at exit: let that go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

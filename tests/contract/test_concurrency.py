@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -105,14 +106,56 @@ def test_killed_at_any_time_tears_nothing(kills, tree):
     assert run(tree, "check").returncode == 0
 
 
+INTERRUPTED = "patchgen: interrupted; nothing was written that is not whole\n"
+
+
 def test_interrupted_from_the_terminal(tree):
-    process = start(tree, "convert", "--no-cache")
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate()
-    assert process.returncode in (0, 130)
-    assert "Traceback" not in out
+    """While it waits for its turn to write: the first thing that it leaves on disk says that it has come so far."""
+    from filelock import FileLock
+
+    tree(".patchgen_cache").mkdir()
+    before = tree.contents()
+    with FileLock(tree(".patchgen_cache/lock")):
+        process = start(tree, "convert", "--no-cache")
+        while not tree(".patchgen_cache/.gitignore").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate()
+    assert (process.returncode, out.lstrip("\n")) == (130, INTERRUPTED)
+    assert tree.contents() == before
     assert run(tree, "convert").returncode == 0
+
+
+# Sends itself the signal when it begins to import a module, which is a place that no clock can miss.
+INTERRUPTS_ITSELF = """
+import os, runpy, signal, sys
+def watch(event, args, left=[1]):
+    if event == "import" and args[0] == WHEN and left:
+        left.clear()
+        os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(watch)
+sys.argv = ["patchgen", "convert", "--no-cache"]
+runpy.run_module("patchgen", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "when", ["patchgen.cli.commands", "click", "patchgen.cli.session", "patchgen.flatten", "black.report", "filelock"]
+)
+def test_interrupted_at_any_time(when, tree):
+    if when == "black.report":
+        tree.edit("pyproject.toml", "[tool.patchgen]", '[tool.patchgen]\nformatter = "black"')
+    argv = [sys.executable, "-c", INTERRUPTS_ITSELF.replace("WHEN", repr(when))]
+    done = subprocess.run(argv, cwd=tree.top, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, (done.stdout + done.stderr).lstrip("\n")) == (130, INTERRUPTED)
+    assert run(tree, "convert").returncode == 0
+
+
+def test_interrupted_before_anything_is_said(tree):
+    argv = [sys.executable, "-c", INTERRUPTS_ITSELF.replace("WHEN", "'patchgen.cli'")]
+    done = subprocess.run(argv, cwd=tree.top, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (130, "")
 
 
 def test_a_worker_that_dies_costs_its_file_alone(tree, monkeypatch, capsys):
