@@ -66,7 +66,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class FlatFile:
-    """One output of a modular file, formatted and verified.
+    """One output of a modular file, formatted and verified; `warnings` are findings that stop nobody.
 
     `diff_base` is the name and the text that the checked-in diff compares with: the parent module made comparable;
     None where there is no such parent.
@@ -80,6 +80,7 @@ class FlatFile:
     notes: tuple[Note, ...] = ()
     summary: Summary = Summary()
     diff_base: tuple[str, str] | None = None
+    warnings: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,11 +136,13 @@ def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: S
     """Print what is wrong with declarations."""
     problems = {*found.problems, *(problem for outcome in outcomes for problem in outcome.problems)}
     notes = tuple(note for outcome in outcomes for made in outcome.made for note in made.notes)
-    findings = tuple(sorted(problems))
+    warnings = {warning for outcome in outcomes for made in outcome.made for warning in made.warnings}
+    findings = tuple(sorted(problems | warnings))
     sys.stdout.write(FORMATS[style.form](replace(_page(project, Report(notes=notes), findings, style), told=notes)))
     if not style.quiet and style.form == "text":
         sys.stderr.write(f"{len(outcomes)} modular files, {len(findings)} findings\n")
-    return exit_code(findings) or int(bool(findings))  # a warning is what lint is asked for
+    # What lint alone finds it was asked for; the warnings of `convert` stop nobody here either.
+    return exit_code(findings) or int(bool(problems))
 
 
 def _page(project: Project, report: Report, findings: tuple[Problem, ...], style: Style) -> Page:

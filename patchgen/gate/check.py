@@ -52,6 +52,7 @@ def examine(project: Project, found: Found, outcomes: Sequence[Outcome], evidenc
     verdicts += find_orphans(project, found, outcomes, evidence.records)
     problems = {*found.problems, *clashes.values(), *unreadable}
     problems |= {problem for outcome in (*outcomes, *fresh) for problem in outcome.problems}
+    problems |= {warning for outcome in fresh for made in outcome.made for warning in made.warnings}
     ordered = sorted(verdicts, key=lambda verdict: verdict.shown)
     latest = {outcome.modular: outcome for outcome in (*outcomes, *fresh)}
     return Report(tuple(ordered), tuple(sorted(problems)), tuple(_notes(fresh)), tuple(latest.values()))

@@ -82,7 +82,7 @@ class Report:
     @property
     def refused(self) -> tuple[str, ...]:
         """The modular files for which nothing can be made, in order."""
-        places = {problem.at.path for problem in self.problems}
+        places = {problem.at.path for problem in self.problems if problem.severity == "error"}
         return tuple(sorted({o.modular.shown for o in self.outcomes if o.problems or o.modular.shown in places}))
 
 
