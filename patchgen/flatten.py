@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.emit.banner import banner
-from patchgen.emit.format import format_texts
+from patchgen.emit.format import format_texts, imported_packages
 from patchgen.emit.linemap import line_map
 from patchgen.emit.verify import verify
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, pointed_at, problems_of
@@ -23,6 +23,7 @@ from patchgen.link.identity import noticed
 from patchgen.link.lazy import is_annotated, is_lazy
 from patchgen.link.module import FlatModule, link, origins
 from patchgen.link.rivals import rivals
+from patchgen.link.unused import unused_classes
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.declare import ModulePlan, make_plan
 from patchgen.plan.kinds import output_name
@@ -72,7 +73,7 @@ def _is_syntax(problem: Problem) -> bool:
 def _with_line(problem: Problem, path: Path, env: Environment) -> Problem:
     own = env.shown(path.parent.resolve() / path.name) == problem.at.path
     places = [path] if own else [root / problem.at.path for root in env.roots]
-    file = next((place for place in places if place.is_file()), None)
+    file = next((place for place in places if env.look("file", str(place))), None)
     if file is None:
         return problem
     lines = read_source(file, allow_bidi=env.allow_bidi).lines
@@ -200,7 +201,8 @@ def _emit(modules: tuple[FlatModule, ...], builder: Builder, settings: Settings)
         if module.base is not None:
             comparable[name] = _comparable(module, builder)
             texts[f"base_{name}"] = head + comparable[name].text
-    formatted = format_texts(texts, settings)
+    formatted = format_texts(texts, settings, _own_packages(texts.values(), builder))
+    warnings = tuple(unused_classes([block for module in modules for block in module.blocks], builder))
     names = [name for name in texts if not name.startswith("base_")]
     files: list[FlatFile] = []
     problems: list[Problem] = []
@@ -209,7 +211,14 @@ def _emit(modules: tuple[FlatModule, ...], builder: Builder, settings: Settings)
         file, found = _file(module, name, formatted[name], base, builder)
         files.append(file)
         problems += found
+    files[:1] = [replace(file, warnings=warnings) for file in files[:1]]
     return Flattened(() if problems else tuple(files), tuple(problems))
+
+
+def _own_packages(texts: Iterable[str], builder: Builder) -> list[str]:
+    """The top-level packages that `texts` import and that the project holds: isort's first party."""
+    tops = {top for text in texts for top in imported_packages(text)}
+    return sorted(top for top in tops if builder.naming.bindings.env.holds(top))
 
 
 def _file(

@@ -16,17 +16,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgen.batch.outcome import Lookup, Made, Outcome, Read, digest_of_file, files_of
+from patchgen.batch.outcome import Lookup, Made, Outcome, Read, digest_of_file, files_of, make_short
 from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.flat import Note, Summary
 from patchgen.project.files import Modular, Project
 from patchgen.project.places import cache_of, make_state, root_of
 from patchgen.project.versions import own_digest, versions
+from patchgen.ruff import ruff_state
 from patchgen.source.locate import Environment
 from patchgen.source.regular import read_regular
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Cache:
             "made": [asdict(made) for made in outcome.made],
             "problems": [asdict(problem) for problem in outcome.problems],
             "reads": [(read.path, read.digest, read.module) for read in outcome.reads],
-            "lookups": [(lookup.module, lookup.path) for lookup in outcome.lookups],
+            "lookups": [(one.question, one.subject, one.answer) for one in outcome.lookups],
             "made_with": self._made_with,
         }
         data = json.dumps(entry, separators=(",", ":")).encode()
@@ -103,14 +104,15 @@ class Cache:
             "patchgen": own_digest(),
             "python": list(sys.version_info[:2]),
             "versions": dict(versions(self.env, settings.formatter)),
+            "ruff": ruff_state(),
             "settings": json.loads(json.dumps(asdict(settings))),
             "allow_bidi": self.project.allow_bidi,
             "home": str(self.project.home),
         }
 
     def _holds(self, entry: Mapping[str, Any]) -> bool:
-        found = all(str(self.env.path(module) or "") == path for module, path in entry["lookups"])
-        return found and all(self._digest(path) == digest for path, digest, _ in entry["reads"])
+        answers = all(make_short(self.env.look(question, of)) == answer for question, of, answer in entry["lookups"])
+        return answers and all(self._digest(path) == digest for path, digest, _ in entry["reads"])
 
     def _digest(self, path: str) -> str:
         if path not in self._digests:
@@ -142,6 +144,7 @@ def _made(item: Mapping[str, Any]) -> Made:
         summary=Summary(
             tuple(summary["classes"]), summary["modular_lines"], summary["equal_lines"], tuple(summary["parents"])
         ),
+        warnings=tuple(_problem(warning) for warning in item["warnings"]),
     )
 
 

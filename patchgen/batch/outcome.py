@@ -21,6 +21,7 @@ from patchgen.flat import FlatFile, Flattened, LineOrigin, Note, Summary, UsedSy
 from patchgen.project.files import Modular
 from patchgen.source.regular import read_regular
 
+LONG = 1000  # letters of an answer that is remembered as it is
 TICK = 2_000_000_000  # ns; no file system's clock is coarser
 _SEEN: dict[str, tuple[tuple[int, ...], str]] = {}  # what files were when they were read, and their digests
 
@@ -37,6 +38,7 @@ class Made:
     trace: str = field(repr=False)  # JSON of `parents` and `lines`, which a clean check never looks at
     notes: tuple[Note, ...]
     summary: Summary
+    warnings: tuple[Problem, ...] = ()
 
     @property
     def parents(self) -> tuple[UsedSymbol, ...]:
@@ -65,10 +67,16 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A module that was asked for, and the file that it was found in; empty when there was none."""
+    """A question about the file system that was asked of the environment, and its answer, which may be shortened."""
 
-    module: str
-    path: str
+    question: str
+    subject: str
+    answer: str
+
+
+def make_short(answer: str) -> str:
+    """`answer`, or the digest of a long one."""
+    return answer if len(answer) < LONG else digest_of(answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,7 @@ def _made(file: FlatFile, diff: str | None) -> Made:
         trace=json.dumps([[astuple(used) for used in sorted(file.parents)], [astuple(o) for o in sorted(file.lines)]]),
         notes=file.notes,
         summary=file.summary,
+        warnings=file.warnings,
     )
 
 

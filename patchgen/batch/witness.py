@@ -1,7 +1,8 @@
 """What an answer of the core depends on: every module it asked for and every file it read.
 
-A `Witness` stands in for the environment and remembers.  With what it remembers, an outcome of an earlier run can be
-believed for as long as each of these files is the same and each of these modules is found in the same place.
+A `Witness` stands in for the environment and remembers what goes through the two doors of it, `look` and `source`.
+With what it remembers, an outcome of an earlier run can be believed for as long as each of these files is the same and
+each question about the file system has the same answer.
 """
 
 from __future__ import annotations
@@ -9,37 +10,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen.batch.outcome import Lookup, Outcome, Read, digest_of_bytes, make_outcome
+from patchgen.batch.outcome import Lookup, Outcome, Read, digest_of_bytes, make_outcome, make_short
 from patchgen.errors import Location, PatchgenError
 from patchgen.flat import Flattened
 from patchgen.project.files import Modular, Project
-from patchgen.source.blocks import ModuleIndex
 from patchgen.source.locate import Environment
 from patchgen.source.regular import read_regular
-from patchgen.source.text import decode, make_source
+from patchgen.source.text import Source, decode, make_source
 
 
 @dataclass(frozen=True)
 class Witness(Environment):
     """An environment that remembers what it is asked; `read` has the digests of texts, empty where reading failed."""
 
-    asked: dict[str, str] = field(default_factory=dict, compare=False)
+    asked: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
     read: dict[str, str] = field(default_factory=dict, compare=False)
 
-    def path(self, module: str) -> Path | None:
+    def look(self, question: str, subject: str) -> str:
         """As in `Environment`."""
-        found = super().path(module)
-        self.asked[module] = str(found or "")
-        return found
+        answer = super().look(question, subject)
+        self.asked[question, subject] = answer
+        return answer
 
-    def index(self, module: str, at: Location) -> ModuleIndex:
+    def source(self, module: str, at: Location) -> Source:
         """As in `Environment`."""
-        path = self.path(module)
-        if path is not None:
-            self.read.setdefault(str(path), "")
-        facts = super().index(module, at)
-        self.read[str(path)] = facts.source.digest
-        return facts
+        path = self.look("module", module)
+        if path:
+            self.read.setdefault(path, "")
+        source = super().source(module, at)
+        self.read[path] = source.digest
+        return source
 
     def forget(self) -> None:
         """Begin anew, with another modular file."""
@@ -50,7 +50,7 @@ class Witness(Environment):
 def make_witness(project: Project) -> Witness:
     """A witness over the project's environment."""
     env = project.environment()
-    return Witness(env.roots, env.home, env.allow_bidi)
+    return Witness(env.roots, env.home, env.allow_bidi, env.archives)
 
 
 def testify(modular: Modular, flattened: Flattened, witness: Witness) -> Outcome:
@@ -58,12 +58,13 @@ def testify(modular: Modular, flattened: Flattened, witness: Witness) -> Outcome
     text, raw = _digests(modular.path)
     reads = [Read(str(modular.path), raw)]
     if flattened.reads is None:
-        modules = {path: module for module, path in sorted(witness.asked.items(), reverse=True)}
+        asked = sorted(witness.asked.items(), reverse=True)
+        modules = {path: module for (question, module), path in asked if question == "module"}
         read = sorted(witness.read.items())
         reads += [Read(path, _raw_if_same(path, digest), modules.get(path, "")) for path, digest in read]
     else:
         reads += [Read(str(path), digest) for path, digest in sorted(flattened.reads.items()) if path != modular.path]
-    lookups = [Lookup(module, path) for module, path in sorted(witness.asked.items())]
+    lookups = [Lookup(*key, make_short(answer)) for key, answer in sorted(witness.asked.items())]
     return make_outcome(modular, text, flattened, tuple(reads), tuple(lookups))
 
 

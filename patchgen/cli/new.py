@@ -56,7 +56,7 @@ def _path(project: Project, found: Answer, name: str | None) -> Path:
 
 
 def _formatted(found: Answer, project: Project) -> str:
-    text = format_texts({"new.py": found.text}, project.config.settings)["new.py"]
+    text = format_texts({"new.py": found.text}, project.config.settings, ["patchgen"])["new.py"]
     # Flat files count transformers as their own; in a modular file it is third-party, and patchgen its own.
     of_transformers = re.findall(r"^from transformers\b.* import .*\n", text, re.MULTILINE)
     without = re.sub(r"^from transformers\b.* import .*\n", "", text, flags=re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,12 +12,13 @@ from patchgen.batch.cache import Cache
 from patchgen.batch.outcome import Outcome
 from patchgen.batch.run import Progress, run
 from patchgen.disk.turns import undisturbed
+from patchgen.errors import Location, PatchgenError
 from patchgen.gate.check import Evidence, examine
 from patchgen.gate.convert import Written, convert, load_records
 from patchgen.gate.drift import Drift, find_drift
 from patchgen.gate.verdict import Report
-from patchgen.project.config import find_config
-from patchgen.project.files import Found, Modular, Project, confine, discover
+from patchgen.project.config import FILE, Config, find_config, nearest_config, read_config
+from patchgen.project.files import Found, Modular, Project, confine, discover, profile_of
 from patchgen.project.profiles import LINT, LINT_STRICT
 from patchgen.project.versions import versions
 
@@ -102,19 +104,39 @@ def open_session(request: Request) -> Session:
 def open_project(request: Request) -> Project:
     """The project that `request` is about: that of its paths, else that of the current folder."""
     here = Path.cwd()
+    package_root = _resolved(request.package_root)
     return Project(
-        config=find_config([*_common_parent([here / path for path in request.paths]), here]),
+        config=_config_of([here / path for path in request.paths], here, package_root),
         out=_resolved(request.out),
-        package_root=_resolved(request.package_root),
+        package_root=package_root,
         allow_bidi=request.allow_bidi,
     )
 
 
-def _common_parent(paths: Sequence[Path]) -> list[Path]:
-    """The folder that holds all of `paths`, which says what project they belong to."""
-    if not paths:
-        return []
-    return [Path(os.path.commonpath([path if path.is_dir() else path.parent for path in paths])).resolve()]
+def _config_of(paths: Sequence[Path], here: Path, package_root: Path | None) -> Config:
+    """The configuration above `paths`; files of another's tree have none, and are looked at from the current folder.
+
+    Raises PatchgenError PG913 for paths of several projects.
+    """
+    folders = sorted({(path if path.is_dir() else path.parent).resolve() for path in paths})
+    own = [folder for folder in folders if not _is_foreign(folder, package_root)]
+    read = functools.cache(read_config)
+    configs = {config.home: config for folder in own if (config := nearest_config(folder, read)) is not None}
+    if len(configs) > 1:
+        homes = " and ".join(map(str, sorted(configs)[:2]))
+        hint = "run patchgen for each of them"
+        raise PatchgenError("PG913", Location(FILE), f"the paths belong to several projects: {homes}", hint)
+    if own:
+        return next(iter(configs.values()), None) or find_config([Path(os.path.commonpath(own))])
+    return find_config([here])
+
+
+def _is_foreign(folder: Path, package_root: Path | None) -> bool:
+    """Whether `folder` belongs to a tree that is only visited: below `--package-root`, in or around transformers."""
+    if package_root is not None and folder.is_relative_to(package_root):
+        return True
+    around = (folder / "transformers" / "__init__.py").is_file()
+    return around or profile_of(folder / "modular_x.py") == "transformers"
 
 
 def _resolved(path: str | None) -> Path | None:

@@ -27,11 +27,11 @@ def registrations(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
 
     Raises PatchgenError PG405 when transformers keeps them in a form that is not known.
     """
-    path = builder.naming.bindings.env.path(_TABLE)
-    if path is None:
+    env = builder.naming.bindings.env
+    if env.path(_TABLE) is None:
         return ""
     try:
-        registered = registered_names(path.read_text(encoding="utf-8"))
+        registered = registered_names(env.source(_TABLE, Location(_TABLE)).text)
     except ValueError as error:
         at = Location(builder.naming.plan.modular.source.path)
         raise PatchgenError("PG405", at, str(error), "use a release of transformers that patchgen supports") from error
@@ -44,8 +44,8 @@ def same_initialisation(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     A modular file that writes its own `_init_weights` keeps the treatment of custom code, which protects loaded
     weights from initialisation in place.
     """
-    path = builder.naming.bindings.env.path(_MODELS)
-    if path is None or "def is_custom_code" not in path.read_text(encoding="utf-8"):
+    env = builder.naming.bindings.env
+    if env.path(_MODELS) is None or not env.spells(_MODELS, "def is_custom_code"):
         return ""
     layers = {layer.source.module for layer in builder.naming.plan.layers}
     lines = [

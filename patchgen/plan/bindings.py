@@ -50,6 +50,9 @@ class Bindings:
             return target
         parts = module.source.module.split(".")
         drop = level - (module.source.path.endswith("__init__.py"))
+        beside = self.env.beside(module.source.module) if drop == len(parts) else None
+        if beside is not None:
+            return ".".join([beside, target] if target else [beside])
         if drop >= len(parts):
             raise PatchgenError("PG102", at, f"a relative import leaves the package {parts[0]}", "name it absolutely")
         base = parts[: len(parts) - drop] if drop else parts
@@ -91,7 +94,7 @@ class Bindings:
             if path is None or not self.territory.looks_into(target):
                 continue
             # Hundreds of files can stand behind a star; a name that a file does not spell is not in it.
-            if path.name != "__init__.py" and name not in path.read_text(encoding="utf-8", errors="ignore"):
+            if path.name != "__init__.py" and not self.env.spells(target, name):
                 continue
             index = self.env.index(target, at)
             public = index.exports if index.exports is not None else [n for n in index.names if n[0] != "_"]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from patchgen.source.locate import is_beside
+
 MODELS = "transformers.models"
 PARTS = "patchgen.parts"
 
@@ -24,7 +26,7 @@ class Territory:
         """Whether classes and functions of `module` are carried into the flat file."""
         # A file inside transformers does not make all of transformers its own.
         own = () if self.own == "transformers" else (self.own,)
-        return any(_inside(module, package) for package in (MODELS, PARTS, *own, *self.extra))
+        return is_beside(module) or any(_inside(module, package) for package in (MODELS, PARTS, *own, *self.extra))
 
     def looks_into(self, module: str) -> bool:
         """Whether re-exports of `module` are followed."""

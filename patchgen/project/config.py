@@ -42,22 +42,32 @@ def find_config(starts: Sequence[Path]) -> Config:
     Raises PatchgenError PG901 or PG902 for a table that is there and is wrong.
     """
     for start in starts:
-        for folder in (start, *start.parents):
-            config = _read(folder)
-            if config is not None:
-                return config
+        config = nearest_config(start)
+        if config is not None:
+            return config
     return Config(home=_home_without_config(starts[-1]))
 
 
+def nearest_config(folder: Path, read: Callable[[Path], Config | None] | None = None) -> Config | None:
+    """The configuration of the nearest pyproject.toml at or above `folder` that has one; raises as `find_config`.
+
+    `read` is `read_config` for somebody who asks about many folders, and remembers.
+    """
+    read = read or read_config
+    found = (config for place in (folder, *folder.parents) if (config := read(place)) is not None)
+    return next(found, None)
+
+
 def _home_without_config(folder: Path) -> Path:
-    """The nearest folder that looks like the top of a project, else `folder` itself."""
+    """The nearest folder that looks like the top of a project, else `folder` itself, or what holds its package."""
     for candidate in (folder, *folder.parents):
         if (candidate / FILE).is_file() or (candidate / ".git").exists():
             return candidate
-    return folder
+    return next(place for place in (folder, *folder.parents) if not (place / "__init__.py").is_file())
 
 
-def _read(folder: Path) -> Config | None:
+def read_config(folder: Path) -> Config | None:
+    """The configuration in the pyproject.toml of `folder` itself; None where there is none."""
     path = folder / FILE
     try:
         table = tomllib.loads(read_regular_text(path))

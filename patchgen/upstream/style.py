@@ -14,13 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.emit.format import ruff_program
 from patchgen.errors import Location, PatchgenError
+from patchgen.ruff import ruff_program
 
 # Where the package lies in its repository, whose configuration this is.
 _PACKAGE = Path("src", "transformers")
 _CONFIGURATION = """
 line-length = 119
+exclude = []
+respect-gitignore = false
 target-version = "py311"
 
 [lint]
@@ -70,7 +72,7 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
     """`texts`, by paths such as `models/llama/modeling_llama.py`, as the repository's tools leave them.
 
     `jobs` threads, or as many as there are processors.
-    Raises PatchgenError PG901 when ruff is not installed, PG902 when it fails.
+    Raises PatchgenError PG911 when ruff is not installed, PG912 when it fails.
     """
     if not texts:
         return Styled({}, ())
@@ -116,5 +118,5 @@ def _ruff(arguments: Sequence[str], folder: Path, jobs: int) -> str:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         message = (done.stderr or done.stdout).strip().partition("\n")[0]
-        raise PatchgenError("PG902", Location("ruff"), f"refused generated texts: {message}", "please report this")
+        raise PatchgenError("PG912", Location("ruff"), f"refused generated texts: {message}", "please report this")
     return done.stdout

@@ -172,10 +172,15 @@ def test_record_of_an_output_outside_is_not_removed(tree, outside):
     refused(outside, "check", "--fix")
 
 
-def test_foreign_file_needs_a_root(tree, outside, capsys):
+def test_a_file_elsewhere_is_of_a_project_of_its_own(tree, outside):
+    """The nearest pyproject.toml above the file decides: there is none, and the current folder has no say."""
+    outside.write("keep/toy.py", standin.PARENT)
     outside.write("keep/modular_x.py", "from toy import A\n")
-    assert refused(outside, "convert", str(outside("keep/modular_x.py"))) == 2
-    assert "name the folder with --out, or the tree that holds it with --package-root" in capsys.readouterr().err
+    before, mine = set(outside.files()), tree.snapshot()
+    assert main(["convert", "-q", str(outside("keep/modular_x.py"))]) == 0
+    new = {"keep/modeling_x.py", "keep/modeling_x.diff", "keep/patchgen.lock"}
+    assert set(outside.files()) - before == new
+    assert tree.snapshot() == mine
 
 
 def test_package_root_allows_outputs_beside_the_file_and_nothing_else(tree, outside):

@@ -23,18 +23,19 @@ CORE = {
     "edits": set(),
     "errors": set(),
     "settings": set(),
+    "ruff": {"errors"},
     "flat": {"errors"},
     "source": {"errors"},
     "plan": {"errors", "source"},
     "rewrite": {"errors", "source", "plan"},
     "link": {"errors", "source", "plan"},
-    "emit": {"errors", "settings", "flat", "source", "plan", "link"},
+    "emit": {"errors", "settings", "flat", "ruff", "source", "plan", "link"},
     "flatten": {"errors", "settings", "flat", "source", "plan", "rewrite", "link", "emit"},
     "upstream": {
         "errors",
         "flat",
         "source",
-        "emit",
+        "ruff",
     },  # the rules of transformers: the strict core knows nothing of them
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
 }
@@ -42,7 +43,7 @@ CORE = {
 AROUND = {
     "project": {"errors", "flat", "settings", "source", "flatten", "upstream", "lint"},
     "disk": {"errors", "source", "project"},
-    "batch": {"errors", "flat", "source", "project", "disk"},
+    "batch": {"errors", "flat", "ruff", "source", "project", "disk"},
     "gate": {"errors", "flat", "settings", "source", "project", "disk", "batch"},
     "lab": {"errors", "flat", "source", "project", "gate", "parallel", "child"},
     "use": {"errors", "flat", "project", "gate"},

@@ -13,7 +13,7 @@ import pytest
 
 from patchgen.cli import main
 from patchgen.emit.format import format_texts
-from patchgen.emit.format import ruff_program as ruff
+from patchgen.ruff import ruff_program as ruff
 from patchgen.settings import Settings
 from tests.toytree import REPOSITORY, Tree, environment
 
