@@ -160,8 +160,20 @@ def explain(target: str, package_root: str | None) -> int:
     metavar="N",
     help="Variants at a time; by default one a core, or one on a GPU.",
 )
+@click.option(
+    "--mutants",
+    metavar="N|all|none",
+    default="25",
+    show_default=True,
+    help="Errors to plant in the changed lines.",
+)
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
-@click.option("--report", metavar="DIR", type=click.Path(file_okay=False), help="Write parity.md and parity.json.")
+@click.option(
+    "--report",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Write parity.md, parity.json and mutants.md.",
+)
 @click.option("--seconds", type=ABOVE_0, metavar="S", default=60, show_default=True, help="What a case may take.")
 @click.option("--megabytes", type=ABOVE_0, metavar="MB", default=3072, show_default=True, help="What a case may take.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every case as it ends.")

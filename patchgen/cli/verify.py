@@ -25,6 +25,7 @@ def verify(
     everything: bool,
     full: bool,
     dtypes: Sequence[str],
+    mutants: str,
     device: str | None,
     jobs: int,
     form: str,
@@ -48,13 +49,23 @@ def verify(
         raise click.UsageError(str(error.args[0])) from error
     if not names and not everything:
         raise click.UsageError(f"name variants, or say --all: {', '.join(subject.name for subject in chosen)}")
-    wanted = Wanted(Plan(full, tuple(dtypes) or DTYPES), device or best_device(), Limits(seconds, megabytes))
+    plan = Plan(full, tuple(dtypes) or DTYPES, lines=True, mutants=_number_of(mutants))
+    wanted = Wanted(plan, device or best_device(), Limits(seconds, megabytes))
     results = run(chosen, wanted, jobs, _teller(form, verbose))
     _show(chosen, results, wanted, form, report)
     empty = unproven([subject.name for subject in chosen], results)
     for name in empty:
         sys.stderr.write(f"{name}: nothing was compared, and nothing is proven; --verbose says why\n")
     return int(bool(empty) or any(result.status == "FAIL" for result in results))
+
+
+def _number_of(mutants: str) -> int | None:
+    """How many "25", "all" or "none" are; None: all."""
+    if mutants in ("all", "none"):
+        return None if mutants == "all" else 0
+    if not mutants.isdecimal():
+        raise click.UsageError(f"--mutants takes a number, all or none, and not {mutants!r}")
+    return int(mutants)
 
 
 def _insist_on_models() -> None:
@@ -73,13 +84,21 @@ class _teller:
     def __call__(self, result: Result) -> None:
         self.done += 1
         if self.verbose or result.status in ("WARN", "FAIL"):
-            sys.stderr.write(f"{self._clear()}{result}\n")
+            sys.stderr.write(f"{self._clear()}{result}\n{_unseen(result)}")
         if not self.quiet_dots:
             sys.stderr.write(f"{self._clear()}{self.done} cases; {result.variant}")
             sys.stderr.flush()
 
     def _clear(self) -> str:
         return "" if self.quiet_dots else "\r\x1b[2K"
+
+
+def _unseen(result: Result) -> str:
+    """Each mutant that no case saw, as a diff."""
+    unseen = [fate for fate in result.fates if fate.outcome == "unseen"]
+    return "".join(
+        f"  {fate.place} in {fate.function or 'the module'} ({fate.note})\n{fate.diff}\n" for fate in unseen
+    )
 
 
 def _show(chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted, form: str, report: str | None) -> None:
@@ -106,7 +125,7 @@ def _arguments() -> list[str]:
 
 
 def _table(chosen: Sequence[Subject], results: Sequence[Result]) -> str:
-    from patchgen.lab.report import number
+    from patchgen.lab.report import lines_told, mutants_told, number
     from patchgen.lab.result import counts
 
     rows = []
@@ -116,8 +135,9 @@ def _table(chosen: Sequence[Subject], results: Sequence[Result]) -> str:
         widest = [
             max((r.apart or 0.0 for r in numbers if f" {kind} " in f" {r.case} "), default=None) for kind in _KINDS
         ]
-        rows.append((subject.name, *map(str, counts(found).values()), *map(number, widest)))
-    return table(("variant", "PASS", "WARN", "FAIL", "NONE", *_KINDS), rows)
+        shown = map(str, counts(found).values())
+        rows.append((subject.name, *shown, *map(number, widest), lines_told(found), mutants_told(found)))
+    return table(("variant", "PASS", "WARN", "FAIL", "NONE", *_KINDS, "lines run", "mutants seen"), rows)
 
 
 _KINDS = ("float64", "float32", "bfloat16")

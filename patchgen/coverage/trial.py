@@ -224,7 +224,7 @@ def _needed(reason: str) -> str:
 
 def _short(subject: Subject, part: str) -> Iterator[Case]:
     """Effects, what is loaded, the usual rows; then each planted error, and the same scene without it."""
-    claims, head = claims_of(subject.parts), subject.heads[0]
+    claims, head = claims_of(subject.claimed), subject.heads[0]
     for case in cases(subject, claims, Plan(dtypes=("float32",))):
         if case.changes or case.dtype != "float32":
             continue

@@ -48,11 +48,16 @@ class Bench:
         seconds = round(time.perf_counter() - begun, 3)
         return Result(self.subject.name, case.name, **asdict(verdict), seconds=seconds)
 
+    def ready(self, case: Case) -> tuple[Case, Pair]:
+        """The case as this variant's configuration can have it, and its two sides.  Raises Nothing where it cannot."""
+        if case.changes and not case.whole:
+            case = _possible(self.pair(replace(case, changes=())), case)
+        return case, self.pair(case)
+
     def _verdict(self, case: Case) -> Verdict:
         try:
-            if case.changes and not case.whole:
-                case = _possible(self.pair(replace(case, changes=())), case)
-            return CHECKS[case.kind](Trial(self.pair(case), case, self.smallest_planted))
+            possible, pair = self.ready(case)
+            return CHECKS[case.kind](Trial(pair, possible, self.smallest_planted))
         except (Nothing, CannotBuild) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:

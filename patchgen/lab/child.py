@@ -10,11 +10,16 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchgen.lab.plan import Plan
+from patchgen.lab.result import Result
 from patchgen.lab.subject import Subject
+
+if TYPE_CHECKING:
+    from patchgen.lab.bench import Bench
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +30,16 @@ class Work:
     plan: Plan
     device: str
     threads: int
-    skip: tuple[str, ...] = ()  # names of cases that are done
+    skip: tuple[str, ...] = ()  # names of cases that are done, and of what is not to be tried again
+    compared: tuple[str, ...] = ()  # those of them that compared something, and well
 
     def without(self, *names: str) -> Work:
         return replace(self, skip=(*self.skip, *names))
+
+    def with_result(self, result: Result) -> Work:
+        """Without the case of `result`, of which it is known how it went."""
+        well = (result.case,) if result.status in ("PASS", "WARN") else ()
+        return replace(self.without(result.case), compared=(*self.compared, *well))
 
     def as_text(self) -> str:
         return json.dumps(asdict(self))
@@ -65,17 +76,39 @@ def main() -> None:
     torch.set_num_threads(work.threads)
     logging.set_verbosity_error()
     try:
-        todo = cases(work.subject, claims_of(work.subject.parts), work.plan)
+        todo = cases(work.subject, claims_of(work.subject.claimed), work.plan)
     except LookupError as error:
         say(refused=str(error))
         return
-    todo = tuple(case for case in todo if case.name not in work.skip)
-    say(total=len(todo))
     bench = Bench(work.subject, work.device)
-    for case in todo:
+    compared = set(work.compared)
+    for case in (case for case in todo if case.name not in work.skip):
         say(begun=case.name)
-        say(result=bench.run(case).as_json())
+        result = bench.run(case)
+        compared |= {case.name} if result.status in ("PASS", "WARN") else set()
+        say(result=result.as_json())
+    if work.plan.lines or work.plan.mutants != 0:
+        _prove(work, bench if work.device == "cpu" else Bench(work.subject), compared, say)
     say(done=True)
+
+
+def _prove(work: Work, bench: Bench, compared: Collection[str], say: Callable[..., None]) -> None:
+    """Which changed lines run in which case, and what becomes of errors in them; of cases that compared well alone."""
+    from patchgen.lab.mutation.prove import Proof
+
+    proof = Proof(work.subject, bench.ready)
+    for case in proof.cases(work.plan):
+        name = f"lines of {case.name}"
+        if case.name in compared and name not in work.skip:
+            say(begun=name)
+            proof.watch(case)
+    say(begun="lines of a model that is built")
+    say(lines=proof.lines_run().as_json())
+    for mutant in proof.mutants(work.plan.mutants):
+        fate = proof.unknown(mutant)
+        if fate.name not in work.skip:
+            say(begun=fate.name, mutant=fate.as_json())
+            say(fate=proof.fate(mutant).as_json())
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def verify_variant(
     from patchgen.lab.claimed import claims_of
 
     try:
-        todo = cases(subject, claims_of(subject.parts), plan)
+        todo = cases(subject, claims_of(subject.claimed), plan)
     except LookupError as error:  # as in a child
         return (Result(subject.name, "all", "FAIL", note=str(error)),)
     bench = Bench(subject, device)

@@ -43,7 +43,7 @@ class Pair:
 
     @functools.cached_property
     def claims(self) -> tuple[Claim, ...]:
-        return claims_of(self.subject.parts)
+        return claims_of(self.subject.claimed)
 
     @functools.cached_property
     def variant_class(self) -> type[PreTrainedModel]:

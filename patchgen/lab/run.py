@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from patchgen.child import Child, resident
 from patchgen.lab.child import Work
+from patchgen.lab.mutation.fate import Fate, LinesRun, lines_from_json
 from patchgen.lab.plan import Plan
-from patchgen.lab.result import Result, from_json
+from patchgen.lab.result import Result, from_json, result_of_lines, result_of_mutants
 from patchgen.lab.subject import Subject
 
 SECONDS = 60  # a case
@@ -72,17 +73,25 @@ def verify(
 
 def results_of(work: Work, limits: Limits) -> Iterator[Result]:
     """Every result of `work` as it comes, by as many children as it takes."""
+    found = _Found(work.subject.name)
     while True:
         at: str | None = None
+        mutant: Fate | None = None
         finished, fault = False, "the process died"
         child = Child(COMMAND, work.as_text(), {"OMP_NUM_THREADS": str(work.threads)})
         for answer in _within(limits, child):
             if "begun" in answer:
                 at = answer["begun"]
+                mutant = Fate(**answer["mutant"]) if "mutant" in answer else None
             elif "result" in answer:
                 result = from_json(answer["result"])
-                work, at = work.without(result.case), None
+                work, at = work.with_result(result), None
                 yield result
+            elif "lines" in answer:
+                found.lines, at = lines_from_json(answer["lines"]), None
+            elif "fate" in answer:
+                found.fates.append(Fate(**answer["fate"]))
+                work, at, mutant = work.without(found.fates[-1].name), None, None
             elif "refused" in answer:
                 yield Result(work.subject.name, "all", "FAIL", note=answer["refused"])
                 finished = True
@@ -90,11 +99,30 @@ def results_of(work: Work, limits: Limits) -> Iterator[Result]:
                 fault = answer["fault"]
             finished = finished or "done" in answer
         if finished:
+            yield from found.results()
             return
-        yield Result(work.subject.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}")
+        if mutant is not None:
+            found.fates.append(replace(mutant, outcome="failed", note=fault))
+        elif at is None or not at.startswith("lines of "):
+            yield Result(work.subject.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}")
         if at is None:
             return  # it would die again
         work = work.without(at)
+
+
+@dataclass
+class _Found:
+    """What is found of the changed lines of one variant, by several children perhaps."""
+
+    variant: str
+    lines: LinesRun | None = None
+    fates: list[Fate] = field(default_factory=list)
+
+    def results(self) -> Iterator[Result]:
+        if self.lines is not None:
+            yield result_of_lines(self.variant, self.lines)
+        if self.fates:
+            yield result_of_mutants(self.variant, tuple(self.fates))
 
 
 def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:

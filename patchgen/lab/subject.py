@@ -14,6 +14,7 @@ from pathlib import Path
 
 from patchgen.errors import did_you_mean
 from patchgen.gate.lock import Record, read_lock
+from patchgen.lab.changes import changes_of
 from patchgen.project.config import find_config
 from patchgen.project.places import LOCK
 
@@ -37,6 +38,12 @@ class Subject:
     home: str  # the folder that the module is imported from
     modular: str = ""  # as shown
     settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
+    changes: tuple[str, ...] = ()  # what its diff turns on without a part: "gradient_checkpointing"
+
+    @property
+    def claimed(self) -> tuple[str, ...]:
+        """The names of all that is claimed of it."""
+        return (*self.parts, *self.changes)
 
     @property
     def main_heads(self) -> tuple[str, ...]:
@@ -95,10 +102,12 @@ def subject_of(record: Record, home: Path) -> Subject:
     parent = max(ours, key=lambda name: (parents[name], name))
     used = {each.symbol.split(".")[2] for each in record.parents if each.symbol.startswith("patchgen.parts.")}
     parts = sorted(used - WITHOUT_A_CLAIM)
-    text = (home / record.output).read_text(encoding="utf-8")
+    output = home / record.output
+    text = output.read_text(encoding="utf-8")
+    changes = changes_of(output, text, parts)
     name = Path(record.output).stem.removeprefix("modeling_")
     settings = tuple(setting for setting in SETTINGS if setting in text)
-    return Subject(name, module, parent, tuple(parts), heads_of(text), str(home), record.modular, settings)
+    return Subject(name, module, parent, tuple(parts), heads_of(text), str(home), record.modular, settings, changes)
 
 
 def heads_of(text: str) -> tuple[str, ...]:

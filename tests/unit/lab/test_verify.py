@@ -112,6 +112,7 @@ def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
     from patchgen.cli.verify import verify as command
 
     switches = {"everything": True, "full": False, "dtypes": (), "device": "cpu", "jobs": 1, "form": "text"}
+    switches |= {"mutants": "none"}
     assert command([], **switches, report=None, verbose=False, seconds=1, megabytes=1) == code
     assert ("nothing was compared" in capsys.readouterr().err) == (SILENT in results and RESULTS[0] not in results)
 

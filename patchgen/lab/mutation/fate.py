@@ -1,0 +1,78 @@
+"""What became of the errors planted in a variant, and which of its changed lines ran: values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Outcome = Literal["seen", "equivalent", "unseen", "failed"]
+OUTCOMES: tuple[Outcome, ...] = ("seen", "equivalent", "unseen", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """One mutant.
+
+    seen: a case compared unequal.  equivalent: every case that runs its line ran the same
+    operations on the same data. failed: it does not run, and no case that it runs in sees it;
+    neither seen nor unseen.
+    """
+
+    place: str  # "modeling_llama_sdpa.py:233"
+    function: str
+    says: str
+    diff: str
+    outcome: Outcome
+    note: str = ""  # the case that saw it, or why it failed
+    cases: int = 0  # how many it was run in
+    digest: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of no other mutant of the variant."""
+        return f"mutant {self.place} {self.says} {self.digest[:12]}"
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class LinesRun:
+    """Which of the lines that a variant adds or changes ran in some case."""
+
+    file: str
+    changed: int  # lines at which something can run
+    ran: int
+    not_run: tuple[tuple[int, str], ...]  # number and text
+    refusals: tuple[
+        tuple[int, str], ...
+    ] = ()  # those of the lines that did not run which only refuse what is given
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def lines_from_json(told: Mapping[str, Any]) -> LinesRun:
+    """The inverse of `LinesRun.as_json`."""
+    lists = {
+        name: tuple((int(number), str(text)) for number, text in told[name])
+        for name in ("not_run", "refusals")
+    }
+    return LinesRun(str(told["file"]), int(told["changed"]), int(told["ran"]), **lists)
+
+
+def counted(fates: Iterable[Fate]) -> Mapping[Outcome, int]:
+    """How many of each outcome."""
+    found = Counter(fate.outcome for fate in fates)
+    return {outcome: found[outcome] for outcome in OUTCOMES}
+
+
+def told(fates: Iterable[Fate]) -> str:
+    """ "23 of 24 mutants seen, 2 more equivalent, 1 that does not run"."""
+    found = counted(fates)
+    decided = found["seen"] + found["unseen"]
+    text = f"{found['seen']} of {decided} mutants seen"
+    text += f", {found['equivalent']} more equivalent" if found["equivalent"] else ""
+    return text + (f", {found['failed']} more failed to run" if found["failed"] else "")

@@ -1,0 +1,181 @@
+"""Which small errors can the changed lines of a file have?
+
+Each `Mutant` is one replacement in the file's text, so that what is shown of it is what ran:
+
+    -    causal = queries > 1 and mask is None and causal
+    +    causal = queries >= 1 and mask is None and causal
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from patchgen.lab.mutation.places import Place, places_of
+from patchgen.lab.mutation.slips import slips_of
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One error: `replacement` stands in the text in place of what is between `start` and `end`."""
+
+    says: str
+    line: int
+    function: str  # "LlamaModel.forward"; "" where the module itself runs it
+    start: int
+    end: int
+    replacement: str
+    last_line: int = 0
+
+    def text(self, right: str) -> str:
+        """The whole file with the error."""
+        return f"{right[: self.start]}{self.replacement}{right[self.end :]}"
+
+    def diff(self, right: str) -> str:
+        """The lines that it changes, before and after."""
+        first = right.rfind("\n", 0, self.start) + 1
+        end = right.find("\n", self.end)
+        last = len(right) if end < 0 else end
+        before = right[first:last]
+        after = f"{right[first : self.start]}{self.replacement}{right[self.end : last]}"
+        lines = difflib.ndiff(before.split("\n"), after.split("\n"))
+        return "\n".join(line.rstrip() for line in lines if line[:1] in "-+")
+
+    def digest(self, right: str, seed: str = "") -> str:
+        """What it is known by: its text and its function, and not the number of its line."""
+        told = "\0".join((seed, self.function, self.says, self.diff(right)))
+        return hashlib.sha256(told.encode()).hexdigest()
+
+
+def mutants_of(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
+    """Every error of a node that begins on one of `lines`, in the order of the text."""
+    tree = ast.parse(text)
+    offsets = _Offsets(text)
+    made: dict[tuple[int, int, str], Mutant] = {}
+    for place in places_of(tree):
+        if getattr(place.node, "lineno", None) in lines:
+            for mutant in _mutants_at(place, offsets):
+                made.setdefault((mutant.start, mutant.end, mutant.replacement), mutant)
+    return tuple(sorted(made.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.says)))
+
+
+def drawn(
+    mutants: tuple[Mutant, ...], text: str, number: int | None, seed: str
+) -> tuple[Mutant, ...]:
+    """`number` of them (None: all), the same in every run: one of each line first."""
+    if number is None or number >= len(mutants):
+        return mutants
+    order = sorted(mutants, key=lambda mutant: mutant.digest(text, seed))
+    met: dict[int, int] = {}
+    ranked: list[tuple[int, int, Mutant]] = []
+    for mutant in order:
+        ranked.append((met.get(mutant.line, 0), len(ranked), mutant))
+        met[mutant.line] = met.get(mutant.line, 0) + 1
+    chosen = {mutant for _, _, mutant in sorted(ranked, key=lambda each: each[:2])[:number]}
+    return tuple(mutant for mutant in mutants if mutant in chosen)
+
+
+class _Offsets:
+    """From places of a syntax tree, which count bytes in a line, to places in the text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.split("\n")
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line) + 1)
+
+    def at(self, line: int, column: int) -> int:
+        return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        first = self.at(_number(node, "lineno"), _number(node, "col_offset"))
+        return first, self.at(_number(node, "end_lineno"), _number(node, "end_col_offset"))
+
+
+def _number(node: ast.AST, name: str) -> int:
+    return int(getattr(node, name))
+
+
+def _mutants_at(place: Place, offsets: _Offsets) -> Iterator[Mutant]:
+    node = place.node
+    for says, new in slips_of(place):
+        yield _made(place, says, offsets.span(node), _in_place(new, place))
+    if isinstance(node, ast.stmt):
+        for says, span, written in _of_statement(place, offsets):
+            yield _made(place, says, span, written)
+
+
+def _made(place: Place, says: str, span: tuple[int, int], written: str) -> Mutant:
+    line, last = _number(place.node, "lineno"), _number(place.node, "end_lineno")
+    return Mutant(says, line, place.function, *span, written, last)
+
+
+def _in_place(new: ast.expr, place: Place) -> str:
+    """The text of `new`, in parentheses where its neighbours could take it apart."""
+    written = ast.unparse(ast.fix_missing_locations(new))
+    is_whole = isinstance(
+        new, ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice
+    )
+    is_alone = isinstance(place.parent, ast.stmt | ast.keyword) or (
+        isinstance(place.parent, ast.Call) and place.field == "args"
+    )
+    return written if is_whole or is_alone else f"({written})"
+
+
+# --- statements
+
+
+def _of_statement(place: Place, offsets: _Offsets) -> Iterator[tuple[str, tuple[int, int], str]]:
+    node = place.node
+    if isinstance(node, ast.AugAssign) and isinstance(
+        node.op, ast.Add | ast.Sub | ast.Mult | ast.Div
+    ):
+        other = {ast.Add: "-=", ast.Sub: "+=", ast.Mult: "/=", ast.Div: "*="}[type(node.op)]
+        yield (
+            f"becomes {other}",
+            offsets.span(node),
+            f"{ast.unparse(node.target)} {other} {ast.unparse(node.value)}",
+        )
+    if isinstance(node, ast.With) and len(node.items) == 1 and node.items[0].optional_vars is None:
+        start, (_, end) = offsets.span(node)[0], offsets.span(node.items[0].context_expr)
+        if offsets.text[end : end + 2] == ":\n":
+            yield f"without {ast.unparse(node.items[0].context_expr)}", (start, end), "if True"
+    if isinstance(node, ast.Break | ast.Continue):
+        other_name = "continue" if isinstance(node, ast.Break) else "break"
+        yield f"becomes {other_name}", offsets.span(node), other_name
+    if _may_go(place):
+        yield "statement removed", offsets.span(node), "pass"
+
+
+def _may_go(place: Place) -> bool:
+    """Whether the file can run without this statement, as far as its names tell."""
+    node = place.node
+    if isinstance(node, ast.AugAssign):
+        return True
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call) and not ast.unparse(node.value).startswith(
+            "super().__init__"
+        )
+    if isinstance(node, ast.Return):
+        return isinstance(place.parent, ast.If)
+    if not isinstance(node, ast.Assign) or place.body is None:
+        return False
+    target = node.targets[0]
+    if isinstance(target, ast.Subscript | ast.Attribute):
+        return True
+    return isinstance(target, ast.Name) and _is_bound_before(target, place.body)
+
+
+def _is_bound_before(target: ast.Name, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    given = function.args
+    names = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    if target.id in names:
+        return True
+    stores = (
+        n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    )
+    return any(each.id == target.id and each.lineno < target.lineno for each in stores)

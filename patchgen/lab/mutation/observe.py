@@ -1,0 +1,137 @@
+"""Which case sees an error?
+
+Cases are run as `verify` runs them, with the same bounds: an error is seen where one compares
+unequal.  Where one does not run at all, that tells nothing: a crash is found by whoever runs the
+file, and not by comparing.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+import torch
+from transformers import set_seed
+
+from patchgen.lab.cases import Case
+from patchgen.lab.checks import CHECKS
+from patchgen.lab.checks.trial import Nothing, Trial
+from patchgen.lab.inputs import CannotBuild
+from patchgen.lab.mutation.graph import recorded
+from patchgen.lab.mutation.lines_run import watched
+from patchgen.lab.pair import Pair
+
+# Those whose verdict is a comparison, of the variant without another error in it.
+KINDS = (
+    "numbers",
+    "weights",
+    "cache",
+    "generated",
+    "checkpoints",
+    "effect",
+    "attention",
+    "compiled",
+)
+UNRECORDED = ("compiled",)  # what a compiler makes of a graph is no list of operations
+SECONDS = 30  # what one case may take with an error in it
+
+Answer = Literal["equal", "unequal", "crash"]
+
+
+class TooSlow(Exception):
+    """An error has made a case go on and on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One case as the right variant runs it."""
+
+    case: Case
+    pair: Pair
+    lines: frozenset[int]  # of the file
+    seconds: float
+    digest: str  # of what is computed; empty where it is not recorded
+
+    def runs(self, line: int, last: int) -> bool:
+        return any(line <= each <= last for each in self.lines)
+
+
+def watch(case: Case, pair: Pair, path: Path) -> Watched | None:
+    """How `case` runs without any error; None where it has nothing to compare, or fails."""
+    if judged(case, pair)[0] != "equal":  # and what is measured of the parent is there afterwards
+        return None
+    with watched(path) as lines:
+        judged(case, pair)
+    begun = time.perf_counter()
+    judged(case, pair)
+    return Watched(
+        case, pair, frozenset(lines), time.perf_counter() - begun, recording_of(case, pair)
+    )
+
+
+def judged(case: Case, pair: Pair) -> tuple[Answer, str]:
+    """What `case` says of `pair`, and in which words."""
+    set_seed(0)  # some cases draw weights of their own
+    try:
+        with _limited():
+            verdict = CHECKS[case.kind](Trial(pair, case, lambda _: None))
+    except (Nothing, CannotBuild) as reason:
+        return "crash", str(reason)
+    except Exception as error:  # whatever an error makes of a model
+        return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    if verdict.status != "FAIL":
+        return "equal", ""
+    if case.kind == "attention" and verdict.note.startswith("declared"):
+        return "crash", verdict.note
+    return "unequal", verdict.note
+
+
+def recording_of(case: Case, pair: Pair) -> str:
+    """The digest of what the variant computes in `case`; empty where it cannot be recorded."""
+    if case.kind in UNRECORDED:
+        return ""
+    set_seed(0)
+    with recorded() as recording:
+        if case.kind not in ("numbers", "weights"):
+            judged(case, pair)
+            return recording.digest()
+        # The step alone: what is compared afterwards is the same where the step is.
+        weighed = case.kind == "weights"
+        route = pair.weights_route if weighed else pair.route(case.route)
+        try:
+            with _limited():
+                pair.variant_sees(route, getattr(torch, case.dtype), case.scene, weights=weighed)
+        except Exception:  # as an error makes of it
+            return ""
+    return recording.digest()
+
+
+def by_cost(runs: Sequence[Watched]) -> list[Watched]:
+    """The cheapest first, in an order that does not depend on a clock's last digits."""
+    return sorted(runs, key=lambda each: (round(each.seconds, 1), each.case.name))
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """Raises TooSlow after a while, where a signal can be had."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TooSlow(f"took more than {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
