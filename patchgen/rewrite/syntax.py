@@ -214,7 +214,11 @@ def _formatted(
                 yield _text(text, is_raw)
             case cst.FormattedStringExpression() | cst.TemplatedStringExpression():
                 specification = tuple(_formatted(part.format_spec or (), is_raw))
-                yield part.expression, _shown(part), part.conversion, specification
+                conversion = part.conversion
+                if part.equal is not None:  # `{x = }` is `x = {x!r}`
+                    yield _shown(part)
+                    conversion = conversion if conversion or part.format_spec else "r"
+                yield part.expression, conversion, specification
             case _:
                 raise AssertionError(f"a formatted string with {type(part).__name__}")
 
@@ -232,9 +236,7 @@ def _text(written: str, is_raw: bool) -> str:
         return str(ast.literal_eval(f'"""{quoted}"""'))
 
 
-def _shown(part: cst.FormattedStringExpression | cst.TemplatedStringExpression) -> str | None:
-    """What `{x = }` prints before the value: the expression as it is written; None for `{x}`."""
-    if part.equal is None:
-        return None
+def _shown(part: cst.FormattedStringExpression | cst.TemplatedStringExpression) -> str:
+    """What `{x = }` prints before the value: the expression as it is written."""
     bare = part.with_changes(conversion=None, format_spec=None)
-    return cst.Module(()).code_for_node(bare)
+    return cst.Module(()).code_for_node(bare)[1:-1]

@@ -64,7 +64,7 @@ def test_other_interpreters_give_the_same_bytes(python: Path, upstream: Path) ->
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_oracle_agrees_under_other_interpreters(python: Path, upstream: Path) -> None:
-    tests = ["tests/oracle/test_inheritance.py", "tests/golden", "tests/unit/rewrite"]
+    tests = ["tests/oracle/test_inheritance.py", "tests/golden", "tests/unit/rewrite", "tests/unit/source"]
     command = [python, "-m", "pytest", "-q", "-m", "not slow and not gpu", "-p", "no:cacheprovider", *tests]
     environment = {"PATH": str(python.parent), "PYTHONPATH": f"{REPOSITORY}:{upstream}", "HOME": str(upstream)}
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)

@@ -24,7 +24,7 @@ from tests.unit.rewrite.plans import Golden, plan_of
 
 PACKAGE = find_package()
 SHARES = 12
-MARK = "self.is_edited = True"
+MARK = "is_edited = True"
 DECLARATION = """
 from patchgen.edits import edit, new, old
 
@@ -85,7 +85,7 @@ def _marked(method: Method, chosen: ast.stmt) -> tuple[Method, int]:
 
 def _declared(name: str, method: Method, chosen: ast.stmt, count: int) -> str:
     old = textwrap.indent(ast.unparse(chosen), " " * 12)
-    names = ", ".join(["self", *sorted(names_in([chosen]) - {"self"})])
+    names = ", ".join(sorted(names_in([chosen])))
     return DECLARATION.format(name=name, method=method.name, count=count, names=names, old=old, mark=MARK)
 
 

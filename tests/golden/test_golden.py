@@ -2,7 +2,7 @@
 
 `# --- parent PATH` and `# --- modular PATH` are files; `# --- flat NAME` is an output, `# --- flat NAME: A, B` only
 the definitions A and B of it, and `# --- error` the messages.  `# search: installed` lets parents be found where
-Python finds them.  PATCHGEN_REFRESH=1 writes what is so now; git then shows what that changes.
+Python finds them; `# python: 3.12` is the oldest Python that reads the case.  PATCHGEN_REFRESH=1 writes what is so now; git then shows what that changes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_case(path: Path, tmp_path: Path) -> None:
     (entry,) = sections.read(path)
+    needs = tuple(map(int, entry.options.get("python", "3.11").split(".")))
+    if sys.version_info < needs:
+        pytest.skip(f"syntax of Python {entry.options['python']}")
     result = _flatten(entry, tmp_path)
     texts = {file.name: file.text for file in result.files}
     for text in texts.values():

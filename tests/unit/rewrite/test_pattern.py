@@ -38,6 +38,8 @@ def method(text):
         pytest.param("f(b'a')", "f('a')", 0, id="bytes are no text"),
         pytest.param("f'a{HOLE!r}'", 'x = f"a{y!r}"', 1, id="inside an f-string"),
         pytest.param("f'{HOLE!r}'", "x = f'{y!s}'", 0, id="a conversion counts"),
+        pytest.param("f'x = {x!r}'", "f'{x = }'", 1, id="what is shown before the value is text"),
+        pytest.param("f'x={x:>5}'", "f'{x=:>5}'", 1, id="a value that is shown, with a format"),
         pytest.param("f'{x = }'", "f'{x=}'", 0, id="what is shown before the value counts"),
         pytest.param("f'a\"{x}'", 'f"""a"{x}"""', 1, id="a quote before a brace"),
         pytest.param(r"f'\\{x}'", r"rf'\{x}'", 1, id="a backslash before a brace"),
