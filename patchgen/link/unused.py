@@ -13,9 +13,9 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 
-from patchgen.errors import Location, PatchgenError, Problem
+from patchgen.errors import PatchgenError, Problem
 from patchgen.link.flatblock import Builder, FlatBlock
-from patchgen.plan.declare import Declaration
+from patchgen.plan.declare import Declaration, ModulePlan
 from patchgen.plan.model import Symbol
 
 _FOR_USERS = frozenset({"PreTrainedModel", "PreTrainedConfig", "PretrainedConfig", "ProcessorMixin"})
@@ -27,25 +27,34 @@ def unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Pr
     plan = builder.naming.plan
     exported = {name for layer in plan.layers for name in layer.exports or ()}
     for declaration in plan.declarations if plan.bases else ():
-        name, parent = declaration.symbol.name, _parent(declaration, builder)
+        name, ancestors = declaration.symbol.name, _ancestors(declaration, builder)
+        parent = _parent(name, ancestors, plan)
         if parent is None or name in exported or declaration.symbol.module != plan.modular.source.module:
             continue
         if not _is_carried(name, blocks) or _is_named(name, blocks) or not _is_carried(parent.name, blocks):
             continue
         nearly = _is_nearly(name, parent.name)
-        if nearly or not _is_for_users(declaration, builder):
+        if nearly or not any(symbol.name in _FOR_USERS for symbol in ancestors):
             what = f"nothing uses the class {name}, and {parent.name} stays as it is"
             meant = f"did you mean {parent.name}? " if nearly else ""
             hint = f"{meant}only a class with its parent's name takes its place; what others import belongs in __all__"
             yield Problem(declaration.at, "PG420", what, hint, "warning")
 
 
-def _parent(declaration: Declaration, builder: Builder) -> Symbol | None:
-    """The class of a model that `declaration` derives from first, where none that it derives from has its name."""
-    plan = builder.naming.plan
-    if any(symbol.name == declaration.symbol.name for symbol in declaration.chain[1:]):
+def _ancestors(declaration: Declaration, builder: Builder) -> tuple[Symbol, ...]:
+    """The classes that `declaration` derives from, merged into it or not; none where they cannot be known."""
+    try:
+        return builder.lineages.mro(declaration.symbol, declaration.at)[1:]
+    except PatchgenError:
+        return ()
+
+
+def _parent(name: str, ancestors: Sequence[Symbol], plan: ModulePlan) -> Symbol | None:
+    """The nearest of the `ancestors` that is a model's class, where none of them has the `name`."""
+    models = {*plan.parents, *plan.bases.values()}
+    if any(symbol.name == name for symbol in ancestors):
         return None
-    return next((symbol for symbol in declaration.chain[1:] if symbol.module in plan.parents), None)
+    return next((symbol for symbol in ancestors if symbol.module in models), None)
 
 
 def _is_carried(name: str, blocks: Sequence[FlatBlock]) -> bool:
@@ -61,11 +70,3 @@ def _is_named(name: str, blocks: Sequence[FlatBlock]) -> bool:
 def _is_nearly(name: str, other: str) -> bool:
     extends = name.startswith(other) or name.endswith(other)
     return not extends and difflib.SequenceMatcher(None, name, other, autojunk=False).ratio() >= _NEARLY
-
-
-def _is_for_users(declaration: Declaration, builder: Builder) -> bool:
-    try:
-        mro = builder.lineages.mro(declaration.symbol, Location(""))
-    except PatchgenError:
-        return True  # what cannot be known is not complained of
-    return any(symbol.name in _FOR_USERS for symbol in mro)

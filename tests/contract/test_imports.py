@@ -160,6 +160,33 @@ def test_no_modules_import_each_other():
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
 
 
+# How files and folders are looked at elsewhere.
+LOOKS = {
+    "open",
+    "read_text",
+    "read_bytes",
+    "is_file",
+    "is_dir",
+    "is_symlink",
+    "exists",
+    "lexists",
+    "iterdir",
+    "listdir",
+}
+LOOKS |= {"scandir", "walk_up", "glob", "rglob", "stat", "lstat", "getcwd", "cwd", "read_regular", "read_regular_text"}
+WITHIN = [path for path in FILES if part_of(module_of(path)) in ("plan", "rewrite", "link", "flatten")]
+WITHIN += [path for path in FILES if path.parent.name == "emit" and path.name != "format.py"]
+
+
+@pytest.mark.parametrize("path", WITHIN, ids=module_of)
+def test_the_core_sees_files_through_its_environment_alone(path):
+    """`Environment.look` and `Environment.source` are remembered by the cache; nothing else would be."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            assert called not in LOOKS, f"{path.relative_to(REPOSITORY)}:{node.lineno} calls {called}"
+
+
 SCRIPT = """
 import sys
 from patchgen.cli import main

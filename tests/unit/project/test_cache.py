@@ -170,3 +170,38 @@ def test_a_file_that_has_just_been_written_is_read_each_time(reads):
     outcome.digest_of_file(path)
     outcome.digest_of_file(path)
     assert seen == [b"old", b"old"]
+
+
+STAR = {
+    "lib/toy/a.py": "X = 1\n",
+    "lib/toy/b.py": "def act():\n    return 'b'\n",
+    "lib/toy/modeling_toy.py": "from .a import *\nfrom .b import *\n\n\nclass A:\n    def f(self):\n        return act()\n",
+    "modular/v1/modular_v1.py": "from toy import modeling_toy as toy\n\n\nclass A(toy.A):\n    n = 1\n",
+}
+CHANGES = {
+    "behind a star": ("lib/toy/a.py", "X = 1\n", "X = 1\n\n\ndef act():\n    return 'a'\n"),
+    "behind the last star": ("lib/toy/b.py", "'b'", "'c'"),
+    "a file that appears": ("lib/toy/c.py", "", "def act():\n    return 'c'\n"),
+    "a package that appears": ("lib/toy/b/__init__.py", "", "def act():\n    return 'c'\n"),
+    "a module above it": ("toy/__init__.py", "", ""),
+    "a folder that makes an import the project's own": ("math/__init__.py", "", ""),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_the_cache_and_no_cache_say_the_same(what, tmp_path, monkeypatch, capsys):
+    """With the real core: whatever is asked of the file system is known to depend on it."""
+    from patchgen.cli import main
+    from tests.toytree import toy_project
+
+    tree = toy_project(tmp_path / "real", variants=1)
+    for name, text in STAR.items():
+        tree.write(name, text)
+    monkeypatch.chdir(tree.top)
+    assert main(["convert", "-q"]) == 0
+    assert main(["check", "-q"]) == 0
+    name, old, new = CHANGES[what]
+    tree.edit(name, old, new) if old else tree.write(name, new)
+    capsys.readouterr()
+    cached = main(["check"]), capsys.readouterr().out
+    assert cached == (main(["check", "--no-cache"]), capsys.readouterr().out)
