@@ -12,7 +12,7 @@ from typing import Any
 
 from patchgen.lab.claim import Claim, Rows, Scene
 from patchgen.lab.claimed import trained
-from patchgen.lab.drawn import settings_of
+from patchgen.lab.drawn import changed_heads, settings_of
 from patchgen.lab.plan import Plan
 from patchgen.lab.published import Setting
 from patchgen.lab.subject import Subject
@@ -22,6 +22,8 @@ ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
 EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
 ROUTES = ("closest", "independent")
 DROPOUT = 0.2
+PACKAGES = ("flash-attn", "torch's kernels")
+RATES = ("attention_probs_dropout_prob", "hidden_dropout_prob", "attention_dropout")
 # Names of attention that transformers has, and one that nobody has.
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "misspelt")
 
@@ -39,6 +41,7 @@ class Case:
     changes: tuple[tuple[str, Any], ...] = ()  # of the configuration: the first it must have, others it may
     detail: str = ""  # of its kind: the name of a plant, of an attention, of a compiler
     whole: bool = False  # all of `changes` are made, whether the configuration lists such names or not
+    drawn: bool = False  # nobody says that the model takes `changes`: what is refused is not compared
 
 
 QUICK = Plan()
@@ -63,15 +66,22 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
         *_plants(main, claims, plan.dtypes),
         *_scenes(main, claims, plan.dtypes),
         *_ways(main, claims),
+        *_pace(main, claims),
+        *_flash(subject, claims),
         *_settings(subject, claims, plan.dtypes),
         *_published(subject, claims),
         *_use(main, claims, plan),
     ]
-    others = subject.heads[1:] if plan.full else subject.heads[1:2]
-    for head in others:
+    for head in _others(subject, plan):
         made += [*_loading(head), *_base(head, claims, plan.dtypes)]
     made += [Case(f"{head} plans", "plans", head) for head in subject.heads]  # of no model that takes memory
     return tuple(made)
+
+
+def _others(subject: Subject, plan: Plan) -> tuple[str, ...]:
+    """Heads beside the main one: the base model's, and those that a changed line stands in."""
+    wanted = {*subject.heads[1:2], *changed_heads(subject)}
+    return tuple(head for head in subject.heads[1:] if plan.full or head in wanted)
 
 
 def _short(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
@@ -181,6 +191,37 @@ def _ways(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
     yield Case(f"{head} float64 attention weights, full", "weights", head, "float64")
 
 
+def _pace(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
+    """Recipes of training, in each of which a variant is to keep to its fast path."""
+    for rows in ROWS:
+        scene = trained(claims, rows)
+        recipes = {
+            "autocast": ("float32", replace(scene, autocast=True)),
+            "bfloat16": ("bfloat16", scene),
+            "dropout": ("bfloat16", replace(scene, dropout=DROPOUT)),
+        }
+        for recipe, (dtype, made) in recipes.items():
+            yield Case(f"{head} pace of {recipe}, {rows}", "pace", head, dtype, scene=made, detail=recipe)
+    yield Case(f"{head} compiled over lengths", "compiled over lengths", head, scene=trained(claims))
+
+
+def _flash(subject: Subject, claims: tuple[Claim, ...]) -> Iterator[Case]:
+    """Of attention without padding: its kernels, written out, and rates of dropout, drawn in an order of its own."""
+    if all(claim.same_draws for claim in claims):
+        return
+    head = subject.heads[0]
+    for package in PACKAGES:
+        for rows in ROWS:
+            for scene in (trained(claims, rows), Scene(rows=rows, dropout=DROPOUT)):
+                told = "train" if scene.train else "eval"
+                name = f"{head} bfloat16 {rows} {told}, kernels of {package}"
+                yield Case(name, "kernels", head, "bfloat16", scene=scene, detail=package)
+    for rate in RATES:
+        for rows in ("full", "right"):
+            scene = Scene(rows=rows, labels=False)
+            yield Case(f"{head} {rows} drops by {rate}", "drops", head, scene=scene, detail=rate)
+
+
 def _settings(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
     """Other settings of the same class, where its module knows of them."""
     main = subject.heads[0]
@@ -199,19 +240,25 @@ def _settings(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ..
 
 
 def _published(subject: Subject, claims: tuple[Claim, ...]) -> Iterator[Case]:
-    """Configurations of checkpoints, and what parts read: in the widest dtype, which sees most."""
+    """Configurations of checkpoints, and what parts and changed lines read: in the widest dtype, which sees most."""
     for setting in settings_of(subject):
-        head, changes = _head_for(subject, setting), tuple(setting.changes.items())
+        head, last = _head_for(subject, setting), setting.rows[-1]
+        made = Case("", "numbers", head, "float64", setting.route, Scene(), tuple(setting.changes.items()), whole=True)
+        made = replace(made, drawn=setting.drawn)
         scenes = {f"{rows} train": trained(claims, rows) for rows in setting.rows}
-        last = setting.rows[-1]
-        scenes[f"{last} eval, dropout set"] = Scene(rows=last, dropout=DROPOUT)
-        scenes[f"{last} dropout"] = replace(trained(claims, last), dropout=DROPOUT)
+        if not setting.drawn:
+            scenes[f"{last} eval, dropout set"] = Scene(rows=last, dropout=DROPOUT)
+            scenes[f"{last} dropout"] = replace(trained(claims, last), dropout=DROPOUT)
         for told, scene in scenes.items():
-            name = f"{head} float64 {told}: {setting.name}"
-            yield Case(name, "numbers", head, "float64", setting.route, scene, changes, whole=True)
+            yield replace(made, name=f"{head} float64 {told}: {setting.name}", scene=scene)
         # In float32, which some insist on (GPT-2's upcast).
         name, eager = f"{head} float32 {last} eager: {setting.name}", trained(claims, last)
-        yield Case(name, "numbers", head, "float32", 2, eager, changes, whole=True)
+        yield replace(made, name=name, dtype="float32", route=2, scene=eager)
+        if setting.changes == {"is_decoder": True}:
+            scene = Scene(rows="left", labels=False)
+            name = f"{head} generates: {setting.name}"
+            yield replace(made, name=name, kind="generated", dtype="float32", scene=scene, detail="greedy")
+            yield replace(made, name=f"{head} cache: {setting.name}", kind="cache", scene=Scene(labels=False))
 
 
 def _head_for(subject: Subject, setting: Setting) -> str:
@@ -240,3 +287,6 @@ def _base(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iter
     for dtype in dtypes:
         for rows in ROWS[:2]:
             yield Case(f"{head} {dtype} {rows}", "numbers", head, dtype, scene=trained(claims, rows))
+    left = {"train": trained(claims, "left"), "eval, dropout set": Scene(rows="left", dropout=DROPOUT)}
+    for told, scene in left.items():
+        yield Case(f"{head} float64 left {told}", "numbers", head, "float64", scene=scene)

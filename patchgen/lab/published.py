@@ -24,6 +24,7 @@ class Setting:
     changes: Mapping[str, Any]
     rows: tuple[Padding, ...] = ("full", "left")
     route: int = 0  # as of a `Case`: 1 where the parent's closest computation sums in another order then
+    drawn: bool = False  # from changed lines: nobody says that the model takes it
 
 
 # Of four frequencies of the tiny rotary embedding one stays, one is between, two are scaled.
@@ -127,9 +128,8 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("jitter", {"router_jitter_noise": 0.2}),
         Setting("scaled rotary", {"rope_parameters": _YARN, "head_dim": 16, "tie_word_embeddings": True}),
     ),
-    "mpnet": (Setting("fewer buckets", {"relative_attention_num_buckets": 6}),),
+    "mpnet": (Setting("relu", {"hidden_act": "relu"}),),
     "nllb_moe": (
-        Setting("router losses", {"output_router_logits": True}),
         Setting("first experts", {"second_expert_policy": "random", "router_bias": True}),
         Setting("normalised", {"normalize_router_prob_before_dropping": True, "batch_prioritized_routing": True}),
     ),

@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from patchgen.lab.checks.attention import accepts, weights
 from patchgen.lab.checks.checkpoints import loads
 from patchgen.lab.checks.compiled import compiles
+from patchgen.lab.checks.dropout import drops_as_parent
 from patchgen.lab.checks.effects import shows_effect
 from patchgen.lab.checks.generation import generates, keeps_cache
+from patchgen.lab.checks.kernels import runs_kernels
 from patchgen.lab.checks.numbers import equals_parent
+from patchgen.lab.checks.pace import compiles_once, keeps_pace
 from patchgen.lab.checks.plans import means_what_is_there
 from patchgen.lab.checks.plants import sees_plant
 from patchgen.lab.checks.trial import Trial, Verdict
@@ -28,4 +31,8 @@ CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
     "generated": generates,
     "attention": accepts,
     "compiled": compiles,
+    "kernels": runs_kernels,
+    "drops": drops_as_parent,
+    "pace": keeps_pace,
+    "compiled over lengths": compiles_once,
 }

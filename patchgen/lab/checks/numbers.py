@@ -26,10 +26,20 @@ def equals_parent(trial: Trial) -> Verdict:
         raise Nothing(f"the parent has one computation, {route.name}, and it is compared as the closest")
     insist_on_scene(pair, scene)
     pair.parent_sees(route, dtype, scene)  # first: what it cannot do, nobody asks of the variant
-    found = compare(pair, route, dtype, scene, pair.variant_sees(route, dtype, scene))
+    found = compare(pair, route, dtype, scene, _of_variant(trial, route))
     if found[0].largest > allowed(route.bound, dtype, scene) and _sums_anew(pair, route, dtype, scene):
         route = replace(route, bound=loosest([route.bound, REORDERED]))
     return decided(trial, found, route)
+
+
+def _of_variant(trial: Trial, route: Route) -> Observation:
+    """What the variant gives; Nothing where it refuses values that were drawn, and that nobody said it takes."""
+    try:
+        return trial.pair.variant_sees(route, trial.dtype, trial.case.scene)
+    except (ValueError, NotImplementedError) as error:
+        if not trial.case.drawn:
+            raise
+        raise Nothing(f"refused: {error}") from error
 
 
 def _sums_anew(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene) -> bool:

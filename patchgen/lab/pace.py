@@ -1,0 +1,121 @@
+"""How a variant runs: attentions, waits for the device, and what a compiler makes of it.
+
+Numbers may be right and the fast path lost: an attention a text in place of one a layer, a length that is read back
+from the device, a graph for each length.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._dynamo.utils import counters
+from torch.fx import GraphModule
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import PreTrainedModel
+
+# By the names that torch dispatches: the values of a tensor are needed before the next operation can be given out.
+WAITS = frozenset({"aten._local_scalar_dense", "aten.nonzero", "aten.masked_select", "aten.equal", "aten.is_nonzero"})
+UNIQUE = "aten._unique"
+BY_INDEX = frozenset({"aten.index", "aten.index_put", "aten.index_put_"})  # by a mask of bools: as many as are True
+CALLS = frozenset({"tolist", "numpy"})  # which dispatch nothing
+
+
+@dataclass(slots=True)
+class Pace:
+    """What one step ran."""
+
+    attentions: int = 0
+    waits: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def waited(self) -> int:
+        return self.waits.total()
+
+
+@contextmanager
+def paced() -> Iterator[Pace]:
+    """A context for a step; gives its `Pace`."""
+    pace = Pace()
+    with _Calls(pace), _Dispatched(pace):
+        yield pace
+
+
+class _Calls(TorchFunctionMode):
+    def __init__(self, pace: Pace) -> None:
+        super().__init__()
+        self.pace = pace
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        self.pace.attentions += func is F.scaled_dot_product_attention
+        if name in CALLS:
+            self.pace.waits[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+class _Dispatched(TorchDispatchMode):
+    def __init__(self, pace: Pace) -> None:
+        super().__init__()
+        self.pace = pace
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        name = str(func.overloadpacket)
+        if name in WAITS or name.startswith(UNIQUE) or (name in BY_INDEX and _by_mask(args[1])):
+            self.pace.waits[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def _by_mask(indices: Any) -> bool:
+    return any(isinstance(index, Tensor) and index.dtype == torch.bool for index in indices)
+
+
+# --- compiled
+
+
+@dataclass(slots=True)
+class Compiled:
+    """What torch.compile made of a model over several lengths."""
+
+    graphs: int = 0  # those of recompilations too
+    breaks: int = 0
+    attentions: int = 0
+    masked: int = 0  # attentions that were given a mask
+
+    def __str__(self) -> str:
+        return f"{self.graphs} graphs, {self.breaks} breaks, {self.masked} of {self.attentions} attentions with a mask"
+
+
+def compiled_over(model: PreTrainedModel, steps: Sequence[Callable[[], Any]]) -> Compiled:
+    """What is compiled of `model` in `steps`, each of which calls it, by a backend that only counts."""
+    found = Compiled()
+
+    def count(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        found.graphs += 1
+        for node in graph.graph.nodes:
+            if node.target is F.scaled_dot_product_attention:
+                mask = node.kwargs.get("attn_mask", node.args[3] if len(node.args) > 3 else None)
+                found.attentions += 1
+                found.masked += mask is not None
+        return graph.forward
+
+    torch._dynamo.reset()
+    counters.clear()
+    model.compile(backend=count)
+    try:
+        for step in steps:
+            step()
+    finally:
+        found.breaks = sum(counters["graph_break"].values())
+        model._compiled_call_impl = None
+        torch._dynamo.reset()
+    return found

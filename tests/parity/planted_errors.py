@@ -1,0 +1,69 @@
+"""Errors of `tests/parity/planted/*.toml`: each is planted in a copy of a generated file, and verify has to see it."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchgen.lab.bench import Bench
+from patchgen.lab.cases import Case, cases
+from patchgen.lab.claimed import claims_of
+from patchgen.lab.plan import Plan
+from patchgen.lab.result import Result
+from patchgen.lab.subject import Subject, subjects
+from tests.toytree import REPOSITORY
+
+FILES = sorted(Path(__file__).with_name("planted").glob("*.toml"))
+PLAN = Plan(dtypes=("float64", "float32"))
+
+
+@dataclass(frozen=True)
+class Error:
+    """One text of a variant's output, and the wrong one in its place."""
+
+    variant: str
+    name: str
+    old: str
+    new: str
+    times: int = 1  # that the old text stands there
+    unseen: str = ""  # why no case can see it here
+
+    def __str__(self) -> str:
+        return f"{self.variant}: {self.name}"
+
+
+def errors() -> Iterator[Error]:
+    for path in FILES:
+        for told in tomllib.loads(path.read_text(encoding="utf-8"))["error"]:
+            yield Error(path.stem, **told)
+
+
+def planted(error: Error, home: Path) -> Subject:
+    """The variant in a project of its own at `home`, with the error in it."""
+    (subject,) = subjects(REPOSITORY, [error.variant])
+    path = Path(*subject.module.split(".")).with_suffix(".py")
+    shutil.copytree(REPOSITORY / path.parent, home / path.parent)
+    for package in (home / path.parent, home / path.parent.parent):
+        (package / "__init__.py").touch()
+    text = (home / path).read_text(encoding="utf-8")
+    assert text.count(error.old) == error.times, f"{error}: the old text stands there {text.count(error.old)} times"
+    (home / path).write_text(text.replace(error.old, error.new), encoding="utf-8")
+    return replace(subject, home=str(home))
+
+
+def seen_by(subject: Subject) -> Result | None:
+    """The first case that fails; those of wide dtypes first, planted errors of parts left out."""
+    bench = Bench(subject)
+    todo = [case for case in cases(subject, claims_of(subject.parts), PLAN) if case.kind != "planted"]
+    for case in sorted(todo, key=_cost):
+        result = bench.run(case)
+        if result.status == "FAIL":
+            return result
+    return None
+
+
+def _cost(case: Case) -> int:
+    return {"compiled": 3, "attention": 2, "plans": 2}.get(case.kind, 0) + (case.dtype != "float64")
