@@ -145,6 +145,17 @@ def eager_attention_forward(
 NOT_IN_FLASH = ("block_indices", "cache", "indices", "position_bias", "s_aux", "sinks", "softcap")
 
 
+def in_autocast(states: torch.Tensor) -> torch.Tensor:
+    """In the dtype of autocast, as SDPA casts them: a rotary embedding leaves queries and keys in float32.
+
+    The kernels take half precision alone, and no cast is made for them.
+    """
+    device = states.device.type
+    if states.dtype != torch.float32 or not torch.is_autocast_enabled(device):
+        return states
+    return states.to(torch.get_autocast_dtype(device))
+
+
 class Form(NamedTuple):
     """What attention is, beside its three tensors."""
 
@@ -354,7 +365,7 @@ def flash_attention(
             )
     causal = module.is_causal if is_causal is None else is_causal
     form = Form(causal=causal, scaling=scaling, dropout=dropout, window=sliding_window)
-    query, key, value = (each.squeeze(0).transpose(0, 1) for each in (query, key, value))
+    query, key, value = (in_autocast(each).squeeze(0).transpose(0, 1) for each in (query, key, value))
     return attend_in_sequences(query, key, value, cu_seq_lens_q, max_length_q, form).unsqueeze(0), None
 
 

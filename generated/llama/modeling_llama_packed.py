@@ -207,6 +207,17 @@ def eager_attention_forward(
 NOT_IN_FLASH = ("block_indices", "cache", "indices", "position_bias", "s_aux", "sinks", "softcap")
 
 
+def in_autocast(states: torch.Tensor) -> torch.Tensor:
+    """In the dtype of autocast, as SDPA casts them: a rotary embedding leaves queries and keys in float32.
+
+    The kernels take half precision alone, and no cast is made for them.
+    """
+    device = states.device.type
+    if states.dtype != torch.float32 or not torch.is_autocast_enabled(device):
+        return states
+    return states.to(torch.get_autocast_dtype(device))
+
+
 class Form(NamedTuple):
     """What attention is, beside its three tensors."""
 
@@ -416,7 +427,7 @@ def flash_attention(
             )
     causal = module.is_causal if is_causal is None else is_causal
     form = Form(causal=causal, scaling=scaling, dropout=dropout, window=sliding_window)
-    query, key, value = (each.squeeze(0).transpose(0, 1) for each in (query, key, value))
+    query, key, value = (in_autocast(each).squeeze(0).transpose(0, 1) for each in (query, key, value))
     return attend_in_sequences(query, key, value, cu_seq_lens_q, max_length_q, form).unsqueeze(0), None
 
 
@@ -965,16 +976,13 @@ class LlamaForSequenceClassification(GenericForSequenceClassification, LlamaPreT
 
 
 class LlamaForQuestionAnswering(GenericForQuestionAnswering, LlamaPreTrainedModel):
+    """It compares the positions of a row with each other: rows are computed with their padding."""
+
     base_model_prefix = "transformer"  # For BC, where `transformer` was used instead of `model`
 
     def __init__(self, config):
-        super(GenericForQuestionAnswering, self).__init__(config)
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
-        setattr(self, self.base_model_prefix, LlamaModel._from_config(config))
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-
-        # Initialize weights and apply final processing
-        self.post_init()
+        super().__init__(config)
+        self.base_model.reads_padding = "all"
 
 
 class LlamaForTokenClassification(GenericForTokenClassification, LlamaPreTrainedModel):

@@ -13,7 +13,7 @@ is passed; elsewhere pass `use_cache=False`.  With a cache, and so in `generate`
 
 from transformers.models.llama import modeling_llama as llama
 
-from patchgen.parts.flash import AttendsInSequences, FlashOrEager, PaddingFreeDecoder
+from patchgen.parts.flash import AttendsInSequences, FlashOrEager, PaddingFreeDecoder, ReadsAllPositions
 
 
 class LlamaAttention(AttendsInSequences, llama.LlamaAttention):
@@ -25,4 +25,8 @@ class LlamaPreTrainedModel(FlashOrEager, llama.LlamaPreTrainedModel):
 
 
 class LlamaModel(PaddingFreeDecoder, llama.LlamaModel):
+    pass
+
+
+class LlamaForQuestionAnswering(ReadsAllPositions, llama.LlamaForQuestionAnswering):
     pass

@@ -30,6 +30,7 @@ ENCODER = frozenset(
 DECODER = frozenset("input_ids attention_mask position_ids past_key_values inputs_embeds use_cache".split())
 COUNTED = ("create_position_ids_from_input_ids", "create_position_ids_from_inputs_embeds")
 NOT_IN_FLASH = frozenset({"block_indices", "cache", "indices", "position_bias", "s_aux", "sinks", "softcap"})
+GENERIC_READER = "GenericForQuestionAnswering"  # transformers' head for any model, in another file
 HINT = "write the forward of the base model by `patchgen.parts.flash` where you know what looks at which token"
 
 
@@ -226,6 +227,8 @@ def _heads(module: Module, tokens: Tokens, model: Class) -> Iterator[Declared]:
     for owner in module.classes.values():
         forward = owner.own.get("forward")
         holding = [attribute for attribute in owner.attributes if model.name in tokens.held(owner, attribute)]
+        if forward is None and GENERIC_READER in owner.bases:
+            yield Declared(owner.name, mixins=("ReadsAllPositions",))
         if forward is None or not holding:
             continue
         for node in walk(forward.body, ast.Attribute):
