@@ -70,6 +70,8 @@ def _declared(module: Module) -> Iterator[Declared]:
     yield Declared(module.pretrained[0].name, mixins=("FlashOrEager",))
     if not encodes:
         yield Declared(model.name, mixins=("PaddingFreeDecoder",))
+        readers = (one for one in module.classes.values() if GENERIC_READER in one.bases)
+        yield from (Declared(one.name, mixins=("ReadsAllPositions",)) for one in readers)
         return
     before = ("OffsetPositions",) if _counts_words(module, tokens, model) else ()
     behind = ("PoolsFirstTokens",) if _pools(module, tokens, model) else ()
@@ -227,8 +229,6 @@ def _heads(module: Module, tokens: Tokens, model: Class) -> Iterator[Declared]:
     for owner in module.classes.values():
         forward = owner.own.get("forward")
         holding = [attribute for attribute in owner.attributes if model.name in tokens.held(owner, attribute)]
-        if forward is None and GENERIC_READER in owner.bases:
-            yield Declared(owner.name, mixins=("ReadsAllPositions",))
         if forward is None or not holding:
             continue
         for node in walk(forward.body, ast.Attribute):
