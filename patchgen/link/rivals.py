@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from patchgen.errors import PatchgenError, Problem
 from patchgen.link.flatblock import Builder
 from patchgen.link.sameness import same_thing
+from patchgen.plan.declare import Declaration
 from patchgen.plan.lineage import bases_of
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import ModuleIndex
@@ -41,7 +42,7 @@ def _is_meant(name: str, nearer: ModuleIndex, further: ModuleIndex, builder: Bui
     """Whether the definition in `nearer` may stand for the one in `further`."""
     first, second = (Symbol(index.source.module, name) for index in (nearer, further))
     declaration = builder.naming.plan.declaration(first)
-    if declaration is not None and second in declaration.chain:
+    if declaration is not None and second in _ancestors(declaration):
         return True
     if _is_settled(name, further, builder) or _are_copies(first, second, builder):
         return True
@@ -54,7 +55,11 @@ def _is_settled(name: str, further: ModuleIndex, builder: Builder) -> bool:
     """Whether the file that is converted says itself what the class `name` of both is."""
     own = builder.naming.plan.modular.source.module
     declaration = builder.naming.plan.declaration(Symbol(own, name))
-    return declaration is not None and Symbol(further.source.module, name) in declaration.chain
+    return declaration is not None and Symbol(further.source.module, name) in _ancestors(declaration)
+
+
+def _ancestors(declaration: Declaration) -> tuple[Symbol, ...]:
+    return (*declaration.chain[1:], *declaration.parents)
 
 
 def _are_copies(first: Symbol, second: Symbol, builder: Builder) -> bool:

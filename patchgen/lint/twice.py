@@ -4,9 +4,9 @@
     self.norm = LlamaRMSNorm(...)
     self.mlp = Experts(config)          # PG740: an edit of `__init__` would replace the first
 
-It looks at the flat class, in which `super().__init__()` is the parent's statements or a call of what
-is kept of them.  It says nothing where either assignment is under a condition, where the first value
-is read before it is replaced, or where the object is handed on meanwhile.
+It looks at the flat class, in which `super().__init__()` is the parent's statements or a call of
+what is kept of them.  It says nothing where either assignment is under a condition, where the first
+value is read before it is replaced, or where the object is handed on meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Built:
 
 
 def with_built_twice(path: Path, env: Environment, settings: Settings) -> Flattened:
-    """What the modular file at `path` comes to, and a finding for each submodule that is built twice."""
+    """What the modular file at `path` comes to, with what it builds twice as findings."""
     flat = flatten(path, env, settings)
     shown = env.shown(path.parent.resolve() / path.name)
     found = sorted(problem for file in flat.files for problem in built_twice(file, shown))
@@ -44,7 +44,7 @@ def with_built_twice(path: Path, env: Environment, settings: Settings) -> Flatte
 
 
 def built_twice(file: FlatFile, modular: str) -> Iterator[Problem]:
-    """A finding for each value in an `__init__` of `file` that one of the file `modular` replaces."""
+    """A finding for each value that an `__init__` builds and one of the file `modular` replaces."""
     origins = {
         origin.first + number: (origin.path, origin.line + number)
         for origin in file.lines
@@ -131,7 +131,7 @@ def _makes_an_instance(value: ast.expr | None) -> bool:
 
 
 def _last_built(statements: tuple[ast.stmt, ...], name: str, receiver: str) -> ast.stmt | None:
-    """The last of `statements` that sets the attribute, where that is a value that is built there."""
+    """The last of `statements` that names the attribute, where it builds a value for it."""
     for node in reversed(statements):
         built = _built(node, receiver)
         if built is not None and built.name == name:
