@@ -28,7 +28,7 @@ def rivals(builder: Builder) -> Iterator[Problem]:
         for further in layers[number + 1 :]:
             for name in _defined_in_both(nearer, further):
                 if not _is_meant(name, nearer, further, builder):
-                    yield _problem(name, nearer, further)
+                    yield _problem(name, nearer, further, builder)
 
 
 def _defined_in_both(nearer: ModuleIndex, further: ModuleIndex) -> Iterator[str]:
@@ -92,10 +92,14 @@ def _is_layer(module: str, builder: Builder) -> bool:
     return module in {layer.source.module for layer in builder.naming.plan.layers}
 
 
-def _problem(name: str, nearer: ModuleIndex, further: ModuleIndex) -> Problem:
+def _problem(name: str, nearer: ModuleIndex, further: ModuleIndex, builder: Builder) -> Problem:
     block, other = nearer.definition(name), further.definition(name)
     assert block is not None and other is not None
     at = nearer.source.at(block.first)
     there = further.source.at(other.first)
     what = f"{name} is defined here and, differently, at {there}, and both files are combined"
-    return PatchgenError("PG129", at, what, "give one of them another name").problem
+    hint = "give one of them another name"
+    if block.kind == other.kind == "class":
+        own = builder.naming.plan.modular.source.path
+        hint += f", or derive a class {name} from both in {own}"
+    return PatchgenError("PG129", at, what, hint).problem

@@ -1,0 +1,184 @@
+# The order of statements when several classes have an `__init__`.
+# The format is told in ../../packages.py.
+
+# === init of a diamond
+# classes: NeoBlock
+# overrides: ToyBlock > NeoBlock
+# renames: Toy > Neo
+# --- modeling_toy.py
+class ToyBase:
+    def __init__(self, n=3):
+        self.act = note("base", n)
+        self.size = n
+
+
+class ToyLeft(ToyBase):
+    def __init__(self, n=3):
+        super().__init__(n)
+        self.act = note("left", self.size + <1>)
+
+
+class ToyRight(ToyBase):
+    def __init__(self, n=3):
+        super().__init__(n * 2)
+        self.size = note("right", self.act)
+
+
+class ToyBlock(ToyLeft, ToyRight):
+    pass
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    def __init__(self, n=3):
+        super().__init__(n)
+        self.act = note("child", self.size + <2>)
+# --- probe
+list(vars(NeoBlock(4)).items())
+
+# === init of a mixin that passes everything on
+# classes: NeoBlock
+# overrides: ToyBlock > NeoBlock
+# --- modeling_toy.py
+class ToyBlock:
+    def __init__(self, n=3, *, width=<1>, **options):
+        self.n = n
+        self.width = width
+        self.options = dict(options)
+        self.total = self.area
+
+    @property
+    def area(self):
+        return self.n * self.width
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class Wider:
+    def __init__(self, *args, width=<2>, **kwargs):
+        super().__init__(*args, width=width + 1, **kwargs)
+        self.width = note("wider", self.width * 2)
+
+
+class NeoBlock(Wider, ToyBlock):
+    def __init__(self, n=3, **kwargs):
+        super().__init__(n, **kwargs)
+        self.n = note("child", self.area)
+# --- probe
+list(vars(NeoBlock(4)).items())
+list(vars(NeoBlock(4, width=7, more=1)).items())
+
+# === init of three classes in a line
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyBase:
+    def __init__(self, n=3):
+        self.items = [n]
+        self.act = note("base", len(self.items))
+
+
+class ToyBlock(ToyBase):
+    def __init__(self, n=3):
+        super().__init__(n)
+        for item in range(n):
+            self.items.append(item)
+        self.act = note("parent", len(self.items))
+        self.late = lambda: self.act
+# --- modular_old.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    def __init__(self, n=3):
+        super().__init__(n)
+        self.act = note("old", len(self.items) * <1>)
+        self.items.clear()
+# --- modular_neo.py
+from .modular_old import ToyBlock as Old
+
+
+class ToyBlock(Old):
+    def __init__(self, n=3):
+        super().__init__(n)
+        self.act = note("neo", (len(self.items), self.late()))
+        del self.items
+# --- probe
+list(vars(ToyBlock(4)))
+ToyBlock(4).act
+ToyBlock(2).late()
+
+# === init that a kept base watches
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyWatched(Module):
+    def __init__(self, n=3):
+        super().__init__()
+        self.first = note("first", n)
+        self.second = note("second", n + 1)
+
+
+class ToyBlock(ToyWatched):
+    pass
+# --- modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    def __init__(self, n=3):
+        super().__init__(n)
+        self.first = note("child", n * <1>)
+        del self.second
+# --- probe
+list(vars(ToyBlock(4)).items())
+hasattr(ToyBlock(4), "second")
+
+# === init in which a submodule is built by an edit
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+class ToyPart:
+    def __init__(self, kind):
+        self.kind = note("made", kind)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+        self.part = ToyPart("old")
+        self.more = self.part.kind
+# --- modular_neo.py
+from patchgen.edits import edit, new, old
+
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    @edit("__init__")
+    def build_another(self):
+        with old:
+            self.part = up.ToyPart("old")
+        with new:
+            self.part = up.ToyPart("new" * <1>)
+# --- oracle modeling_toy.py
+class ToyPart:
+    def __init__(self, kind):
+        self.kind = note("made", kind)
+
+
+class ToyBlock:
+    def __init__(self, n=3):
+        self.n = n
+        self.part = ToyPart("new" * <1>)
+        self.more = self.part.kind
+# --- oracle modular_neo.py
+from . import modeling_toy as up
+
+
+class ToyBlock(up.ToyBlock):
+    pass
+# --- probe
+list(vars(ToyBlock(4)))
+ToyBlock(4).more
