@@ -94,12 +94,13 @@ def read_bytes(path: Path, name: str) -> bytes:
 
 def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
     """Python's own rules (byte order mark, coding cookie, UTF-8), line ends made `\\n`."""
-    encoding = "utf-8"
-    if data.startswith(codecs.BOM_UTF8):
-        data = data[len(codecs.BOM_UTF8) :]
-    else:
-        encoding = _declared_encoding(data) or encoding
+    has_mark = data.startswith(codecs.BOM_UTF8)
+    data = data.removeprefix(codecs.BOM_UTF8)
+    encoding = _declared_encoding(data) or "utf-8"
     try:
+        if has_mark and codecs.lookup(encoding).name != "utf-8":
+            what = f"begins with UTF-8's byte order mark and declares {encoding}"
+            raise PatchgenError("PG003", Location(name, 1, 1), what, "leave the declaration out")
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         what = f"is not {encoding.upper()}: byte {data[error.start]:#04x} at offset {error.start}"
@@ -109,6 +110,11 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _refuse_controls(text, name, allow_bidi)
     return text
+
+
+def declares_encoding(line: str) -> bool:
+    """Whether `line` would be a coding cookie on one of the first lines of a file."""
+    return _COOKIE.match(line.encode("utf-8", errors="replace")) is not None
 
 
 def _declared_encoding(data: bytes) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.errors import PatchgenError
 from patchgen.flat import Flattened
 from patchgen.source.text import MAX_BYTES, decode
 from tests.hard.support import MODULAR, PARENT, REPOSITORY, assert_problem, flat
@@ -161,6 +162,23 @@ COOKIES = {
 def test_a_cookie_counts_where_python_reads_it(head: str, encoding: str) -> None:
     data = f"{head}s = '\xe9'\n".encode(encoding)
     assert "s = '\xe9'" in decode(data, NAME)
+
+
+@pytest.mark.parametrize("name", ["utf-8", "UTF8", "utf_8"])
+def test_a_byte_order_mark_with_its_own_cookie(name: str) -> None:
+    assert decode(f"\ufeff# coding: {name}\nx = 1\n".encode(), NAME).endswith("x = 1\n")
+
+
+def test_a_byte_order_mark_with_another_cookie() -> None:
+    with pytest.raises(PatchgenError, match="PG003"):
+        decode("\ufeff# coding: latin-1\nx = 1\n".encode(), NAME)
+
+
+def test_a_cookie_stands_in_no_output(tmp_path: Path) -> None:
+    modular = MODULAR.replace("* 2", "* len('\xe9')")
+    for cookie in ("# coding: latin-1", "# vim: set fileencoding=latin-1 :"):
+        text = _text(_flat(tmp_path, f"{cookie}\n{modular}".encode("latin-1")))
+        assert "coding" not in text and 'len("\xe9")' in text
 
 
 WRONG_ENCODINGS = {
