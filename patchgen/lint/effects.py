@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from patchgen.lint.plain import dumped
+from patchgen.source.scopes import bound_names
 
 Path = tuple[str, ...]
 _LEAVES = ast.Return | ast.Raise | ast.Break | ast.Continue | ast.Yield | ast.YieldFrom | ast.Await
@@ -245,18 +246,22 @@ def effect(statement: ast.stmt) -> Effect:
 
 
 def _nodes(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of `statement`, chains of attributes as one."""
-    stack: list[ast.AST] = [statement]
+    """The nodes of `statement`, chains of attributes as one; the variables of comprehensions are nobody else's."""
+    stack: list[tuple[ast.AST, frozenset[str]]] = [(statement, frozenset())]
     while stack:
-        node = stack.pop()
-        yield node
-        if _is_chain(node):
+        node, own = stack.pop()
+        path = _path(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        if path is not None and path[0] in own:
             continue
-        stack += ast.iter_child_nodes(node)
-
-
-def _is_chain(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and _path(node) is not None
+        yield node
+        if path is not None:
+            continue
+        inner = own
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            first = node.generators[0].iter  # evaluated outside
+            stack.append((first, own))
+            inner = own | set(bound_names(generator.target for generator in node.generators))
+        stack += [(child, inner) for child in ast.iter_child_nodes(node)]
 
 
 def _path(node: ast.expr) -> Path | None:
