@@ -34,6 +34,8 @@ _SET_BY_BASES = frozenset(
         "warnings_issued",
     }
 )
+# They are given an object and set nothing on it.
+_READING = frozenset({"bool", "getattr", "hasattr", "id", "isinstance", "len", "repr", "super", "type"})
 _SETTING = frozenset({"__dict__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__"})
 
 
@@ -88,6 +90,9 @@ def _may_set_unseen(method: FunctionNode) -> bool:
     """Whether `method` hands its object on, or sets attributes under names that are computed."""
     receiver = first_parameter(method)
     held = {id(node.value) for node in ast.walk(method) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(method):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _READING:
+            held |= {id(argument) for argument in node.args}
     for node in ast.walk(method):
         match node:
             case ast.Name(id="setattr" | "vars" | "locals" | "exec" | "eval"):

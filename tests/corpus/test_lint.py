@@ -39,7 +39,7 @@ FOUND = [
     ("timesfm2_5", "PG706", "use_bias"),
     ("gemma3", "PG730", "prepare_inputs_for_generation"),
 ]
-CLEAN = ["phi3", "starcoder2", "granite", "wavlm"]
+CLEAN = ["phi3", "qwen2", "data2vec_text", "wavlm"]
 
 
 def lint(model):
