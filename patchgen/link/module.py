@@ -20,7 +20,7 @@ from patchgen.plan.declare import ModulePlan
 from patchgen.plan.kinds import MODELING
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import ModuleIndex
-from patchgen.source.text import declares_encoding
+from patchgen.source.text import declares_another_encoding
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ def origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
 def _comment_at_top(index: ModuleIndex) -> str:
     """The first comment block of a file with the line ends that it has; shebang and coding lines left out."""
     lines = (index.blocks[0].leading if index.blocks else index.tail).splitlines(True)
-    kept = [line for line in lines if not line.startswith("#!") and not declares_encoding(line)]
+    beside = [line for line in lines if not line.startswith("#!") and "coding:" not in line]
+    kept = [line for line in beside if not declares_another_encoding(line)]
     # Between two such lines, transformers says that the file is generated and from what: that is not so of a copy.
     marks = [number for number, line in enumerate(kept) if "🚨" in line]
     kept = kept[: marks[0]] + kept[marks[-1] + 1 :] if marks else kept

@@ -3,9 +3,9 @@
     _no_split_modules = ["LlamaDecoderLayer"]       _no_split_modules = ["TinyDecoderLayer"]
     weights.get("LlamaDecoderLayer")                weights.get("LlamaDecoderLayer")
 
-What a string means is known in few places: documentation, messages, quoted annotations, the lists
-of layers that transformers keeps, and comparisons with the name of a class.  Everywhere else it is
-data, and stays.
+What a string means is known in few places: documentation, quoted annotations, the lists of layers
+that transformers keeps, and comparisons with the name of a class.  Everywhere else it is data, and
+stays; messages are data too.
 """
 
 from __future__ import annotations
@@ -52,10 +52,6 @@ def naming_strings(tree: ast.Module) -> Iterator[Text]:
                 yield from quoted_annotations(returns)
             case ast.AsyncFunctionDef(returns=ast.expr() as returns):
                 yield from quoted_annotations(returns)
-            case ast.Raise(exc=ast.Call() as call):
-                yield from _prose(call)
-            case ast.Call() if _is_message(node.func):
-                yield from _prose(node)
             case ast.Call() if _last(node.func).endswith(_DOCUMENTATION):
                 yield from _texts(node)
             case ast.Compare() if _asks_for_a_name(node):
@@ -148,14 +144,6 @@ def _texts(node: ast.AST) -> Iterator[Text]:
                 yield child
             case _:
                 pass
-
-
-def _prose(call: ast.Call) -> Iterator[Text]:
-    """The strings of a message that say more than a name."""
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    for text in (text for argument in arguments for text in _texts(argument)):
-        if isinstance(text, ast.JoinedStr) or " " in str(text.value):
-            yield text
 
 
 def _is_message(called: ast.expr) -> bool:

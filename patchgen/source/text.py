@@ -112,9 +112,13 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
     return text
 
 
-def declares_encoding(line: str) -> bool:
-    """Whether `line` would be a coding cookie on one of the first lines of a file."""
-    return _COOKIE.match(line.encode("utf-8", errors="replace")) is not None
+def declares_another_encoding(line: str) -> bool:
+    """Whether `line`, on one of the first lines of a file, would say that it is not UTF-8."""
+    found = _COOKIE.match(line.encode("utf-8", errors="replace"))
+    try:
+        return found is not None and codecs.lookup(found.group(1).decode()).name != "utf-8"
+    except LookupError:
+        return True
 
 
 def _declared_encoding(data: bytes) -> str | None:
