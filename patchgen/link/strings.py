@@ -3,9 +3,9 @@
     _no_split_modules = ["LlamaDecoderLayer"]       _no_split_modules = ["TinyDecoderLayer"]
     weights.get("LlamaDecoderLayer")                weights.get("LlamaDecoderLayer")
 
-What a string means is known in few places: documentation, quoted annotations, the lists of layers
-that transformers keeps, and comparisons with the name of a class.  Everywhere else it is data, and
-stays; messages are data too.
+What a string means is known in few places: documentation, what is logged, quoted annotations, the
+lists of layers that transformers keeps, and comparisons with the name of a class.  Everywhere else
+it is data, and stays: so does what an exception says.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def naming_strings(tree: ast.Module) -> Iterator[Text]:
                 yield from quoted_annotations(returns)
             case ast.AsyncFunctionDef(returns=ast.expr() as returns):
                 yield from quoted_annotations(returns)
+            case ast.Call() if _is_logged(node.func):
+                yield from _prose(node)
             case ast.Call() if _last(node.func).endswith(_DOCUMENTATION):
                 yield from _texts(node)
             case ast.Compare() if _asks_for_a_name(node):
@@ -88,7 +90,7 @@ def looks_up_names_of_classes(tree: ast.Module) -> bool:
     """
     ignored: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _is_message(node.func)):
+        if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _is_logged(node.func)):
             ignored |= {id(inner) for inner in ast.walk(node)}
     return any(
         _is_name(child) and id(child) not in ignored and _depends_on(node, child)
@@ -146,7 +148,15 @@ def _texts(node: ast.AST) -> Iterator[Text]:
                 pass
 
 
-def _is_message(called: ast.expr) -> bool:
+def _prose(call: ast.Call) -> Iterator[Text]:
+    """The strings of a message that say more than a name."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    for text in (text for argument in arguments for text in _texts(argument)):
+        if isinstance(text, ast.JoinedStr) or " " in str(text.value):
+            yield text
+
+
+def _is_logged(called: ast.expr) -> bool:
     owner = ast.unparse(called.value) if isinstance(called, ast.Attribute) else ""
     return owner in ("logger", "warnings", "logging") and _last(called) in _MESSAGES
 

@@ -46,9 +46,7 @@ class LinesRun:
     changed: int  # lines at which something can run
     ran: int
     not_run: tuple[tuple[int, str], ...]  # number and text
-    refusals: tuple[
-        tuple[int, str], ...
-    ] = ()  # those of the lines that did not run which only refuse what is given
+    refusals: tuple[tuple[int, str], ...] = ()  # those of the lines that did not run which only refuse what is given
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,10 +54,7 @@ class LinesRun:
 
 def lines_from_json(told: Mapping[str, Any]) -> LinesRun:
     """The inverse of `LinesRun.as_json`."""
-    lists = {
-        name: tuple((int(number), str(text)) for number, text in told[name])
-        for name in ("not_run", "refusals")
-    }
+    lists = {name: tuple((int(number), str(text)) for number, text in told[name]) for name in ("not_run", "refusals")}
     return LinesRun(str(told["file"]), int(told["changed"]), int(told["ran"]), **lists)
 
 

@@ -62,9 +62,7 @@ def mutants_of(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
     return tuple(sorted(made.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.says)))
 
 
-def drawn(
-    mutants: tuple[Mutant, ...], text: str, number: int | None, seed: str
-) -> tuple[Mutant, ...]:
+def drawn(mutants: tuple[Mutant, ...], text: str, number: int | None, seed: str) -> tuple[Mutant, ...]:
     """`number` of them (None: all), the same in every run: one of each line first."""
     if number is None or number >= len(mutants):
         return mutants
@@ -117,9 +115,7 @@ def _made(place: Place, says: str, span: tuple[int, int], written: str) -> Mutan
 def _in_place(new: ast.expr, place: Place) -> str:
     """The text of `new`, in parentheses where its neighbours could take it apart."""
     written = ast.unparse(ast.fix_missing_locations(new))
-    is_whole = isinstance(
-        new, ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice
-    )
+    is_whole = isinstance(new, ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice)
     is_alone = isinstance(place.parent, ast.stmt | ast.keyword) or (
         isinstance(place.parent, ast.Call) and place.field == "args"
     )
@@ -131,9 +127,7 @@ def _in_place(new: ast.expr, place: Place) -> str:
 
 def _of_statement(place: Place, offsets: _Offsets) -> Iterator[tuple[str, tuple[int, int], str]]:
     node = place.node
-    if isinstance(node, ast.AugAssign) and isinstance(
-        node.op, ast.Add | ast.Sub | ast.Mult | ast.Div
-    ):
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
         other = {ast.Add: "-=", ast.Sub: "+=", ast.Mult: "/=", ast.Div: "*="}[type(node.op)]
         yield (
             f"becomes {other}",
@@ -157,9 +151,7 @@ def _may_go(place: Place) -> bool:
     if isinstance(node, ast.AugAssign):
         return True
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and not ast.unparse(node.value).startswith(
-            "super().__init__"
-        )
+        return isinstance(node.value, ast.Call) and not ast.unparse(node.value).startswith("super().__init__")
     if isinstance(node, ast.Return):
         return isinstance(place.parent, ast.If)
     if not isinstance(node, ast.Assign) or place.body is None:
@@ -175,7 +167,5 @@ def _is_bound_before(target: ast.Name, function: ast.FunctionDef | ast.AsyncFunc
     names = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
     if target.id in names:
         return True
-    stores = (
-        n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    )
+    stores = (n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return any(each.id == target.id and each.lineno < target.lineno for each in stores)

@@ -71,9 +71,7 @@ def watch(case: Case, pair: Pair, path: Path) -> Watched | None:
         judged(case, pair)
     begun = time.perf_counter()
     judged(case, pair)
-    return Watched(
-        case, pair, frozenset(lines), time.perf_counter() - begun, recording_of(case, pair)
-    )
+    return Watched(case, pair, frozenset(lines), time.perf_counter() - begun, recording_of(case, pair))
 
 
 def judged(case: Case, pair: Pair) -> tuple[Answer, str]:

@@ -37,9 +37,7 @@ class Proof:
     """The changed lines of `subject`, the cases that run them, and errors in them."""
 
     subject: Subject
-    pair_for: Callable[
-        [Case], tuple[Case, Pair]
-    ]  # raises Nothing where the case has nothing to compare
+    pair_for: Callable[[Case], tuple[Case, Pair]]  # raises Nothing where the case has nothing to compare
     device: str = "cpu"
 
     @functools.cached_property
@@ -106,14 +104,10 @@ class Proof:
     def lines_run(self) -> LinesRun:
         """Which of the changed lines ran."""
         can_run = self.flat.changed & executable_lines(self.flat.text, self.flat.name)
-        ran = run_by_import(self.flat.text, self.flat.name).union(
-            *(run.lines for run in self.runs), self.built_lines
-        )
+        ran = run_by_import(self.flat.text, self.flat.name).union(*(run.lines for run in self.runs), self.built_lines)
         refusing = refusals(self.tree)
         missed = sorted(can_run - ran)
-        named = tuple(
-            (line, self.flat.line(line).strip()) for line in missed if line not in refusing
-        )
+        named = tuple((line, self.flat.line(line).strip()) for line in missed if line not in refusing)
         refused = tuple((line, self.flat.line(line).strip()) for line in missed if line in refusing)
         return LinesRun(self.flat.name, len(can_run), len(can_run & ran), named, refused)
 
@@ -140,9 +134,7 @@ class Proof:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 with planted_in(self._living, mutant) as wrong, ExitStack() as loans:
-                    pairs = _Wrong(
-                        wrong, loans, not is_in_function(mutant) or self._runs_at_build(mutant)
-                    )
+                    pairs = _Wrong(wrong, loans, not is_in_function(mutant) or self._runs_at_build(mutant))
                     return self._observed(fate, runs, pairs)
         except Exception as error:  # the text with the error is no module
             return replace(fate, outcome="failed", note=f"{type(error).__name__}: {error}"[:200])
@@ -175,9 +167,7 @@ class Proof:
             if not run.digest:
                 continue
             if recording_of(run.case, pairs.of(run.pair)) != run.digest:
-                return replace(
-                    fate, note=f"{len(runs)} cases ran it; other operations in {run.case.name}"
-                )
+                return replace(fate, note=f"{len(runs)} cases ran it; other operations in {run.case.name}")
         return replace(fate, outcome="equivalent", note=f"the same operations in {len(runs)} cases")
 
 
@@ -190,7 +180,5 @@ class _Wrong:
 
     def of(self, right: Pair) -> MutatedPair:
         if id(right) not in self.made:
-            self.made[id(right)] = mutated(
-                right, self.module, self.loans, is_built_anew=self.is_built_anew
-            )
+            self.made[id(right)] = mutated(right, self.module, self.loans, is_built_anew=self.is_built_anew)
         return self.made[id(right)]

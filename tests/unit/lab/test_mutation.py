@@ -253,9 +253,7 @@ def test_an_error_in_a_function_inside_a_function(toy):
     assert toy.Layer().forward(1) == -1
 
 
-@pytest.mark.parametrize(
-    ("text", "says", "wrong"), [("slope = 2", "one more", -2), ("LIMIT = 3", "one less", -1)]
-)
+@pytest.mark.parametrize(("text", "says", "wrong"), [("slope = 2", "one more", -2), ("LIMIT = 3", "one less", -1)])
 def test_an_error_outside_of_functions_is_in_a_module_of_its_own(toy, text, says, wrong):
     with planted_in(living(toy, TOY), the_mutant(text, says)) as module:
         assert module is sys.modules[toy.__name__] is not toy
@@ -317,9 +315,7 @@ def test_an_axis_is_the_same_from_either_end():
 
 
 def test_constants_are_part_of_a_recording():
-    assert recording(lambda x, w: (w * 2).clamp(min=1)) != recording(
-        lambda x, w: (w * 2).clamp(min=1.5)
-    )
+    assert recording(lambda x, w: (w * 2).clamp(min=1)) != recording(lambda x, w: (w * 2).clamp(min=1.5))
 
 
 # --- one variant, end to end
@@ -391,15 +387,11 @@ def test_what_becomes_of_an_error(proof, text, says, outcome):
 
 
 def test_nothing_of_an_error_remains(proof):
-    assert (
-        fate_of(proof, "output = nn.functional.scaled_dot", "without attn_mask=").outcome == "seen"
-    )
+    assert fate_of(proof, "output = nn.functional.scaled_dot", "without attn_mask=").outcome == "seen"
     run = next(run for run in proof.runs if run.case.name.endswith("right closest"))
     from patchgen.lab.mutation.observe import judged, recording_of
 
-    assert (
-        judged(run.case, run.pair)[0] == "equal" and recording_of(run.case, run.pair) == run.digest
-    )
+    assert judged(run.case, run.pair)[0] == "equal" and recording_of(run.case, run.pair) == run.digest
 
 
 def test_lines_that_did_not_run_are_named(proof):
@@ -437,10 +429,7 @@ def test_what_is_unseen_or_did_not_run_is_a_warning():
     assert result_of_mutants("x", FATES).status == "WARN"
     assert result_of_mutants("x", FATES[:3]).status == "PASS"
     assert result_of_mutants("x", FATES[-1:]).status == "NONE"
-    assert (
-        result_of_lines("x", LINES).status == "WARN"
-        and "modeling_x.py:7" in result_of_lines("x", LINES).note
-    )
+    assert result_of_lines("x", LINES).status == "WARN" and "modeling_x.py:7" in result_of_lines("x", LINES).note
     assert result_of_lines("x", LinesRun("x.py", 3, 2, (), ((9, "raise"),))).status == "PASS"
 
 
