@@ -21,6 +21,16 @@ def pytest_collection_finish(session):
     gc.freeze()
 
 
+def pytest_collection_modifyitems(items):
+    """What is given most time begins first, so that at the end no worker waits for another one's longest test."""
+    items.sort(key=lambda item: -_seconds(item))
+
+
+def _seconds(item):
+    given = item.get_closest_marker("timeout")
+    return given.args[0] if given and item.get_closest_marker("slow") else 0
+
+
 # Files that set up once what takes long.  (xdist's own mark for this, `xdist_group`, does nothing under pytest 9.2.)
 ONE_WORKER = {
     "tests/bench/test_play.py",
