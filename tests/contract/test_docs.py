@@ -36,7 +36,7 @@ SESSIONS = (
     "docs/using.md",
     "docs/writing-a-variant.md",
 )
-LONG = ("docs/memory.md", "docs/training.md")  # a minute each: of a billion weights, and a dozen runs
+LONG = ("docs/memory.md", "docs/training.md", "docs/using.md")  # a minute each: many processes that import torch
 PAGES = (*SESSIONS, "docs/LOG.md", "CHANGELOG.md")
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 PROJECT = ("generated", "modular", "utils", "Makefile", "patchgen.lock", "pyproject.toml")

@@ -142,11 +142,11 @@ def _from_nodes(examples: int) -> Callable[[Path], None]:
 
 
 def test_P12_generated_grammar(tmp_path: Path) -> None:
-    _from_grammar(100)(tmp_path=tmp_path)
+    _from_grammar(30)(tmp_path=tmp_path)
 
 
 def test_P12_generated_nodes(tmp_path: Path) -> None:
-    _from_nodes(60)(tmp_path=tmp_path)
+    _from_nodes(15)(tmp_path=tmp_path)
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_P12_generated_grammar_many(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
 def test_P12_generated_nodes_many(tmp_path: Path) -> None:
-    _from_nodes(1_000)(tmp_path=tmp_path)
+    _from_nodes(400)(tmp_path=tmp_path)
 
 
 def _mutated(draw: random.Random, data: bytes) -> bytes:
@@ -258,20 +258,20 @@ def _mutate_models(folder: Path, seeds: range) -> None:
 
 
 def test_P12_mutated_packages(tmp_path: Path) -> None:
-    _mutate_packages(tmp_path, range(150))
+    _mutate_packages(tmp_path, range(40))
 
 
 def test_P12_mutated_models(tmp_path: Path) -> None:
-    _mutate_models(tmp_path, range(20))
+    _mutate_models(tmp_path, range(4))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
 def test_P12_mutated_packages_many(tmp_path: Path) -> None:
-    _mutate_packages(tmp_path, range(1_000, 3_000))
+    _mutate_packages(tmp_path, range(1_000, 2_500))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
 def test_P12_mutated_models_many(tmp_path: Path) -> None:
-    _mutate_models(tmp_path, range(1_000, 1_300))
+    _mutate_models(tmp_path, range(1_000, 1_200))

@@ -109,6 +109,9 @@ GALLERY = {
 }
 
 
+MORE = ("mpnet", "albert", "openai")  # only a quick case of the gallery runs these in make test
+
+
 def gallery(name, **changes):
     """The parent's class, the variant's, and a configuration of three layers with dropout."""
     class_name, _, given = GALLERY[name]
@@ -122,7 +125,9 @@ def gallery(name, **changes):
     return getattr(parent, class_name), getattr(variant, class_name), config
 
 
-@pytest.mark.parametrize("name", GALLERY)
+@pytest.mark.parametrize(
+    "name", ["llama", "mixtral", "xlnet", *(pytest.param(each, marks=pytest.mark.slow) for each in MORE)]
+)
 def test_the_same_step_from_fewer_kept_bytes(name):
     parent, variant, config = gallery(name)
     reference = step(drawn(parent, config))
@@ -203,7 +208,7 @@ def test_one_graph_twice_and_nothing_left_over(options):
         gc.enable()
 
 
-@policies
+@pytest.mark.parametrize("options", [pytest.param(FULL, marks=pytest.mark.slow), SELECTIVE], ids=["full", "selective"])
 def test_compiled(options):
     parent, variant, config = gallery("llama")
     reference = step(drawn(parent, config))

@@ -405,7 +405,10 @@ def test_no_labelled_token_gives_what_the_parent_gives(name):
     assert expected.keys() == found.keys() and not any(g.any() for g in (*expected.values(), *found.values()))
 
 
-@pytest.mark.parametrize(("name", "compiled"), [("bert", False), ("roberta", False), ("bert", True)])
+@pytest.mark.parametrize(
+    ("name", "compiled"),
+    [("bert", False), ("roberta", False), pytest.param("bert", True, marks=pytest.mark.slow)],
+)
 def test_a_fixed_number_of_tokens_is_exact_or_nan(name, compiled):
     def trained(fraction):
         model = built(name, "variant", max_labelled_fraction=fraction)
