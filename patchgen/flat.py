@@ -88,8 +88,8 @@ class Flattened:
     """Every output of one modular file; where there are problems, none of them may be written.
 
     `reads` are the files that the outputs depend on and the sha256 of their bytes, or of the bytes that this run would
-    write there, for a profile that works on many modular files at once; None where they are what the environment was
-    asked for meanwhile.
+    write there, for a profile that works on many modular files at once: beside those that the environment was asked
+    for meanwhile.
     """
 
     files: tuple[FlatFile, ...] = ()

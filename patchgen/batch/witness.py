@@ -56,16 +56,13 @@ def make_witness(project: Project) -> Witness:
 def testify(modular: Modular, flattened: Flattened, witness: Witness) -> Outcome:
     """The outcome of `modular` with all that it depends on."""
     text, raw = _digests(modular.path)
-    reads = [Read(str(modular.path), raw)]
-    if flattened.reads is None:
-        asked = sorted(witness.asked.items(), reverse=True)
-        modules = {path: module for (question, module), path in asked if question == "module"}
-        read = sorted(witness.read.items())
-        reads += [Read(path, _raw_if_same(path, digest), modules.get(path, "")) for path, digest in read]
-    else:
-        reads += [Read(str(path), digest) for path, digest in sorted(flattened.reads.items()) if path != modular.path]
+    asked = sorted(witness.asked.items(), reverse=True)
+    modules = {path: module for (question, module), path in asked if question == "module"}
+    digests = {path: _raw_if_same(path, digest) for path, digest in witness.read.items()}
+    digests |= {str(path): digest for path, digest in (flattened.reads or {}).items() if path != modular.path}
+    reads = [Read(path, digest, modules.get(path, "")) for path, digest in sorted(digests.items())]
     lookups = [Lookup(*key, make_short(answer)) for key, answer in sorted(witness.asked.items())]
-    return make_outcome(modular, text, flattened, tuple(reads), tuple(lookups))
+    return make_outcome(modular, text, flattened, (Read(str(modular.path), raw), *reads), tuple(lookups))
 
 
 def _raw_if_same(path: str, seen: str) -> str:

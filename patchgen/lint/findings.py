@@ -9,8 +9,6 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from patchgen.batch.outcome import digest_of_file
-from patchgen.batch.witness import Witness
 from patchgen.errors import PatchgenError, Problem, problems_of
 from patchgen.flat import Flattened
 from patchgen.lint.case import Case, Pair, make_case
@@ -38,8 +36,6 @@ def lint_files(paths: Sequence[Path], env: Environment, settings: Settings, jobs
             reads = {read: digest for read, digest in asked.items() if digest}
             for missing in asked.keys() - reads.keys():
                 env.look("file", str(missing))  # remembered: should it come into being, this has to be said again
-        if isinstance(env, Witness):
-            reads |= {Path(name): digest_of_file(Path(name)) for name in env.read}
         yield Flattened(problems=found, reads=reads)
 
 

@@ -47,7 +47,7 @@ AROUND = {
     "gate": {"errors", "flat", "settings", "source", "project", "disk", "batch"},
     "lab": {"errors", "flat", "source", "project", "gate", "parallel", "child"},
     "use": {"errors", "flat", "project", "gate"},
-    "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite", "batch"},
+    "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite"},
     "draw": set(),  # figures to pictures
     "child": set(),  # a process that is given work, and watched
 }
