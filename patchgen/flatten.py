@@ -34,7 +34,7 @@ from patchgen.plan.naming import Naming
 from patchgen.plan.territory import Territory
 from patchgen.settings import Settings
 from patchgen.source.blocks import ModuleIndex, index
-from patchgen.source.locate import Environment
+from patchgen.source.locate import Environment, shown_module
 from patchgen.source.text import read_source, require_compilable
 
 # Refusals of what no one class body can hold.  A subclass needs no one body.
@@ -196,7 +196,8 @@ def _emit(modules: tuple[FlatModule, ...], builder: Builder, settings: Settings)
     comparable: dict[str, FlatModule] = {}
     for module in modules:
         name = output_name(modular.path.rpartition("/")[2], module.kind)
-        head = banner(modular.path, _parents(module, builder.naming.plan), module.base)
+        parents = [shown_module(parent) for parent in _parents(module, builder.naming.plan)]
+        head = banner(modular.path, parents, shown_module(module.base) if module.base else None)
         texts[name] = head + module.text
         if module.base is not None:
             comparable[name] = _comparable(module, builder)
@@ -291,7 +292,7 @@ def _used(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[UsedSymbol, ..
                 continue
             original = piece.source.slice(piece.first, piece.first + piece.text.count("\n") - 1)
             digest = hashlib.sha256(original.encode()).hexdigest()
-            found.add(UsedSymbol(str(piece.symbol), digest, piece.source.path))
+            found.add(UsedSymbol(shown_module(str(piece.symbol)), digest, piece.source.path))
     return tuple(sorted(found))
 
 

@@ -22,6 +22,7 @@ from patchgen.flat import LineOrigin, UsedSymbol
 from patchgen.project.places import LOCK
 from patchgen.project.versions import own_digest
 from patchgen.settings import Settings
+from patchgen.source.locate import shown_module
 from patchgen.source.regular import read_regular_text
 
 FORMAT = 1
@@ -73,7 +74,8 @@ def make_record(output: str, outcome: Outcome, made: Made, made_by: str, setting
 def modules_read(outcome: Outcome) -> tuple[tuple[str, str], ...]:
     """Every module that `outcome` depends on, with the digest of its file, sorted."""
     own = str(outcome.modular.path)
-    return tuple(sorted((read.module, read.digest) for read in outcome.reads if read.module and read.path != own))
+    read = [each for each in outcome.reads if each.module and each.path != own]
+    return tuple(sorted((shown_module(each.module), each.digest) for each in read))
 
 
 def describe(settings: Settings) -> str:

@@ -65,7 +65,7 @@ class Environment:
         """
         path = self.path(module)
         if path is None:
-            raise PatchgenError("PG101", at, f"no module named {module}", self._nearest(module))
+            raise PatchgenError("PG101", at, f"no module named {shown_module(module)}", self._nearest(module))
         if module not in self._sources:
             # Imported here: who finds everything in the cache only asks where modules lie.
             from patchgen.source.text import read_source
@@ -132,11 +132,8 @@ class Environment:
         return any(self.look("folder", str(p)) or self.look("file", f"{p}.py") for p in places)
 
     def _find(self, module: str) -> str:
-        parts = module.split(".")
-        roots = self.roots
-        if is_beside(module):
-            roots = roots[int(parts.pop(0).removeprefix(_DOT)) :][:1]
-        parts = [part.replace(_DOT, ".") for part in parts]
+        roots, parts = self._roots_of(module), module.split(".")
+        parts = [part.replace(_DOT, ".") for part in parts[int(is_beside(module)) :]]
         if not parts or not all(map(_is_name, parts)):
             return ""
         for root in roots:
@@ -146,23 +143,32 @@ class Environment:
                     return candidate
         return ""
 
+    def _roots_of(self, module: str) -> tuple[Path, ...]:
+        """The folders in which `module` can lie: one, where its name says which."""
+        if not is_beside(module):
+            return self.roots
+        return self.roots[int(module.partition(".")[0].removeprefix(_DOT)) :][:1]
+
     def _names(self, folders: Sequence[str]) -> list[str]:
         return [name for folder in folders for name in self.look("names", folder).split("\n") if name]
 
     def _nearest(self, module: str) -> str:
         """A hint for a misspelt module: the first part that does not exist, and what lies beside it."""
         known, rest = "", module.split(".")
-        folders = [str(root) for root in self.roots if self.look("folder", str(root))]
+        roots = self._roots_of(module)
+        rest = rest[int(is_beside(module)) :]
+        folders = [str(root) for root in roots if self.look("folder", str(root))]
         while rest:
             inner = [os.path.join(folder, rest[0]) for folder in folders]
             deeper = [folder for folder in inner if self.look("folder", folder)]
             if not deeper or len(rest) == 1:
                 break
             folders, known = deeper, f"{known}{rest.pop(0)}."
-        if not known:
+        if not known and not is_beside(module):
             return f"searched in {', '.join(folders) or 'no folder'}; install it or name its root{self._unread()}"
         near = did_you_mean(rest[0], self._names(folders))
-        return f"{known.rstrip('.')} has no {rest[0]}{'; ' + near if near else ''}"
+        place = known.rstrip(".") or f"the folder {roots[0].name}"
+        return f"{place} has no {rest[0]}{'; ' + near if near else ''}"
 
     def _unread(self) -> str:
         if not self.archives:
@@ -173,6 +179,11 @@ class Environment:
 def is_beside(module: str) -> bool:
     """Whether `module` is named by the folder of a top-level one, as `Environment.beside` calls it."""
     return module.startswith(_DOT) and module.removeprefix(_DOT).partition(".")[0].isdecimal()
+
+
+def shown_module(module: str) -> str:
+    """`module` as people know it; one beside a top-level file as that file imports it, `.helpers`."""
+    return f".{module.partition('.')[2]}" if is_beside(module) else module
 
 
 def _is_name(part: str) -> bool:

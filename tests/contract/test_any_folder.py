@@ -70,11 +70,21 @@ def test_a_folder_of_any_name_without_a_project(folder, tmp_path, monkeypatch):
         assert main(["check", "-q", str(tree("modular_x.py")), "--out", str(out)]) == 0
         outputs.add((out / "modeling_x.py").read_bytes())
     (output,) = outputs
+    assert "\n# Modified from .own; what was changed stands in the diff beside this file.\n" in output.decode()
     space = {"__name__": "flat"}
     exec(output, space)
     assert (space["A"]().f(), space["A"]().mixed()) == (1.0, 2.0)
     assert tree.files() == before
     assert not other("patchgen.lock").exists()
+
+
+def test_a_sibling_that_is_not_there_is_named_as_it_is_imported(tmp_path, capsys):
+    tree = Tree(tmp_path / "my-var")
+    tree.write("helpers.py", "class A:\n    pass\n")
+    path = tree.write("modular_x.py", "from .helper import A as B\n\n\nclass A(B):\n    pass\n")
+    assert main(["check", str(path)]) == 1
+    hint = "    hint: the folder my-var has no helper; did you mean helpers?\n"
+    assert f"modular_x.py:4:9: PG101 no module named .helper\n{hint}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("package", [True, False], ids=["package", "folder"])
