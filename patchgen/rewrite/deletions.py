@@ -21,7 +21,7 @@ from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.supercall import first_parameter, methods_of
 from patchgen.source.scopes import FunctionNode
 
-# Bases outside the chain that set nothing in `__init__` but these and what begins with an underscore.
+# Bases outside the chain that set nothing in `__init__` but what follows, and private attributes.
 _MODEST_BASES = frozenset({"GradientCheckpointingLayer", "Module", "PreTrainedModel", "object"})
 _SET_BY_BASES = frozenset(
     {
@@ -35,7 +35,22 @@ _SET_BY_BASES = frozenset(
     }
 )
 # They are given an object and set nothing on it.
-_READING = frozenset({"bool", "getattr", "hasattr", "id", "isinstance", "len", "repr", "super", "type"})
+_READING = frozenset({"bool", "getattr", "hasattr", "id", "isinstance", "len", "repr", "type"})
+# Decorators that set no attribute of an object.
+_SETTING_NOTHING = frozenset(
+    {
+        "auto_docstring",
+        "can_return_tuple",
+        "capture_outputs",
+        "classmethod",
+        "merge_with_config_defaults",
+        "no_grad",
+        "property",
+        "setter",
+        "staticmethod",
+        "use_kernel_forward_from_hub",
+    }
+)
 _SETTING = frozenset({"__dict__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__"})
 
 
@@ -77,6 +92,9 @@ def _all_is_seen(bodies: Sequence[ClassBody], bases: Sequence[str]) -> bool:
         return False
     if any(_SETTING & body.names or body.node.keywords for body in bodies):
         return False
+    decorators = {decorator.short_name for body in bodies for decorator in body.decorators}
+    if not decorators <= _SETTING_NOTHING:
+        return False
     return not any(_may_set_unseen(method) for method in _methods(bodies))
 
 
@@ -89,10 +107,16 @@ def _methods(bodies: Sequence[ClassBody]) -> Iterator[FunctionNode]:
 def _may_set_unseen(method: FunctionNode) -> bool:
     """Whether `method` hands its object on, or sets attributes under names that are computed."""
     receiver = first_parameter(method)
+    decorators = method.decorator_list if not isinstance(method, ast.Lambda) else []
+    if not {_last(decorator) for decorator in decorators} <= _SETTING_NOTHING:
+        return True
     held = {id(node.value) for node in ast.walk(method) if isinstance(node, ast.Attribute)}
     for node in ast.walk(method):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _READING:
-            held |= {id(argument) for argument in node.args}
+        match node:
+            case ast.Call(func=ast.Name(id=called), args=arguments) if called in _READING:
+                held |= {id(argument) for argument in arguments}
+            case _:
+                pass
     for node in ast.walk(method):
         match node:
             case ast.Name(id="setattr" | "vars" | "locals" | "exec" | "eval"):
@@ -106,3 +130,8 @@ def _may_set_unseen(method: FunctionNode) -> bool:
             case _:
                 pass
     return False
+
+
+def _last(decorator: ast.expr) -> str:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(called).rpartition(".")[2]

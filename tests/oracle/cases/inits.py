@@ -834,3 +834,38 @@ def __init__(self, n=3):
     self.eps = <2>
 # --- calls
 list(vars(obj))
+
+# === init deletes what a decorator sets
+# --- top
+def marking(function):
+    def wrapped(self, *args, **kwargs):
+        self.early = <1>
+        return function(self, *args, **kwargs)
+    return wrapped
+# --- parent
+@marking
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    del self.early
+# --- calls
+obj.n
+obj.early
+
+# === init deletes what an alias sets
+# --- parent
+def __init__(self, n=3):
+    self.n = n
+    self.items = []
+    me = self
+    me.early = <1>
+# --- child
+def __init__(self, n=3):
+    super().__init__(n)
+    del self.early
+# --- calls
+obj.n
+obj.early
