@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
 from patchgen.lab.built import both_of
@@ -39,7 +40,8 @@ class MutatedPair(Pair):
         parent, variant = self.right.models(route, dtype, dropout)
         key = (route.name, dtype, dropout)
         if key not in self._models:
-            self._models[key] = parent, self._lent(variant, route, dtype, dropout)
+            with _disable_current_modes():  # no recording sees how a model is made
+                self._models[key] = parent, self._lent(variant, route, dtype, dropout)
         return copy.deepcopy(self._models[key]) if fresh else self._models[key]
 
     def _lent(self, variant: PreTrainedModel, route: Route, dtype: torch.dtype, dropout: float) -> PreTrainedModel:

@@ -7,6 +7,7 @@ file, and not by comparing.
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
 import time
@@ -49,7 +50,7 @@ class TooSlow(Exception):
     """An error has made a case go on and on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Watched:
     """One case as the right variant runs it."""
 
@@ -57,21 +58,23 @@ class Watched:
     pair: Pair
     lines: frozenset[int]  # of the file
     seconds: float
-    digest: str  # of what is computed; empty where it is not recorded
 
     def runs(self, line: int, last: int) -> bool:
         return any(line <= each <= last for each in self.lines)
 
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of what is computed; empty where it cannot be recorded.  Asked for without any error."""
+        return recording_of(self.case, self.pair)
+
 
 def watch(case: Case, pair: Pair, path: Path) -> Watched | None:
     """How `case` runs without any error; None where it has nothing to compare, or fails."""
-    if judged(case, pair)[0] != "equal":  # and what is measured of the parent is there afterwards
-        return None
-    with watched(path) as lines:
-        judged(case, pair)
     begun = time.perf_counter()
-    judged(case, pair)
-    return Watched(case, pair, frozenset(lines), time.perf_counter() - begun, recording_of(case, pair))
+    with watched(path) as lines:
+        answer, _ = judged(case, pair)
+    seconds = time.perf_counter() - begun
+    return Watched(case, pair, frozenset(lines), seconds) if answer == "equal" else None
 
 
 def judged(case: Case, pair: Pair) -> tuple[Answer, str]:

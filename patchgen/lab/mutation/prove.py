@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +28,11 @@ from patchgen.lab.pair import Pair
 from patchgen.lab.plan import Plan
 from patchgen.lab.subject import Subject
 
+# A case as the variant's configuration can have it, and its sides; raises Nothing where it cannot.
+Ready = Callable[[Case], tuple[Case, Pair]]
+# So many cases only compare, the cheapest: most errors are seen in them.  From then on each case
+# first shows whether it computes anything else.
+FEW = 6
 # What crashes in each of the first cases, as many as these, is given up.
 CRASHES = 5
 
@@ -37,7 +42,7 @@ class Proof:
     """The changed lines of `subject`, the cases that run them, and errors in them."""
 
     subject: Subject
-    pair_for: Callable[[Case], tuple[Case, Pair]]  # raises Nothing where the case has nothing to compare
+    pair_for: Ready
     device: str = "cpu"
 
     @functools.cached_property
@@ -52,13 +57,25 @@ class Proof:
     def _watched(self) -> list[Watched]:
         return []
 
+    @functools.cached_property
+    def _twins(self) -> list[Case]:
+        return []
+
     @property
     def runs(self) -> list[Watched]:
         """The cases that were watched, the cheapest first."""
         return by_cost(self._watched)
 
     def watch(self, case: Case) -> None:
-        """See which lines run in `case`, where it compares something."""
+        """See which lines run in `case`, where it compares something.
+
+        What was watched in a wider dtype is watched again only as long as lines have not run: the
+        wider one sees more.
+        """
+        twin = replace(case, name="", dtype="")
+        if twin in self._twins and not self._missed():
+            return
+        self._twins.append(twin)
         try:
             ready, pair = self.pair_for(case)
         except Exception:  # the case itself has said so
@@ -101,15 +118,27 @@ class Proof:
                     continue
         return frozenset(lines)
 
+    @functools.cached_property
+    def _can_run(self) -> frozenset[int]:
+        """The changed lines at which something can run."""
+        return self.flat.changed & executable_lines(self.flat.text, self.flat.name)
+
+    @functools.cached_property
+    def _imported(self) -> frozenset[int]:
+        return run_by_import(self.flat.text, self.flat.name)
+
+    def _missed(self) -> frozenset[int]:
+        """The changed lines that no case watched so far has run, nor the import."""
+        return self._can_run - self._imported.union(*(run.lines for run in self._watched))
+
     def lines_run(self) -> LinesRun:
         """Which of the changed lines ran."""
-        can_run = self.flat.changed & executable_lines(self.flat.text, self.flat.name)
-        ran = run_by_import(self.flat.text, self.flat.name).union(*(run.lines for run in self.runs), self.built_lines)
         refusing = refusals(self.tree)
-        missed = sorted(can_run - ran)
+        missed = sorted(self._missed() - self.built_lines)
         named = tuple((line, self.flat.line(line).strip()) for line in missed if line not in refusing)
         refused = tuple((line, self.flat.line(line).strip()) for line in missed if line in refusing)
-        return LinesRun(self.flat.name, len(can_run), len(can_run & ran), named, refused)
+        ran = len(self._can_run) - len(missed)
+        return LinesRun(self.flat.name, len(self._can_run), ran, named, refused)
 
     # --- mutants
 
@@ -130,14 +159,25 @@ class Proof:
         runs = self._that_run(mutant)
         if not runs:
             return replace(fate, note="no case runs its line")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                with planted_in(self._living, mutant) as wrong, ExitStack() as loans:
-                    pairs = _Wrong(wrong, loans, not is_in_function(mutant) or self._runs_at_build(mutant))
-                    return self._observed(fate, runs, pairs)
-        except Exception as error:  # the text with the error is no module
-            return replace(fate, outcome="failed", note=f"{type(error).__name__}: {error}"[:200])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                with self._planted(mutant) as pairs:
+                    found = self._compared(fate, runs[:FEW], pairs)
+                if found.outcome != "unseen":
+                    return found
+                right = {run.case.name: run.digest for run in runs}  # without the error
+                with self._planted(mutant) as pairs:
+                    return self._recorded(fate, runs, pairs, right)
+            except Exception as error:  # the text with the error is no module
+                told = f"{type(error).__name__}: {error}"
+                return replace(fate, outcome="failed", note=told[:200])
+
+    @contextmanager
+    def _planted(self, mutant: Mutant) -> Iterator[_Wrong]:
+        anew = not is_in_function(mutant) or self._runs_at_build(mutant)
+        with planted_in(self._living, mutant) as wrong, ExitStack() as loans:
+            yield _Wrong(wrong, loans, anew)
 
     def _that_run(self, mutant: Mutant) -> Sequence[Watched]:
         if not is_in_function(mutant):
@@ -148,7 +188,8 @@ class Proof:
     def _runs_at_build(self, mutant: Mutant) -> bool:
         return any(mutant.line <= line <= mutant.last_line for line in self.built_lines)
 
-    def _observed(self, fate: Fate, runs: Sequence[Watched], pairs: _Wrong) -> Fate:
+    def _compared(self, fate: Fate, runs: Sequence[Watched], pairs: _Wrong) -> Fate:
+        """seen where one of `runs` compares unequal, failed where each crashes, else unseen."""
         crashes = []
         for number, run in enumerate(runs, 1):
             answer, note = judged(run.case, pairs.of(run.pair))
@@ -156,18 +197,34 @@ class Proof:
                 return replace(fate, outcome="seen", note=run.case.name, cases=number)
             if answer == "crash":
                 crashes.append(f"{run.case.name}: {note}")
-            if len(crashes) == number == CRASHES:
-                break
-        if crashes:
+        if len(crashes) == len(runs) >= CRASHES:
             return replace(fate, outcome="failed", note=crashes[0], cases=len(runs))
-        return self._compared_as_graphs(replace(fate, cases=len(runs)), runs, pairs)
+        return fate
 
-    def _compared_as_graphs(self, fate: Fate, runs: Sequence[Watched], pairs: _Wrong) -> Fate:
-        for run in runs:
-            if not run.digest:
-                continue
-            if recording_of(run.case, pairs.of(run.pair)) != run.digest:
-                return replace(fate, note=f"{len(runs)} cases ran it; other operations in {run.case.name}")
+    def _recorded(self, fate: Fate, runs: Sequence[Watched], pairs: _Wrong, right: Mapping[str, str]) -> Fate:
+        """Of all cases: what computes the same need not be compared."""
+        others, crashes, recorded = [], [], 0
+        for number, run in enumerate(runs, 1):
+            pair = pairs.of(run.pair)
+            if right[run.case.name]:
+                recorded += 1
+                if recording_of(run.case, pair) == right[run.case.name]:
+                    continue
+            answer, note = judged(run.case, pair)
+            if answer == "unequal":
+                return replace(fate, outcome="seen", note=run.case.name, cases=number)
+            if answer == "crash":
+                crashes.append(f"{run.case.name}: {note}")
+            elif right[run.case.name]:
+                others.append(run.case.name)
+        fate = replace(fate, cases=len(runs))
+        if crashes:
+            return replace(fate, outcome="failed", note=crashes[0])
+        if others:
+            told = f"{len(runs)} cases ran it; other operations in {others[0]}"
+            return replace(fate, note=told)
+        if not recorded:
+            return replace(fate, note=f"{len(runs)} cases ran it, none of which can be recorded")
         return replace(fate, outcome="equivalent", note=f"the same operations in {len(runs)} cases")
 
 
