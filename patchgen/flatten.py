@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.emit.banner import banner
-from patchgen.emit.format import format_texts, imported_packages
+from patchgen.emit.format import Unformatted, format_texts, imported_packages
 from patchgen.emit.linemap import line_map
 from patchgen.emit.verify import verify
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, pointed_at, problems_of
@@ -192,17 +192,17 @@ def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
 
 def _emit(modules: tuple[FlatModule, ...], builder: Builder, settings: Settings) -> Flattened:
     modular = builder.naming.plan.modular.source
-    texts: dict[str, str] = {}
+    texts: dict[str, Unformatted] = {}
     comparable: dict[str, FlatModule] = {}
     for module in modules:
         name = output_name(modular.path.rpartition("/")[2], module.kind)
         parents = [shown_module(parent) for parent in _parents(module, builder.naming.plan)]
         head = banner(modular.path, parents, shown_module(module.base) if module.base else None)
-        texts[name] = head + module.text
+        texts[name] = Unformatted(head + module.opening, module.body)
         if module.base is not None:
-            comparable[name] = _comparable(module, builder)
-            texts[f"base_{name}"] = head + comparable[name].text
-    formatted = format_texts(texts, settings, _own_packages(texts.values(), builder))
+            plain = comparable[name] = _comparable(module, builder)
+            texts[f"base_{name}"] = Unformatted(head + plain.opening, plain.body)
+    formatted = format_texts(texts, settings, _own_packages([text.opening for text in texts.values()], builder))
     warnings = tuple(unused_classes([block for module in modules for block in module.blocks], builder))
     names = [name for name in texts if not name.startswith("base_")]
     files: list[FlatFile] = []

@@ -10,6 +10,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError
@@ -21,12 +22,22 @@ _FIRST_PARTY = ("transformers",)
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 
 
+@dataclass(frozen=True, slots=True)
+class Unformatted:
+    """A text whose imports may be sorted in `opening`, and have the order that Python needs in `body`."""
+
+    opening: str
+    body: str = ""
+
+
 def imported_packages(text: str) -> set[str]:
     """The top-level packages that lines of `text` import, and perhaps words behind `from` in a docstring."""
     return set(_IMPORT.findall(text))
 
 
-def format_texts(texts: Mapping[str, str], settings: Settings, own: Iterable[str] = ()) -> dict[str, str]:
+def format_texts(
+    texts: Mapping[str, str | Unformatted], settings: Settings, own: Iterable[str] = ()
+) -> dict[str, str]:
     """Each named text formatted: imports sorted, then the style of `settings.formatter`.
 
     `own` are the packages that imports count as the project's own beside transformers.  Nothing else decides: ruff
@@ -35,8 +46,10 @@ def format_texts(texts: Mapping[str, str], settings: Settings, own: Iterable[str
     """
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         names = list(texts)
+        bodies: dict[str, str] = {}
         for name, text in texts.items():
-            Path(folder, name).write_text(text, encoding="utf-8", newline="\n")
+            opening, bodies[name] = (text, "") if isinstance(text, str) else (text.opening, text.body)
+            Path(folder, name).write_text(opening, encoding="utf-8", newline="\n")
         # `E999` would hide behind other rules; a text that does not parse is reported by `format` below.
         _ruff(
             [
@@ -54,12 +67,24 @@ def format_texts(texts: Mapping[str, str], settings: Settings, own: Iterable[str
             folder,
             names,
         )
+        for name, body in bodies.items():
+            path = Path(folder, name)
+            path.write_text(_joined(path.read_text(encoding="utf-8"), body), encoding="utf-8", newline="\n")
         if settings.formatter == "ruff":
             _ruff(["format", "--isolated", "--no-cache", "--quiet", *_options(settings)], folder, names)
         formatted = {name: Path(folder, name).read_text(encoding="utf-8") for name in texts}
     if settings.formatter == "black":
         return {name: _black(name, text, settings) for name, text in formatted.items()}
     return formatted
+
+
+def _joined(opening: str, body: str) -> str:
+    """Opening and body with two blank lines below the imports, as isort sets them."""
+    if not body.strip():
+        return opening
+    if not re.search(r"^(?:import|from) ", opening, re.MULTILINE):
+        return opening + body
+    return opening.rstrip("\n") + "\n\n\n" + body.lstrip("\n")
 
 
 def _options(settings: Settings) -> list[str]:

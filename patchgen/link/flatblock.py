@@ -7,6 +7,7 @@ function that the caller hands in.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from patchgen.link.localise import localise
 from patchgen.link.sameness import same_thing
 from patchgen.link.strings import staying_strings
 from patchgen.plan.bindings import Bindings
+from patchgen.plan.changes import Changes
 from patchgen.plan.declare import Declaration
 from patchgen.plan.lineage import Lineages, bases_of
 from patchgen.plan.model import ClassPlan, MergedClass, Piece, Symbol
@@ -96,10 +98,23 @@ class Builder:
         return self.naming.bindings.env.index(module, Location(module))
 
     def units(self, symbol: Symbol) -> tuple[Unit, ...]:
-        """The blocks that bind `symbol`, in order, with those statements of its module that only change it."""
+        """The statements of its module that bind or change `symbol`, in order."""
         index = self.index(symbol.module)
-        found = [block for block in index.blocks if block.kind != "import" and _concerns(block, symbol.name)]
+        found = [block for block in index.blocks if self._concerns(index, block, symbol)]
         return tuple(Unit(symbol.module, block.first) for block in found)
+
+    def _concerns(self, index: ModuleIndex, block: Block, symbol: Symbol) -> bool:
+        if block.kind == "doc" or block.is_for_types:
+            return False
+        if block.kind == "import":
+            # An import of a name that something else binds too is carried in its place, as long as it may count.
+            return symbol.name in block.defines and self.naming.bindings.is_contested(index, symbol.name)
+        return symbol in self.changes.of(index, block).symbols
+
+    @functools.cached_property
+    def changes(self) -> Changes:
+        """What the statements of any module change when they run."""
+        return Changes(self.naming.bindings, self.naming.plan.layers)
 
     def block(self, unit: Unit) -> FlatBlock:
         """The flat block of `unit`.
@@ -220,14 +235,6 @@ def _nameless(index: ModuleIndex, block: Block) -> str:
     return f"<{block.kind} {alike.index(block) + 1}>"
 
 
-def _concerns(block: Block, name: str) -> bool:
-    imported = {item.bound for item in block.imports}
-    if name in block.defines:
-        return name not in imported
-    # `TABLE["x"] = f` binds nothing and belongs to TABLE.
-    return not block.defines and block.kind != "doc" and name in {r.name for r in block.references if r.eager}
-
-
 def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, bindings: Bindings) -> tuple[Need, ...]:
     """What the global names of `text` mean, by the pieces that it was made from.
 
@@ -242,14 +249,18 @@ def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, binding
                 continue
             known, first = meanings.setdefault(reference.name, (symbol, piece))
             if not same_thing(known, symbol, bindings):
-                raise PatchgenError(
-                    "PG401",
-                    pieces[0].at(1, 0),
-                    f"{reference.name} means {known} in {first.source.path} and {symbol} in {piece.source.path}",
-                    f"import {known.name or known.module} under another name in {pieces[0].source.path}",
-                )
+                what = f"{reference.name} means {known} in {first.source.path} and {symbol} in {piece.source.path}"
+                raise PatchgenError("PG401", pieces[0].at(1, 0), what, _other_name(reference.name, pieces[0]))
         if reference.name in meanings:
             symbol, piece = meanings[reference.name]
             eager = reference.eager or (reference.name in found and found[reference.name].eager)
             found[reference.name] = Need(reference.name, symbol, piece.symbol.module, eager)
     return tuple(found.values())
+
+
+def _other_name(name: str, own: Piece) -> str:
+    """What to do about a name that means two things: what the modular file, of which `own` is, can do."""
+    imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
+    if imports.search(own.source.text):
+        return f"import {name} under another name in {own.source.path}"
+    return f"define {name} in {own.source.path}, where it counts for both, or give one of them another name"

@@ -6,7 +6,7 @@ decided in `order`, import statements in `imports`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from patchgen.errors import PatchgenError
@@ -14,7 +14,9 @@ from patchgen.link.collisions import one_of_each
 from patchgen.link.flatblock import Builder, FlatBlock, Need, Unit
 from patchgen.link.roots import roots
 from patchgen.link.sameness import same_thing
+from patchgen.plan.changes import own_symbols
 from patchgen.plan.model import Symbol
+from patchgen.source.blocks import Block, ModuleIndex
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Gathered:
     """The content of one output, unordered.
 
     `base` is the module that the output follows, if it follows one.  `imports` are needs met by import statements,
-    `siblings` those met by the output of another kind.
+    `homes` the modules whose code reads such a name, `siblings` are needs met by the output of another kind.
     """
 
     kind: str
@@ -30,6 +32,7 @@ class Gathered:
     blocks: tuple[FlatBlock, ...]
     imports: tuple[Need, ...]
     siblings: tuple[tuple[str, Need], ...]
+    homes: frozenset[tuple[str, str]] = frozenset()  # (name, module)
 
 
 def gather(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
@@ -43,8 +46,9 @@ def gather(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gather
         units += builder.units(symbol)
     reached = _Closure(kind, builder)
     reached.follow(units)
-    blocks = one_of_each(reached.blocks(), reached.imports)
-    return Gathered(kind, base, blocks, tuple(reached.imports.values()), tuple(reached.siblings.values()))
+    blocks = one_of_each(reached.blocks(), reached.imports, builder)
+    imports, siblings = tuple(reached.imports.values()), tuple(reached.siblings.values())
+    return Gathered(kind, base, blocks, imports, siblings, frozenset(reached.homes))
 
 
 def kinds_of(builder: Builder) -> tuple[str, ...]:
@@ -59,12 +63,19 @@ class _Closure:
         self._seen: dict[Unit, FlatBlock] = {}
         self.imports: dict[str, Need] = {}
         self.siblings: dict[str, tuple[str, Need]] = {}
+        self.homes: set[tuple[str, str]] = set()
 
     def blocks(self) -> tuple[FlatBlock, ...]:
         return tuple(self._seen.values())
 
     def follow(self, units: Iterable[Unit]) -> None:
+        """Everything that `units` need, and every statement that changes what is carried."""
         queue = list(units)
+        while queue:
+            self._follow(queue)
+            queue = [unit for unit in self._changing() if unit not in self._seen]
+
+    def _follow(self, queue: list[Unit]) -> None:
         while queue:
             unit = queue.pop(0)
             if unit in self._seen:
@@ -73,6 +84,32 @@ class _Closure:
             self._seen[unit] = block
             for need in block.needs:
                 queue += self._meet(need, block)
+
+    def _changing(self) -> Iterator[Unit]:
+        """The statements, of every module that something is carried from, that change what is carried.
+
+        One that changes nothing of any such file, as `os.environ["X"] = "1"` does, is done for those who come later.
+        """
+        carried = {Symbol(u.module, name) for u in self._seen for name in self._builder.source_block(u).defines}
+        for module in dict.fromkeys(unit.module for unit in self._seen):
+            index = self._builder.index(module)
+            for block in index.blocks:
+                if block.kind in ("import", "doc") or block.is_for_types:
+                    continue
+                change = self._builder.changes.of(index, block)
+                own = own_symbols(index, block)
+                if self._is_here(index, block) and (
+                    change.concerns_only_outside(own) or (change.symbols - own) & carried
+                ):
+                    yield Unit(module, block.first)
+
+    def _is_here(self, index: ModuleIndex, block: Block) -> bool:
+        """Whether a statement belongs into this output, and not where a class of another kind that it binds does."""
+        home = index.source.module
+        if self._builder.naming.plan.declaration(Symbol(home, block.name)) is not None:
+            return False  # reached by its name, or declared anew by a nearer file
+        kinds = {self._builder.naming.place(Symbol(home, name), home).kind for name in block.defines}
+        return not kinds - {None, self._kind}
 
     def _meet(self, need: Need, block: FlatBlock) -> tuple[Unit, ...]:
         """The units that meet `need`; imports and other outputs are only noted."""
@@ -90,6 +127,7 @@ class _Closure:
         guards = [b for b in home.blocks if b.kind != "import" and any(i.bound == need.name for i in b.imports)]
         if not any(b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks):
             return tuple(Unit(need.home, guard.first) for guard in guards)
+        self.homes |= {(need.name, p.symbol.module) for p in block.pieces if need.name in p.needs}
         known = self.imports.setdefault(need.name, need)
         if not same_thing(known.symbol, need.symbol, self._builder.naming.bindings):
             at = block.pieces[0].at(1, 0)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.link.elsewhere import refuse_elsewhere
 from patchgen.link.strings import data_strings, looks_up_names_of_classes, naming_strings
 from patchgen.plan.indentation import with_plain_indentation
 from patchgen.plan.model import DataString, Edit, Piece, Symbol
@@ -45,8 +46,10 @@ def localise(module: ModuleIndex, block: Block, key: Symbol, naming: Naming, cha
 
     `chain` are the classes that are merged with it: an explicit `Parent.method(self)` of one of them is marked
     `__parent_<index>__.method(self)` for the rewriting of `super()`.
-    Raises PatchgenError PG103 for `module.Name` that does not exist, PG113 for a flattened module used as a value.
+    Raises PatchgenError PG103 for `module.Name` that does not exist, PG113 for a flattened module used as a value, and
+    what `elsewhere` refuses.
     """
+    refuse_elsewhere(module, block, naming)
     work = _Localiser(module, block, key, naming, chain)
     return with_plain_indentation(work.piece())
 
@@ -59,6 +62,7 @@ class _Localiser:
         self._needs: dict[str, Symbol] = {}
         # Modular files name new classes as they will be; only parents' strings follow their classes.
         self._declares = module.source.module in {layer.source.module for layer in naming.plan.layers}
+        self._has_stars = any(item.name == "*" for each in module.blocks for item in each.imports)
         self._renamed: dict[str, str] = {} if self._declares else dict(naming.renamed_classes(module))
         self._changes: set[_Change] = set()
 
@@ -92,9 +96,10 @@ class _Localiser:
             symbol: Symbol | None = self._key
         else:
             symbol = self._naming.bindings.meaning(self._module, reference.name)
+        if self._has_stars:
+            self._refuse_star(reference.name)
         if symbol is None:
             if reference.name not in _BUILTINS:
-                self._refuse_star(reference.name)
                 self._refuse_unbound(reference, at)
                 self._needs.setdefault(reference.name, Symbol("", reference.name))
             return
@@ -193,10 +198,26 @@ class _Localiser:
         return before.rstrip().endswith("super(")
 
     def _refuse_star(self, name: str) -> None:
-        """What `from x import *` brings is known at run time only."""
-        for item in (item for block in self._module.blocks for item in block.imports if item.name == "*"):
-            at = self._module.source.at(item.line, item.column)
-            raise PatchgenError("PG116", at, f"{name} may come from this star import", f"import {name} by its name")
+        """What `from x import *` brings from outside, or under a condition, is known at run time only."""
+        binders = self._module.binders(name)
+        for block in self._module.blocks:
+            if binders and block.first < binders[-1].first:
+                continue
+            for item in (item for item in block.imports if item.name == "*"):
+                at = self._module.source.at(item.line, item.column)
+                target = self._naming.bindings.absolute(self._module, item.module, item.level, at)
+                if block.is_guarded or self._may_bring(target, name):
+                    what = f"{name} may come from this star import"
+                    raise PatchgenError("PG116", at, what, f"import {name} by its name")
+
+    def _may_bring(self, target: str, name: str) -> bool:
+        """Whether a module that is not carried may have `name`: one that cannot be read, or that spells it."""
+        bindings = self._naming.bindings
+        if bindings.territory.looks_into(target) and bindings.env.path(target):
+            return False
+        if bindings.env.path(target) is None:
+            return True
+        return name in bindings.env.index(target, Location(target)).source.text
 
     def _refuse_unbound(self, reference: Reference, at: Location) -> None:
         """In the flat file, a parent's definition of that name would be found by chance."""

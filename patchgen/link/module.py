@@ -7,13 +7,15 @@ checked-in diff shows the variant and nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from patchgen.errors import PatchgenError
 from patchgen.link.conversions import IMPORT
 from patchgen.link.flatblock import Builder, FlatBlock
 from patchgen.link.gather import Gathered, gather
 from patchgen.link.heads import on_own_model
-from patchgen.link.imports import import_statements
+from patchgen.link.imports import import_statements, needed_imports
+from patchgen.link.late import late_imports
 from patchgen.link.order import order
 from patchgen.link.ownership import registrations, same_initialisation
 from patchgen.plan.declare import ModulePlan
@@ -25,11 +27,15 @@ from patchgen.source.text import declares_another_encoding
 
 @dataclass(frozen=True)
 class FlatModule:
-    """One output: `text` is complete but for banner and formatting; `blocks` stand in it in this order."""
+    """One output, complete but for banner and formatting; `blocks` stand in `body` in this order.
+
+    `opening` is what stands above them: licence, docstring and the imports whose order nobody can tell.
+    """
 
     kind: str
     base: str | None
-    text: str
+    opening: str
+    body: str
     blocks: tuple[FlatBlock, ...]
     requests: tuple[tuple[str, Symbol], ...]
 
@@ -42,29 +48,39 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     gathered = gather(kind, requested, builder)
     if kind == MODELING:
         gathered = on_own_model(gathered, builder)
+    needed = needed_imports(gathered, builder)
+    late = late_imports(needed, gathered, builder)
+    held = {block.unit for block in gathered.blocks}
+    gathered = replace(gathered, blocks=(*gathered.blocks, *(block for block in late if block.unit not in held)))
     blocks = order(gathered, builder)
-    imports = import_statements(gathered, builder)
+    in_place = {block.unit for block in late}
+    imports = import_statements(gathered, tuple(each for each in needed if each.unit not in in_place), builder)
     asked = kind == MODELING and bool(builder.naming.plan.modular.blocks)  # the parent made comparable says nothing
     converted = registrations(blocks, builder) if asked else ""
     if converted:
         imports = (*imports, f"{IMPORT}\n")
     ending = "".join([same_initialisation(blocks, builder), converted]) if asked else ""
     tail = builder.index(gathered.base).tail if gathered.base else ""
-    text = assemble(header(gathered, builder), imports, blocks, tail, _exports(gathered, builder))
-    text += f"\n\n{ending}" if ending else ""
+    docs = [block for block in blocks if block.kind == "doc"][:1]
+    opening = "".join([header(gathered, builder), *(block.text for block in docs), *imports])
+    body = assemble([b for b in blocks if b not in docs], tail, _exports(gathered, builder))
+    body += f"\n\n{ending}" if ending else ""
     requests = tuple((sibling, _key(builder, need.symbol, need.home)) for sibling, need in gathered.siblings)
-    return FlatModule(kind, gathered.base, text, blocks, requests)
+    return FlatModule(kind, gathered.base, opening, body, blocks, requests)
 
 
-def assemble(head: str, imports: Sequence[str], blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
-    """Header, module docstring, imports, blocks and the comments behind the last one, as one text."""
-    docs = [block for block in blocks if block.kind == "doc"]
-    parts = [head, *(block.text for block in docs[:1]), *imports, "\n"]
+def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
+    """The blocks and the comments behind the last one, as one text; `exports` takes the place of every `__all__`."""
+    parts = ["\n"]
     for block in blocks:
-        if block in docs[:1] or (block.name == "__all__" and exports):
-            continue
-        parts.append(_leading(block) + block.text)
+        if not (exports and _is_of_exports(block)):
+            parts.append(_leading(block) + block.text)
     return "".join([*parts, tail if tail.strip() else "", exports])
+
+
+def _is_of_exports(block: FlatBlock) -> bool:
+    """Whether a statement says or changes what `__all__` is."""
+    return "__all__" in block.defines or (not block.defines and block.text.startswith("__all__"))
 
 
 def header(gathered: Gathered, builder: Builder) -> str:
@@ -111,6 +127,11 @@ def _exports(gathered: Gathered, builder: Builder) -> str:
         if base is None or all(name in base for name in declared if name in here):
             return ""
         names = [*base, *(name for name in declared if name in here and name not in base)]
+    for module in [*plan.layers, *([builder.index(gathered.base)] if gathered.base else [])]:
+        if module.unread_exports is not None:
+            at = module.source.at(module.unread_exports.first)
+            hint = "write the names out, as strings in a list"
+            raise PatchgenError("PG134", at, "__all__ is worked out when the file runs", hint)
     listed = ", ".join(f'"{name}"' for name in names)
     return f"\n\n__all__ = [{listed}]\n" if names else ""
 

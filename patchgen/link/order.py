@@ -1,27 +1,41 @@
 """In which order the blocks of a flat file stand.
 
 A file that follows a parent keeps the parent's order, with changed blocks in place; every other block comes just
-before its first user.  A file that follows none begins with the modular file's order.
+before its first user.  A file that follows none begins with the modular file's order.  That is how it reads best; it
+holds as far as nobody can tell.  Of two statements of which one changes what the other reads or changes, the first is
+the one that Python would run first (`trace`):
+
+    LIMIT = 3                     LIMIT = 3
+    class Base:                   class Base:          the modular file's class, which reads LIMIT where
+        low = LIMIT        ->         low = LIMIT      the parent's did
+    LIMIT = 5                     LIMIT = 5
+
+A merged class stands for its parent's statement and for the modular file's.  Where no place is right for both, the
+file is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
 from patchgen.errors import PatchgenError
 from patchgen.link.flatblock import Builder, FlatBlock, Unit
 from patchgen.link.gather import Gathered
-from patchgen.plan.model import Symbol
+from patchgen.link.trace import trace
+from patchgen.plan.model import Piece, Symbol
 
 
 def order(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
     """The blocks of `gathered`, each after what it needs when it is imported.
 
-    Raises PatchgenError PG403 where blocks need each other at import.
+    Raises PatchgenError PG403 where no order is the one in which Python runs them.
     """
     blocks = {block.unit: block for block in gathered.blocks}
     spine = _spine(gathered, builder, blocks)
-    placing = _Placing(blocks, spine)
+    placing = _Placing(blocks, spine, _before(gathered.blocks, builder))
     for unit in (*spine, *sorted(blocks, key=lambda unit: _position(unit, builder))):
-        placing.place(unit, {})
+        placing.place(unit, ())
     return tuple(placing.placed.values())
 
 
@@ -54,58 +68,141 @@ def _stands_later(needed: Unit, unit: Unit) -> bool:
     return needed.module == unit.module and needed.first > unit.first
 
 
-Below = dict[Unit, bool]
+@dataclass
+class _Uses:
+    """Who changes a name and who reads it, each with its place in the order of execution."""
+
+    changes: list[tuple[int, Unit]] = field(default_factory=list)
+    reads: list[tuple[int, Unit]] = field(default_factory=list)
+
+    def pairs(self) -> Iterator[tuple[Unit, Unit]]:
+        """Whoever comes first, and who comes after."""
+        for place, unit in self.changes:
+            for other_place, other in (*self.changes, *self.reads):
+                if other != unit and place != other_place:
+                    yield (unit, other) if place < other_place else (other, unit)
+
+
+def _before(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[Unit, dict[Unit, str]]:
+    """For each unit those that have to come before it, with the name on which that depends."""
+    places = trace({piece.symbol.module for block in blocks for piece in block.pieces}, builder)
+    uses: dict[str, _Uses] = {}
+    for block in blocks:
+        for piece in block.pieces:
+            _note(block, piece, places, uses, builder)
+    before: dict[Unit, dict[Unit, str]] = {}
+    for name, use in uses.items():
+        for first, second in use.pairs():
+            before.setdefault(second, {}).setdefault(first, name)
+    imported = {name: block.unit for block in blocks if block.kind == "import" for name in block.defines}
+    for block in blocks:
+        for need in block.needs:
+            if need.eager and need.name in imported:
+                before.setdefault(block.unit, {}).setdefault(imported[need.name], need.name)
+    return before
+
+
+def _note(block: FlatBlock, piece: Piece, places: dict[Unit, int], uses: dict[str, _Uses], builder: Builder) -> None:
+    """Enter what `piece` of `block` reads and changes, by the names of the flat file."""
+    home = piece.symbol.module
+    unit = Unit(home, piece.first)
+    index, source = builder.index(home), builder.source_block(unit)
+    if block.aside:
+        uses.setdefault(block.name, _Uses()).changes.append((places[unit], block.unit))
+    change = builder.changes.of(index, source)
+    for symbol in change.symbols | change.reads:
+        found = builder.naming.place(symbol, home)
+        if found.key is None:
+            continue
+        place = places[unit]
+        is_own = symbol.module == home and symbol.name in source.defines
+        if is_own != (found.name in block.defines):
+            continue  # a class of the chain, which is merged or stands in the file by itself
+        if is_own:
+            place = min([place, *_replaced_places(found.name, found.key, places, builder)])
+            place = min([place, *_merged_places(block, places, builder)])
+        use = uses.setdefault(found.name, _Uses())
+        (use.changes if symbol in change.symbols else use.reads).append((place, block.unit))
+    if (change.outside or block.kind == "import") and piece is block.pieces[0]:
+        uses.setdefault("", _Uses()).changes.append((places[unit], block.unit))
+
+
+def _merged_places(block: FlatBlock, places: dict[Unit, int], builder: Builder) -> Iterator[int]:
+    """Where the parents define a class that was merged into `block` and is called as it is."""
+    for piece in block.pieces[1:]:
+        if builder.naming.place(piece.symbol, piece.symbol.module).name == block.name:
+            yield places[Unit(piece.symbol.module, piece.first)]
+
+
+def _replaced_places(name: str, key: Symbol, places: dict[Unit, int], builder: Builder) -> Iterator[int]:
+    """Where the parents bind `name`, if what the modular files declare as `key` takes its place."""
+    plan = builder.naming.plan
+    if key.module not in {layer.source.module for layer in plan.layers}:
+        return
+    for parent in plan.parents:
+        for block in builder.index(parent).blocks:
+            unit = Unit(parent, block.first)
+            taken = name in block.defines and builder.naming.place(Symbol(parent, name), parent).key == key
+            if taken and block.kind != "import" and unit in places:
+                yield places[unit]
 
 
 class _Placing:
-    def __init__(self, blocks: dict[Unit, FlatBlock], spine: tuple[Unit, ...]) -> None:
+    def __init__(
+        self, blocks: dict[Unit, FlatBlock], spine: tuple[Unit, ...], before: dict[Unit, dict[Unit, str]]
+    ) -> None:
         self._blocks = blocks
         self._spine = frozenset(spine)
+        self._before = before
         self._definers: dict[str, list[Unit]] = {}
         for unit, block in blocks.items():
             for name in block.defines:
                 self._definers.setdefault(name, []).append(unit)
         self.placed: dict[Unit, FlatBlock] = {}
 
-    def place(self, unit: Unit, below: Below) -> bool:
-        """Place `unit` after what it needs; False where it has to wait for one of those `below`, which come first.
-
-        `below` are the blocks that are being placed, each with whether it needs the next one when it is imported.
-        """
+    def place(self, unit: Unit, below: tuple[Unit, ...]) -> None:
         if unit in self.placed:
-            return True
+            return
         block = self._blocks[unit]
+        forced = self._before.get(unit, {})
         behind = []
-        for needed, eager in self._needed(block):
+        for needed in self._needed(block):
             if needed in self.placed or needed == unit:
                 continue
-            if _stands_later(needed, unit):
+            if needed in forced:
+                self._require(needed, unit, below)
+            elif _stands_later(needed, unit):
                 behind.append(needed)
-            elif needed in below or needed in self._spine:
-                if eager and not self._require(needed, unit, below):
-                    return False
-            elif not self.place(needed, {**below, unit: eager}):
-                if eager:
-                    return False
-                behind.append(needed)
+            elif needed not in self._spine and self._is_free(needed, (*below, unit)):
+                self.place(needed, (*below, unit))
         self.placed.setdefault(unit, block)
         for needed in behind:
-            if needed not in self._spine:
-                self.place(needed, {**below, unit: False})
-        return True
+            if needed not in self._spine and self._is_free(needed, below):
+                self.place(needed, below)
 
-    def _require(self, needed: Unit, unit: Unit, below: Below) -> bool:
-        """Bring `needed` forward; two blocks that need each other at import cannot both come first."""
+    def _require(self, needed: Unit, unit: Unit, below: tuple[Unit, ...]) -> None:
+        """Bring `needed` forward; of two blocks that have to come before each other neither can."""
         if needed in below:
-            between = list(below)[list(below).index(needed) :]
-            if not all(below[each] for each in between):
-                return False
-            names = " and ".join(self._blocks[u].name for u in (needed, unit))
+            names = " and ".join(self._blocks[u].name or "a statement" for u in (needed, unit))
             at = self._blocks[unit].pieces[0].at(1, 0)
             hint = "move what is evaluated at import (a base, a decorator, a default) into a function"
             raise PatchgenError("PG403", at, f"{names} need each other when the module is imported", hint)
-        return self.place(needed, {**below, unit: True})
+        self.place(needed, (*below, unit))
 
-    def _needed(self, block: FlatBlock) -> list[tuple[Unit, bool]]:
-        found = [(u, need.eager) for need in block.needs for u in self._definers.get(need.name, ())]
-        return sorted(found, key=lambda pair: (pair[0].module, pair[0].first))
+    def _is_free(self, needed: Unit, below: tuple[Unit, ...]) -> bool:
+        """Whether `needed` can stand before those that are being placed: nothing that it needs is one of them."""
+        seen: set[Unit] = set()
+        queue = [needed]
+        while queue:
+            unit = queue.pop()
+            if unit in below:
+                return False
+            if unit not in seen and unit not in self.placed:
+                seen.add(unit)
+                queue += self._before.get(unit, {})
+        return True
+
+    def _needed(self, block: FlatBlock) -> list[Unit]:
+        """What stands before `block`, or had better stand there, in the order of the files."""
+        found = {u for need in block.needs for u in self._definers.get(need.name, ())}
+        return sorted(found | set(self._before.get(block.unit, ())), key=lambda unit: (unit.module, unit.first))

@@ -53,7 +53,7 @@ def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
                 wanted = wanted and (symbol not in mixins or block.name in (layer.exports or ()))
             else:
                 # A helper goes where it is used; one that nothing uses goes where most of the file goes.
-                wanted = kind == main and _stands_alone(block)
+                wanted = kind == main and (_stands_alone(block) or _acts(layer, block, builder))
             if wanted:
                 roots.append(Unit(layer.source.module, block.first))
     return roots
@@ -61,11 +61,18 @@ def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
 
 def _stands_alone(block: Block) -> bool:
     """Whether a statement of a modular file is carried without being asked for: public names, and bare statements."""
-    if block.kind in ("import", "doc") or block.name == "__all__":
+    if block.kind in ("import", "doc") or block.is_of_exports:
         return False
     imported = {item.bound for item in block.imports}
     own = [name for name in block.defines if name not in imported]
     return any(name[0] != "_" for name in own) if block.defines else True
+
+
+def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
+    """Whether a private statement of a modular file does something: `@register` over `def _mine`."""
+    return (
+        block.kind not in ("import", "doc") and not block.is_of_exports and not builder.changes.is_quiet(layer, block)
+    )
 
 
 def _in_place(unit: Unit, names: list[str], builder: Builder) -> tuple[Unit, ...]:

@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+import ast
+
 from patchgen.errors import Location
 from patchgen.plan.bindings import Bindings
+from patchgen.plan.changes import is_plain, is_plain_value
 from patchgen.plan.model import Symbol
+from patchgen.source.blocks import Block
 
 _NOWHERE = Location("")
 _RE_EXPORTS = 8  # deeper than any chain of imports in transformers
@@ -48,7 +52,33 @@ def _same_text(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool
         return False
     first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
     one, other = first.definition(a.name), second.definition(b.name)
-    if one is None or other is None or one.text != other.text or one.kind == "class":
+    if one is None or other is None or one.text != other.text or one.kind == "class" or not is_copied_freely(one):
         return False
     meanings = [(bindings.meaning(first, name), bindings.meaning(second, name)) for name in one.uses - {a.name}]
     return all(x == y or (x and y and same_thing(x, y, bindings, assumed)) for x, y in meanings)
+
+
+def is_copied_freely(block: Block) -> bool:
+    """Whether nobody can tell two objects that `block` makes from one: a function, a class without state, a number.
+
+    `CACHE = {}` in two modules is two dictionaries.
+    """
+    if block.kind == "class":
+        (node,) = ast.parse(block.text).body
+        return isinstance(node, ast.ClassDef) and all(map(_has_no_state, node.body))
+    if block.kind == "def":
+        return all(map(_has_no_state, ast.parse(block.text).body))
+    return is_plain(block)
+
+
+def _has_no_state(node: ast.stmt) -> bool:
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            defaults = [*node.args.defaults, *(default for default in node.args.kw_defaults if default)]
+            return not any(
+                isinstance(n, ast.Call | ast.List | ast.Dict | ast.Set) for d in defaults for n in ast.walk(d)
+            )
+        case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+            return is_plain_value(value) or isinstance(value, ast.Name | ast.Attribute)
+        case _:
+            return isinstance(node, ast.AnnAssign | ast.Pass | ast.Expr)

@@ -7,13 +7,14 @@ to flatten; what comes from elsewhere (torch, the standard library) is named as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.plan.model import Symbol
 from patchgen.plan.territory import Territory
 from patchgen.source.blocks import Block, Import, ModuleIndex
+from patchgen.source.deeds import deeds_at_import
 from patchgen.source.locate import Environment
 
 
@@ -23,16 +24,63 @@ class Bindings:
 
     env: Environment
     territory: Territory
+    _meanings: dict[tuple[str, int, str], Symbol | None] = field(default_factory=dict, repr=False, compare=False)
 
     def meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
         """What the global `name` means in `module`, re-exports followed."""
-        home = module.source.module
-        if module.definition(name) is not None:
-            return Symbol(home, name)
-        imported = module.imported(name)
-        if imported is None:
-            return self._from_stars(module, name)
-        return self.canonical(self.imported_symbol(module, imported), module.source.at(imported.line, imported.column))
+        key = (module.source.module, len(module.blocks), name)
+        if key not in self._meanings:
+            self._meanings[key] = self._meaning(module, name)
+        return self._meanings[key]
+
+    def _meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
+        says = self._says(module, name)
+        if isinstance(says, Import):
+            return self.canonical(self.imported_symbol(module, says), module.source.at(says.line, says.column))
+        return Symbol(module.source.module, name) if isinstance(says, Block) else says
+
+    def _says(self, module: ModuleIndex, name: str) -> Import | Block | Symbol | None:
+        """What decides what `name` means in `module`: an import, a definition there, or what a star import brings.
+
+        Where several statements bind it and which counts is known at run time only, that is a definition: all of them
+        are carried as they stand.
+        """
+        binders = module.binders(name)
+        later = [star for star in self._stars(module) if not binders or star.line > binders[-1].last]
+        brought = self._from_stars(module, name, later)
+        if brought is not None or not binders:
+            return brought
+        last = binders[-1]
+        items = [item for block in binders for item in block.imports if item.bound == name]
+        own = [item for item in last.imports if item.bound == name]
+        if not own:
+            return last
+        if all(item.binds_package for item in items) and len(own) == len(items):
+            return own[-1]
+        if last.is_guarded:
+            return own[-1] if self._is_one_import(module, binders, items) else last
+        return last if is_read_between(module, binders, name) else own[-1]
+
+    def counts(self, module: ModuleIndex, item: Import) -> bool:
+        """Whether an import of `module` brings what its name means there: no later one takes its place."""
+        says = self._says(module, item.bound)
+        if not isinstance(says, Import):
+            return says is None or isinstance(says, Symbol)
+        return item.binds_package or self.imported_symbol(module, item).is_same(self.imported_symbol(module, says))
+
+    def is_contested(self, module: ModuleIndex, name: str) -> bool:
+        """Whether more than one statement binds `name` and a value before the last one may count."""
+        binders = module.binders(name)
+        return isinstance(self._says(module, name), Block) and (
+            any(block.is_guarded for block in binders) or is_read_between(module, binders, name)
+        )
+
+    def _is_one_import(self, module: ModuleIndex, binders: tuple[Block, ...], items: list[Import]) -> bool:
+        """Whether every import among `binders` brings one thing from outside, and nothing before them is defined."""
+        symbols = {str(self.imported_symbol(module, item)) for item in items}
+        symbol = self.imported_symbol(module, items[0])
+        carried = self.territory.flattens(symbol.module) and self.env.path(symbol.module) is not None
+        return len(symbols) == 1 and not carried and all(block.imports for block in binders)
 
     def imported_symbol(self, module: ModuleIndex, item: Import) -> Symbol:
         """The symbol that an import statement names, relative modules made absolute, nothing followed.
@@ -76,20 +124,20 @@ class Bindings:
         if self.env.path(symbol.module) is None:  # a folder without `__init__.py`
             return Symbol(inside) if self.env.path(inside) else None
         index = self.env.index(symbol.module, at)
-        if index.definition(symbol.name) is not None:
-            return None
-        imported = index.imported(symbol.name)
-        if imported is not None:
-            return self.imported_symbol(index, imported)
-        if self.env.path(inside) is not None:
+        says = self._says(index, symbol.name)
+        if isinstance(says, Import):
+            return self.imported_symbol(index, says)
+        if says is None and self.env.path(inside) is not None:
             return Symbol(inside)
-        return self._from_stars(index, symbol.name)
+        return None if isinstance(says, Block) else says
 
-    def _from_stars(self, module: ModuleIndex, name: str) -> Symbol | None:
-        """Where a `from x import *` of a package's `__init__` brings `name` from."""
+    def _from_stars(self, module: ModuleIndex, name: str, stars: Iterable[Import]) -> Symbol | None:
+        """Where a `from x import *` brings `name` from: the last one that has it."""
         if name.startswith("__"):
             return None
-        for target, at in self._star_targets(module):
+        for star in reversed(list(stars)):
+            at = module.source.at(star.line, star.column)
+            target = self.absolute(module, star.module, star.level, at)
             path = self.env.path(target)
             if path is None or not self.territory.looks_into(target):
                 continue
@@ -98,17 +146,17 @@ class Bindings:
                 continue
             index = self.env.index(target, at)
             public = index.exports if index.exports is not None else [n for n in index.names if n[0] != "_"]
-            found = self.canonical(Symbol(target, name), at) if name in public else self._from_stars(index, name)
+            inner = self._stars(index)
+            found = (
+                self.canonical(Symbol(target, name), at) if name in public else self._from_stars(index, name, inner)
+            )
             if found is not None:
                 return found
         return None
 
-    def _star_targets(self, module: ModuleIndex) -> Iterator[tuple[str, Location]]:
-        for block in module.blocks:
-            for item in block.imports:
-                if item.name == "*":
-                    at = module.source.at(item.line, item.column)
-                    yield self.absolute(module, item.module, item.level, at), at
+    def _stars(self, module: ModuleIndex) -> tuple[Import, ...]:
+        """The star imports of `module`, in order."""
+        return tuple(item for block in module.blocks for item in block.imports if item.name == "*")
 
     def require(self, symbol: Symbol, at: Location) -> Block:
         """The block that defines `symbol`.
@@ -116,19 +164,50 @@ class Bindings:
         Raises PatchgenError PG103, with the nearest names, when its module has no such definition.
         """
         index = self.env.index(symbol.module, at)
-        block = index.definition(symbol.name)
+        says = self._says(index, symbol.name)
+        block = says if isinstance(says, Block) else index.definition(symbol.name)
         if block is None:
             what = f"{symbol.module} defines no {symbol.name}"
             raise PatchgenError("PG103", at, what, did_you_mean(symbol.name, index.names))
         return block
 
     def dotted(self, module: ModuleIndex, expression: str, at: Location) -> Symbol | None:
-        """What a dotted expression (`nn.Module`, `llama.LlamaMLP`) means; None when its first name is not bound."""
+        """What a dotted expression (`nn.Module`, `llama.LlamaMLP`) means; None when its first name is not bound.
+
+        Raises PatchgenError PG109 where the first name is no module, PG111 where it is one under a condition only.
+        """
         first, *rest = expression.split(".")
         symbol = self.meaning(module, first)
         if symbol is None:
             return None
+        says = self._says(module, first)
+        if rest and isinstance(says, Block):
+            self._refuse_no_module(module, first, says, at)
         for attribute in rest:
             whole = str(symbol)
             symbol = self.canonical(Symbol(whole, attribute), at)
         return symbol
+
+    def _refuse_no_module(self, module: ModuleIndex, name: str, says: Block, at: Location) -> None:
+        if any(item.bound == name for item in says.imports):
+            hint = "import it without a condition: which one it is, is known at run time only"
+            raise PatchgenError("PG111", at, f"{name} is imported under a condition", hint)
+        kind = {"class": "class", "def": "function"}.get(says.kind, "name")
+        what = f"{kind} {name}, on line {says.first}, is no module"
+        if any(item.bound == name for block in module.binders(name) for item in block.imports):
+            what = f"{kind} {name}, on line {says.first}, hides import {name}"
+        raise PatchgenError("PG109", at, what, "give one of them another name")
+
+
+def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) -> bool:
+    """Whether a value of `name` before its last one may be read while `module` is imported."""
+    first, last = binders[0], binders[-1]
+    if len(binders) == 1:
+        return False
+    between = [block for block in module.blocks if first.first <= block.first <= last.last and block.kind != "import"]
+    if any(block.is_guarded and name in block.defines for block in between[:-1]):
+        return True
+    if any(r.name == name and r.eager for block in between for r in block.references):
+        return True
+    runs = any(not deeds_at_import(block.text).is_quiet for block in between)
+    return runs and any(name in block.uses for block in module.blocks if block.first < last.first)

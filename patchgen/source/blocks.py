@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen.source.scopes import Reference, bound_names, references
 from patchgen.source.text import Source, parse
+
+_TYPE_CHECKING = re.compile(r"if\s+(?:\w+\.)?TYPE_CHECKING\s*:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,21 @@ class Block:
         return self.defines[0] if self.defines else ""
 
     @property
+    def is_of_exports(self) -> bool:
+        """Whether this says or changes what `__all__` is."""
+        return "__all__" in self.defines or (not self.defines and self.text.startswith("__all__"))
+
+    @property
+    def is_for_types(self) -> bool:
+        """Whether this is `if TYPE_CHECKING:`, which never runs."""
+        return self.kind == "guard" and bool(_TYPE_CHECKING.match(self.text)) and "\nel" not in self.text
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether what the statement binds depends on what happens when it runs."""
+        return self.kind == "guard" and not self.is_for_types
+
+    @property
     def references(self) -> tuple[Reference, ...]:
         """Every read of a global name; lines count from 1 within `text`."""
         return _references(self.text, self.lazy_annotations)
@@ -92,6 +110,11 @@ class ModuleIndex:
                     return item
         return None
 
+    def binders(self, name: str) -> tuple[Block, ...]:
+        """The blocks that bind `name`, in order; those for types alone only where there is no other."""
+        found = tuple(block for block in self.blocks if name in block.defines)
+        return tuple(block for block in found if not block.is_for_types) or found
+
     @property
     def names(self) -> tuple[str, ...]:
         """Every name that the module binds, in order of first binding."""
@@ -104,15 +127,15 @@ class ModuleIndex:
 
     @property
     def exports(self) -> tuple[str, ...] | None:
-        """The strings of `__all__` where it is a literal list or tuple; None when there is none."""
-        block = self.definition("__all__")
-        if block is None:
-            return None
-        return tuple(
-            node.value
-            for node in ast.walk(ast.parse(block.text))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        )
+        """The strings that `__all__` has after the last statement about it; None where there is no such statement."""
+        stated = [block for block in self.blocks if block.is_of_exports]
+        return _exports(tuple(block.text for block in stated)) if stated else None
+
+    @property
+    def unread_exports(self) -> Block | None:
+        """The first statement about `__all__` that is more than strings in a list."""
+        stated = (block for block in self.blocks if block.is_of_exports)
+        return next((block for block in stated if not _is_list_of_strings(block.text)), None)
 
 
 def index(source: Source) -> ModuleIndex:
@@ -217,3 +240,39 @@ def _kind(group: list[ast.stmt]) -> str:
             return "guard"
         case _:
             return "other"
+
+
+@functools.lru_cache(maxsize=256)
+def _exports(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """What statements about `__all__`, run one after the other, leave in it."""
+    names: list[str] = []
+    for node in (node for text in texts for node in ast.parse(text).body):
+        strings = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        match node:
+            case ast.Assign() | ast.AnnAssign():
+                names = strings
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="remove"))):
+                names = [name for name in names if name not in strings]
+            case _:
+                names += strings
+    return tuple(names)
+
+
+def _is_list_of_strings(text: str) -> bool:
+    """Whether `text` sets or extends `__all__` by strings that are written out."""
+    return all(_says_strings(node) for node in ast.parse(text).body)
+
+
+def _says_strings(node: ast.stmt) -> bool:
+    match node:
+        case ast.Assign(value=value) | ast.AugAssign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+            given: list[ast.expr] = [value]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__"), attr=name), args=args)):
+            given = args if name in ("append", "extend", "remove") else [node.value]
+        case _:
+            return False
+    return all(
+        isinstance(part, ast.List | ast.Tuple | ast.Constant | ast.expr_context)
+        for value in given
+        for part in ast.walk(value)
+    )

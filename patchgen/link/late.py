@@ -1,0 +1,53 @@
+"""Imports that stay where they are, below a statement that they may depend on.
+
+    import os                               import os
+
+    os.environ["FAST"] = "1"        ->
+    import kernels                          os.environ["FAST"] = "1"
+
+                                            import kernels
+
+All other imports stand at the top of the flat file, in the formatter's order.  One that Python runs after a statement
+that changes something outside the flat file stands after it there too, unless its package was imported before.
+"""
+
+from __future__ import annotations
+
+from patchgen.link.flatblock import Builder, FlatBlock
+from patchgen.link.gather import Gathered
+from patchgen.link.imports import NeededImport
+from patchgen.link.trace import trace
+from patchgen.plan.model import Piece, Symbol
+from patchgen.source.blocks import Import
+
+
+def late_imports(needed: tuple[NeededImport, ...], gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
+    """Those of `needed` that have to stand below a statement of `gathered`, as blocks."""
+    acting = [
+        block.unit
+        for block in gathered.blocks
+        if block.kind not in ("class", "def", "import")
+        and builder.changes.of(builder.index(block.unit.module), builder.source_block(block.unit)).outside
+    ]
+    if not acting:
+        return ()
+    modules = {unit.module for unit in acting} | {each.unit.module for each in needed}
+    places = trace(modules | {b.unit.module for b in gathered.blocks}, builder)
+    first = min(places[unit] for unit in acting)
+    before = {_package(item) for each in needed if places[each.unit] < first for item in each.items}
+    late = [each for each in needed if places[each.unit] > first and {_package(i) for i in each.items} - before]
+    return tuple(_block(each, builder) for each in late)
+
+
+def _package(item: Import) -> str:
+    """What is imported first of all; a relative import names this package."""
+    return "" if item.level else item.module.partition(".")[0]
+
+
+def _block(needed: NeededImport, builder: Builder) -> FlatBlock:
+    index = builder.index(needed.unit.module)
+    leading = builder.source_block(needed.unit).leading
+    names = tuple(dict.fromkeys(item.bound for item in needed.items))
+    key = Symbol(needed.unit.module, names[0])
+    piece = Piece(key, "import", names[0], leading, needed.text, index.source, needed.unit.first, names)
+    return FlatBlock(needed.unit, "import", names[0], leading, needed.text, (), names, (piece,))
