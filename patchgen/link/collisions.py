@@ -13,7 +13,7 @@ from patchgen.source.scopes import references
 _BUILTINS = frozenset(dir(builtins))
 
 
-def _modular_first(blocks: list[FlatBlock]) -> FlatBlock:
+def modular_first(blocks: list[FlatBlock]) -> FlatBlock:
     """The block that a modular file declares, where one of `blocks` is such: that is where the reader can act."""
     return min(blocks, key=lambda block: ".modular_" not in f".{block.unit.module}")
 
@@ -36,7 +36,7 @@ def one_of_each(blocks: tuple[FlatBlock, ...], imports: dict[str, Need], builder
         if strangers and all(known.text == block.text for known in strangers):
             if all(is_copied_freely(builder.source_block(b.unit)) for b in (block, *strangers)):
                 continue
-        at = _modular_first([block, *strangers]).pieces[0].at(1, 0)
+        at = modular_first([block, *strangers]).pieces[0].at(1, 0)
         if strangers:
             name = next(name for name in block.defines if owner[name] in strangers)
             how = "in the same words, but as another object," if strangers[0].text == block.text else "differently,"

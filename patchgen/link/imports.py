@@ -62,11 +62,16 @@ def _from_home(
             item
             for item in block.imports
             if _is_needed(item, needed, index, builder)
-            or (item.binds_package and item.bound in submodules & set(needed))
+            or (_is_submodule(item) and item.bound in submodules & set(needed))
             or _is_for_effect(item, index, builder)
         )
         if wanted:
             yield NeededImport(Unit(home, block.first), wanted, _text(index, block, wanted, builder))
+
+
+def _is_submodule(item: Import) -> bool:
+    """Whether this is `import a.b`, which makes `a.b` there beside whatever else binds `a`."""
+    return item.binds_package and "." in item.module
 
 
 def _text(index: ModuleIndex, block: Block, wanted: tuple[Import, ...], builder: Builder) -> str:

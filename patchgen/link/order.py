@@ -16,10 +16,12 @@ file is refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from patchgen.errors import PatchgenError
+from patchgen.link.collisions import modular_first
 from patchgen.link.flatblock import Builder, FlatBlock, Unit
 from patchgen.link.gather import Gathered
 from patchgen.link.trace import trace
@@ -94,7 +96,9 @@ def _before(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[Unit, dict[
     for name, use in uses.items():
         for first, second in use.pairs():
             before.setdefault(second, {}).setdefault(first, name)
-    imported = {name: block.unit for block in blocks if block.kind == "import" for name in block.defines}
+    bound = Counter(name for block in blocks for name in block.defines)
+    imports = [block for block in blocks if block.kind == "import"]
+    imported = {name: block.unit for block in imports for name in block.defines if bound[name] == 1}
     for block in blocks:
         for need in block.needs:
             if need.eager and need.name in imported:
@@ -184,7 +188,7 @@ class _Placing:
         """Bring `needed` forward; of two blocks that have to come before each other neither can."""
         if needed in below:
             names = " and ".join(self._blocks[u].name or "a statement" for u in (needed, unit))
-            at = self._blocks[unit].pieces[0].at(1, 0)
+            at = modular_first([self._blocks[unit], self._blocks[needed]]).pieces[0].at(1, 0)
             hint = "move what is evaluated at import (a base, a decorator, a default) into a function"
             raise PatchgenError("PG403", at, f"{names} need each other when the module is imported", hint)
         self.place(needed, (*below, unit))

@@ -1,4 +1,4 @@
-"""Hard inputs 21 to 53: valid Python that is hard to flatten, and declarations that cannot be meant.
+"""Hard inputs 21 to 56: valid Python that is hard to flatten, and declarations that cannot be meant.
 
 Each file in `cases` begins with the number of its row and says `# expect: R` (the flat file does what Python's
 inheritance does) or `# expect: E CODE PATH:LINE:COLUMN` (it is refused there, with `# hint:` as a part of the hint).
@@ -126,4 +126,4 @@ def test_generated(row: int, dimension: str, tmp_path: Path) -> None:
 
 def test_every_row_has_a_case() -> None:
     rows = {int(path.stem[:2]) for path in CASES} | set(GENERATED)
-    assert rows == set(range(21, 54))
+    assert rows == set(range(21, 57))

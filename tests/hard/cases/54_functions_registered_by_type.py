@@ -1,0 +1,32 @@
+# expect: R
+# classes: NeoBlock
+# --- modeling_toy.py
+import functools
+
+
+@functools.singledispatch
+def describe(x):
+    return "any"
+
+
+@describe.register
+def _(x: int):
+    return "int"
+
+
+@describe.register(str)
+def _(x):
+    return "str"
+
+
+class ToyBlock:
+    def run(self):
+        return describe(1), describe("a"), describe(2.0)
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    size = 2
+# --- probe
+NeoBlock().run()

@@ -1,0 +1,26 @@
+# expect: R
+# classes: NeoBlock
+# --- modeling_toy.py
+TABLE = {}
+OTHER = {}
+
+
+def _fill(table):
+    table["a"] = 1
+    OTHER["b"] = 2
+
+
+_fill(TABLE)
+
+
+class ToyBlock:
+    def run(self):
+        return sorted(TABLE), sorted(OTHER)
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    size = 2
+# --- probe
+NeoBlock().run()

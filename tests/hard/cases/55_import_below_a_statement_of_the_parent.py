@@ -1,0 +1,21 @@
+# expect: R
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+import sys
+import types
+
+sys.modules["made_up_by_toy"] = types.SimpleNamespace(FLAG="on", Base=object)
+from made_up_by_toy import Base, FLAG
+
+
+class ToyBlock(Base):
+    flag = FLAG
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class ToyBlock(toy.ToyBlock):
+    size = 2
+# --- probe
+ToyBlock.flag

@@ -1,0 +1,20 @@
+# expect: R
+# classes: NeoBlock
+# --- modeling_toy.py
+from math import sqrt
+
+HALF = sqrt(0.25)
+from cmath import sqrt
+
+
+class ToyBlock:
+    def run(self):
+        return HALF, sqrt(-1)
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    size = 2
+# --- probe
+NeoBlock().run()

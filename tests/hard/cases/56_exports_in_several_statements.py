@@ -1,0 +1,23 @@
+# expect: R
+# classes: NeoBlock
+# --- modeling_toy.py
+class ToyBlock:
+    pass
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    size = 2
+
+
+class NeoOther:
+    pass
+
+
+__all__ = ["NeoBlock"]
+__all__ += ["NeoOther"]
+__all__.append("LIMIT")
+LIMIT = 3
+# --- probe
+sorted(__all__)

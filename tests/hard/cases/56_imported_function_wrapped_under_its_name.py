@@ -1,0 +1,20 @@
+# expect: E PG131 toypack/modular_neo.py:3:27
+# hint: another name
+# --- modeling_toy.py
+def act():
+    return 1
+
+
+class ToyBlock:
+    pass
+# --- modular_neo.py
+import functools
+
+from .modeling_toy import act, ToyBlock
+
+act = functools.cache(act)
+
+
+class NeoBlock(ToyBlock):
+    def run(self):
+        return act()

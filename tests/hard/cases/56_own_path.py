@@ -1,0 +1,13 @@
+# expect: E PG133 toypack/modular_neo.py:7:30
+# hint: handed in
+# --- modeling_toy.py
+class ToyBlock:
+    pass
+# --- modular_neo.py
+import os
+
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    folder = os.path.dirname(__file__)

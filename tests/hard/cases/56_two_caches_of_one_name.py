@@ -1,0 +1,23 @@
+# expect: E PG401 toypack/modular_neo.py:5:1
+# hint: define CACHE
+# --- other.py
+CACHE = {}
+
+
+class Other:
+    def names(self):
+        return sorted(CACHE)
+# --- modeling_toy.py
+CACHE = {}
+
+
+class ToyBlock:
+    def put(self, key):
+        CACHE[key] = 1
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+from .other import Other
+
+
+class NeoBlock(Other, ToyBlock):
+    pass
