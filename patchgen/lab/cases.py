@@ -66,7 +66,7 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
         *_plants(main, claims, plan.dtypes),
         *_scenes(main, claims, plan.dtypes),
         *_ways(main, claims),
-        *_pace(main, claims),
+        *_pace(main, claims, plan),
         *_flash(subject, claims, plan.dtypes),
         *_settings(subject, claims, plan.dtypes),
         *_published(subject, claims),
@@ -191,9 +191,9 @@ def _ways(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
     yield Case(f"{head} float64 attention weights, full", "weights", head, "float64")
 
 
-def _pace(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
+def _pace(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
     """Recipes of training, in each of which a variant is to keep to its fast path."""
-    for rows in ROWS:
+    for rows in ROWS if "bfloat16" in plan.dtypes else ():
         scene = trained(claims, rows)
         recipes = {
             "autocast": ("float32", replace(scene, autocast=True)),
@@ -202,7 +202,8 @@ def _pace(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
         }
         for recipe, (dtype, made) in recipes.items():
             yield Case(f"{head} pace of {recipe}, {rows}", "pace", head, dtype, scene=made, detail=recipe)
-    yield Case(f"{head} compiled over lengths", "compiled over lengths", head, scene=trained(claims))
+    if plan.full:  # it traces both sides
+        yield Case(f"{head} compiled over lengths", "compiled over lengths", head, scene=trained(claims))
 
 
 def _flash(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
@@ -216,6 +217,8 @@ def _flash(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ...])
                 told = "train" if scene.train else "eval"
                 name = f"{head} bfloat16 {rows} {told}, kernels of {package}"
                 yield Case(name, "kernels", head, "bfloat16", scene=scene, detail=package)
+    for rows in ROWS[1:3]:
+        yield Case(f"{head} {rows} gives zeros at padding", "zeros", head, "float64", scene=Scene(rows=rows))
     for rate in RATES:
         for rows in ("full", "right"):
             scene = Scene(rows=rows, labels=False)
@@ -271,6 +274,7 @@ def _head_for(subject: Subject, setting: Setting) -> str:
 
 def _use(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
     yield Case(f"{head} cache", "cache", head, "float64", scene=Scene(labels=False))
+    yield Case(f"{head} static cache", "cache", head, "float64", scene=Scene(labels=False), detail="static")
     ways = ("greedy", "sampled", "beams", "static cache") if plan.full else ("greedy",)
     for way in ways:
         yield Case(f"{head} generates: {way}", "generated", head, scene=Scene(rows="left", labels=False), detail=way)

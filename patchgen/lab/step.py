@@ -82,7 +82,7 @@ def _set_checkpointing(model: PreTrainedModel, how: Mapping[str, Any] | None) ->
 
 
 def _step(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool) -> dict[str, Tensor]:
-    out = forward(model, inputs, scene, weights)
+    out = _forward(model, inputs, scene, weights)
     seen = {name: _at_real_tokens(name, tensor, inputs.real) for name, tensor in outputs(out)}
     loss = seen.get("loss")
     (loss if loss is not None else _random_sum(seen)).backward()
@@ -97,14 +97,13 @@ def _accumulated(model: PreTrainedModel, inputs: Inputs, scene: Scene) -> dict[s
     step = math.ceil(rows / scene.accumulate)
     for first in range(0, rows, step):
         part = inputs.rows(first, first + step)
-        loss = forward(model, part, scene, False, num_items_in_batch=labelled).loss
+        loss = _forward(model, part, scene, False, num_items_in_batch=labelled).loss
         loss.backward()
         total = total + loss.detach()
     return {"loss": total}
 
 
-def forward(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool, **more: Any) -> Any:
-    """What `model` gives for `inputs`."""
+def _forward(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool, **more: Any) -> Any:
     asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": True}
     if takes_cache(type(model)):
         asked["use_cache"] = False

@@ -13,7 +13,7 @@ from patchgen.lab.checks.compiled import compiles
 from patchgen.lab.checks.dropout import drops_as_parent
 from patchgen.lab.checks.effects import shows_effect
 from patchgen.lab.checks.generation import generates, keeps_cache
-from patchgen.lab.checks.kernels import runs_kernels
+from patchgen.lab.checks.kernels import runs_kernels, zeros_at_padding
 from patchgen.lab.checks.numbers import equals_parent
 from patchgen.lab.checks.pace import compiles_once, keeps_pace
 from patchgen.lab.checks.plans import means_what_is_there
@@ -32,6 +32,7 @@ CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
     "attention": accepts,
     "compiled": compiles,
     "kernels": runs_kernels,
+    "zeros": zeros_at_padding,
     "drops": drops_as_parent,
     "pace": keeps_pace,
     "compiled over lengths": compiles_once,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, StaticCache
 
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict, decided
 from patchgen.lab.parity import Difference, differences
@@ -16,6 +16,7 @@ from patchgen.lab.tolerance import REORDERED
 from patchgen.lab.wide import widened
 
 NEW_TOKENS = 5
+SPARE = 6  # places of a static cache that stay empty
 # Where a text of 13 tokens is cut.  Queries that are neither one nor all are what order alone does not mask.
 CUTS = ((9, 11, 12, 13), (9, 10, 11, 12, 13))
 WAYS: dict[str, dict[str, Any]] = {
@@ -29,25 +30,29 @@ WAYS: dict[str, dict[str, Any]] = {
 def keeps_cache(trial: Trial) -> Verdict:
     """A text read in pieces, by a cache, gives what the whole gives: a prompt, two tokens at once, then one by one.
 
-    NONE where the parent has no cache that does so; where it has, a variant that gives none is a FAIL.
+    NONE where the parent has no cache that does so; where it has, a variant that gives none is a FAIL.  With "static"
+    as the case's detail the cache has more places than tokens, and is filled from empty.
     """
     pair, dtype, route = trial.pair, trial.dtype, trial.pair.routes[0]
     parent, variant = pair.models(route, dtype)
     given = pair.inputs(trial.case.scene, dtype).given
     if not takes_cache(pair.parent_class) or set(given) - {"input_ids"} or not pair.is_causal:
         raise Nothing("it is no decoder that keeps keys and values")
-    route = replace(route, bound=REORDERED)
-    pieces = _pieces_for(parent, given["input_ids"], REORDERED.at(dtype))
-    found = _apart_in_pieces(variant, given["input_ids"], pieces)
+    route, static = replace(route, bound=REORDERED), trial.case.detail == "static"
+    pieces = _pieces_for(parent, given["input_ids"], REORDERED.at(dtype), static=static)
+    found = _apart_in_pieces(variant, given["input_ids"], pieces, static=static)
     if found is None:
         return Verdict("FAIL", "it gives no cache, and the parent does")
     return decided(trial, found, route, "what the whole text gives")
 
 
-def _pieces_for(parent: PreTrainedModel, ids: Tensor, bound: float) -> tuple[int, ...]:
+def _pieces_for(parent: PreTrainedModel, ids: Tensor, bound: float, *, static: bool) -> tuple[int, ...]:
     """Where the text is cut.  Not all that decodes token by token can read several behind a cache: state spaces."""
     for pieces in CUTS:
-        found = _apart_in_pieces(parent, ids, pieces)
+        try:
+            found = _apart_in_pieces(parent, ids, pieces, static=static)
+        except Exception as error:  # each model has its own
+            raise Nothing(f"the parent itself does not run so: {error}") from error
         if found is None:
             raise Nothing("it gives no cache")
         if found[0].largest <= bound:
@@ -55,9 +60,12 @@ def _pieces_for(parent: PreTrainedModel, ids: Tensor, bound: float) -> tuple[int
     raise Nothing("what the parent reads by its cache is not what it reads at once")
 
 
-def _apart_in_pieces(model: PreTrainedModel, ids: Tensor, pieces: tuple[int, ...]) -> tuple[Difference, ...] | None:
+def _apart_in_pieces(
+    model: PreTrainedModel, ids: Tensor, pieces: tuple[int, ...], *, static: bool
+) -> tuple[Difference, ...] | None:
     """How far logits of pieces that end at `pieces` are from those of the whole; None without a cache."""
-    parts, cache, first = [], None, 0
+    parts, first = [], 0
+    cache: Any = StaticCache(config=model.config, max_cache_len=ids.shape[1] + SPARE) if static else None
     with torch.no_grad(), widened():
         whole = model.eval()(input_ids=ids, use_cache=False)[0]
         for last in pieces:

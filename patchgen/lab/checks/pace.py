@@ -18,9 +18,9 @@ from patchgen.lab.claim import Scene
 from patchgen.lab.kernels import Package, has_branch, kernels_of
 from patchgen.lab.pace import Compiled, Pace, compiled_over, paced
 from patchgen.lab.pair import Pair
-from patchgen.lab.step import forward, observe_step
+from patchgen.lab.step import observe_step, takes_cache
 
-LENGTHS = (13, 11, 17, 19)
+LENGTHS = (13, 11, 17)
 
 # Found, and not mended yet: by the part and what is said of it, with the reason.  A WARN, and not a FAIL.
 KNOWN = {
@@ -91,8 +91,11 @@ def compiles_once(trial: Trial) -> Verdict:
 def _compiled(pair: Pair, model: PreTrainedModel, scene: Scene) -> Compiled:
     model.train(scene.train)
 
+    asked = {"use_cache": False} if takes_cache(type(model)) else {}
+
     def step(length: int) -> None:
-        forward(model, pair.inputs(replace(scene, length=length), torch.float32), scene, weights=False)
+        # Without hidden states, whose hooks alone break a graph.
+        model(**pair.inputs(replace(scene, length=length), torch.float32).given, **asked)
 
     return compiled_over(model, [functools.partial(step, length) for length in LENGTHS])
 
