@@ -25,7 +25,7 @@ from patchgen.link.module import FlatModule, link, origins
 from patchgen.link.rivals import rivals
 from patchgen.link.unused import unused_classes
 from patchgen.plan.bindings import Bindings
-from patchgen.plan.declare import ModulePlan, make_plan
+from patchgen.plan.declare import Declaration, ModulePlan, make_plan
 from patchgen.plan.kinds import output_name
 from patchgen.plan.lineage import Lineages
 from patchgen.plan.loose import loose_statement
@@ -150,14 +150,23 @@ def _merge_all(builder: Builder) -> dict[Symbol, str]:
                 builder.block(unit)
             except PatchgenError as error:
                 found = problems_of(error)
-                obstacles = [problem for problem in found if problem.code in ONLY_MERGED]
-                if declaration.is_merged and not declaration.edits and obstacles == [*found]:
-                    separate.setdefault(declaration.symbol, found[0].what)
+                others = [problem for problem in found if problem.code not in ONLY_MERGED]
+                if others or not declaration.is_merged:
+                    problems += others or found
+                elif declaration.rewrites:
+                    problems += [_unless_rewritten(problem, declaration) for problem in found]
                 else:
-                    problems += [problem for problem in found if problem not in obstacles] or found
+                    separate.setdefault(declaration.symbol, found[0].what)
     if problems:
         raise Refusals(problems)
     return separate
+
+
+def _unless_rewritten(problem: Problem, declaration: Declaration) -> Problem:
+    """`problem`, which the class would not have if it could stay a subclass."""
+    name = declaration.symbol.name
+    way_out = f"{name} would stay a subclass if it did not edit or remove what it inherits"
+    return replace(problem, hint=f"{problem.hint}; {way_out}" if problem.hint else way_out)
 
 
 def _spelled(builder: Builder) -> tuple[Builder, tuple[FlatModule, ...]]:

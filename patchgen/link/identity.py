@@ -35,14 +35,14 @@ _CACHES = frozenset({"cache", "lru_cache"})
 def noticed(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
     """The merged classes among `blocks` that stay subclasses of their parents, and why.
 
-    Raises PatchgenError PG119 for one that cannot, because it makes edits.
+    Raises PatchgenError PG119 for one that cannot, because it edits or removes members.
     """
     plan = builder.naming.plan
     merged = [d for block in blocks if (d := plan.declaration(block.pieces[0].symbol)) and d.is_merged]
     found: dict[Symbol, str] = {}
     for declaration in merged:
         why = next(_reasons(declaration, blocks, merged), "")
-        if why and not declaration.edits:
+        if why and not declaration.rewrites:
             found[declaration.symbol] = why
     return found
 
@@ -50,7 +50,7 @@ def noticed(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
 def _reasons(declaration: Declaration, blocks: Sequence[FlatBlock], merged: Sequence[Declaration]) -> Iterator[str]:
     yield from _asked_for(declaration, blocks)
     yield from _shared(declaration, blocks, merged)
-    if declaration.edits:
+    if declaration.rewrites:
         return
     for block in blocks:
         text = "\n".join(line for line in block.text.split("\n") if not line.lstrip().startswith("#"))
@@ -68,14 +68,15 @@ def _asked_for(declaration: Declaration, blocks: Sequence[FlatBlock]) -> Iterato
     for parent in declaration.parents:
         if parent not in carried:
             continue
-        if not declaration.edits:
+        if not declaration.rewrites:
             yield f"{carried[parent].name} stands in the file as well"
             continue
         for block in blocks:
             at = _question(block, carried[parent].name, parent)
             if at is not None:
-                what = f"{parent} is merged into {declaration.symbol.name}, and here Python could tell"
-                hint = f"{declaration.symbol.name} makes edits, or it could stay a subclass: override the whole method"
+                name = declaration.symbol.name
+                what = f"{block.name or 'a statement'} asks for {parent}, which is merged into {name}"
+                hint = f"{name} would stay a subclass if it did not edit or remove what it inherits"
                 raise PatchgenError("PG119", at, what, hint)
 
 
@@ -116,7 +117,7 @@ def _harmless(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _shared(declaration: Declaration, blocks: Sequence[FlatBlock], merged: Sequence[Declaration]) -> Iterator[str]:
     """Parents that are merged into several classes, which would each have objects of their own then."""
-    if declaration.edits:
+    if declaration.rewrites:
         return
     pieces = {piece.symbol: piece for block in blocks for piece in block.pieces}
     for parent in declaration.parents:

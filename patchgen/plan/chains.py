@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.plan.bindings import Bindings
 from patchgen.plan.lineage import Base, Lineages, c3
 from patchgen.plan.model import Symbol
@@ -26,19 +26,22 @@ class Split:
     obstacle: str = ""
 
 
-def require_class(bindings: Bindings, base: Base) -> None:
+def no_class_statement(bindings: Bindings, base: Base) -> Problem | None:
+    """What is wrong with a base that a class cannot be merged with, because no class statement makes it.
+
+    Raises PatchgenError PG109 for a module, PG103 for what does not exist.
+    """
     if not base.symbol.name:
         hint = f"write {base.expression}.<class>"
         raise PatchgenError("PG109", base.at, f"the base {base.expression} is a module, not a class", hint)
     block = bindings.require(base.symbol, base.at)
     if block.kind == "class":
-        return
+        return None
     if block.kind == "guard":
-        hint = (
-            "a class under if or try at module level cannot be flattened: which one it is, is known at run time only"
-        )
-        raise PatchgenError("PG111", base.at, f"{base.symbol} is defined under a condition", hint)
-    raise PatchgenError("PG109", base.at, f"{base.symbol} is not a class statement", "derive from the class itself")
+        hint = "which class it is, is known at run time only: give the class that derives from it another name"
+        return Problem(base.at, "PG111", f"{base.symbol} is defined under a condition", hint)
+    hint = "derive from the class itself, or give the class that derives from it another name"
+    return Problem(base.at, "PG109", f"{base.symbol} is not a class statement", hint)
 
 
 def split(

@@ -15,10 +15,10 @@ from types import MappingProxyType
 
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.plan.bindings import Bindings
-from patchgen.plan.chains import require_class, split
+from patchgen.plan.chains import no_class_statement, split
 from patchgen.plan.classless import followed
 from patchgen.plan.identity import reason
-from patchgen.plan.intent import edited
+from patchgen.plan.intent import rewritten
 from patchgen.plan.kinds import MODELING, kind_of_class, kind_of_module
 from patchgen.plan.lineage import Base, Lineages, bases_of
 from patchgen.plan.mentions import mentions
@@ -33,7 +33,7 @@ class Declaration:
     """One class of a modular file: `chain` is merged into it (itself first), `rest` are the bases that stay.
 
     `parents` are the classes that are merged into it, or would be if it did not stay a subclass of them for the reason
-    `why`.  `edits`: a class of these makes edits, so that it cannot stay one.
+    `why`.  `rewrites`: one of all these makes edits or removes members, which only a merged class can do.
     """
 
     symbol: Symbol
@@ -44,7 +44,7 @@ class Declaration:
     kind: str
     parents: tuple[Symbol, ...] = ()
     why: str = ""
-    edits: bool = False
+    rewrites: bool = False
 
     @property
     def is_merged(self) -> bool:
@@ -154,15 +154,18 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     assert block is not None
     at = layer.source.at(block.first)
     bases = bases_of(bindings, layer, name)
-    for base in bases:
-        if bindings.territory.flattens(base.symbol.module):
-            require_class(bindings, base)
+    flattened = [base for base in bases if bindings.territory.flattens(base.symbol.module)]
+    unknown = [(base, problem) for base in flattened if (problem := no_class_statement(bindings, base))]
     found = split(symbol, bases, lineages, bindings, known.modules, at)
     classes = tuple((known.index(s.module), s) for s in found.chain if bindings.territory.flattens(s.module))
-    kind, edits = _kind(symbol, found.chain), edited(classes, bindings)
-    merged = Declaration(symbol, at, bases, found.chain, found.rest, kind, found.chain[1:], edits=edits)
+    kind, rewrites = _kind(symbol, found.chain), rewritten(classes, bindings)
+    merged = Declaration(symbol, at, bases, found.chain, found.rest, kind, found.chain[1:], rewrites=rewrites)
     if not merged.is_merged:
         return merged
+    if any(merged.rewrites or base.symbol.name == name for base, _ in unknown):
+        raise Refusals(problem for _, problem in unknown)
+    if unknown:
+        return _staying(merged, unknown[0][1].what)
     why = known.kept.get(symbol) or found.obstacle or reason(classes, lineages, at)
     return _staying(merged, why) if why else merged
 
@@ -172,9 +175,9 @@ def _staying(declaration: Declaration, why: str) -> Declaration:
 
     Raises PatchgenError PG126 where that cannot be.
     """
-    if declaration.edits:
-        what = f"{declaration.symbol.name} makes edits, and has to stay a subclass: {why}"
-        hint = "an edit is made in the text of a parent that is merged: override the whole method instead"
+    if declaration.rewrites:
+        what = f"{declaration.symbol.name} edits or removes what it inherits, and has to stay a subclass: {why}"
+        hint = "only what is merged can be edited or removed: override the whole method or attribute instead"
         raise PatchgenError("PG126", declaration.at, what, hint)
     bases = tuple(base.symbol for base in declaration.bases)
     return replace(declaration, chain=declaration.chain[:1], rest=bases, why=why)

@@ -67,7 +67,7 @@ class Naming:
 
     def _is_free(self, name: str, taken: str) -> bool:
         """Whether a renamed parent can keep its own name beside the subclass, which is called `taken`."""
-        return name != taken and all(name not in layer.names for layer in self.plan.layers)
+        return name != taken and not any(layer.definition(name) for layer in self.plan.layers)
 
     def _private(self, symbol: Symbol, name: str) -> str:
         """`_LlamaMLPParent`, numbered where that means something else."""

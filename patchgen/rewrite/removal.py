@@ -7,11 +7,11 @@ exception: this departs from it on purpose.  What a base outside the chain has s
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError, Problem, did_you_mean
+from patchgen.plan.intent import removed_name
 from patchgen.rewrite.classbody import ClassBody
 from patchgen.rewrite.statement import Statement
 
@@ -65,23 +65,3 @@ def _claims(body: ClassBody, removal: Statement, name: str) -> list[Problem]:
     return [
         PatchgenError("PG303", at, what.format(body.at(other).line), "keep one of them").problem for other in others
     ]
-
-
-def removed_name(node: ast.stmt) -> str | None:
-    """The name that a statement of a class body removes."""
-    match node:
-        case ast.FunctionDef(name=name, decorator_list=[]):
-            body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
-            match body:
-                case [ast.Raise(exc=exc, cause=None)] if _is_attribute_error(exc):
-                    return name
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value) if _is_attribute_error(value):
-            return name
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call() as value) if _is_attribute_error(value):
-            return name
-    return None
-
-
-def _is_attribute_error(node: ast.expr | None) -> bool:
-    called = node.func if isinstance(node, ast.Call) else node
-    return isinstance(called, ast.Name) and called.id == "AttributeError"

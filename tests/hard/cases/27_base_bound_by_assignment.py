@@ -1,5 +1,5 @@
-# expect: E PG109 toypack/modular_toy_fast.py:6:16
-# hint: class
+# expect: R
+# classes: NeoBlock
 # --- modeling_toy.py
 class ToyBlock:
     def run(self, x):
@@ -13,3 +13,6 @@ Base = toy.ToyBlock
 class NeoBlock(Base):
     def run(self, x):
         return super().run(x) + 1
+# --- probe
+NeoBlock().run(3)
+[base.__name__ for base in NeoBlock.__mro__[1:2]]

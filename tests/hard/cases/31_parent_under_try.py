@@ -1,5 +1,5 @@
 # expect: E PG111 toypack/modular_toy_fast.py:4:16
-# hint: module level
+# hint: another name
 # --- modeling_toy.py
 try:
     import not_there

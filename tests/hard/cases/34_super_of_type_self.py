@@ -1,5 +1,6 @@
-# expect: E PG210 toypack/modular_toy_fast.py:6:16
-# hint: super()
+# expect: R
+# classes: ToyBlock
+# overrides: ToyBlock
 # --- modeling_toy.py
 class ToyBlock:
     def run(self, x):
@@ -11,3 +12,5 @@ from . import modeling_toy as toy
 class ToyBlock(toy.ToyBlock):
     def run(self, x):
         return super(type(self), self).run(x) * 2
+# --- probe
+ToyBlock().run(3)

@@ -1,0 +1,1607 @@
+# Whether a class is merged with its parents, or stays a subclass: everything that could tell.
+# The format is told in ../../packages.py.
+
+# === exceptions caught through a constant
+# overrides: Base
+# --- modeling_toy.py
+class ToyError(Exception):
+    pass
+
+
+CAUGHT = (ToyError, KeyError)
+
+
+class Base:
+    def risky(self):
+        raise ToyError
+
+    def run(self):
+        try:
+            self.risky()
+        except CAUGHT:
+            return "caught"
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Fancy(toy.ToyError):
+    pass
+
+
+class Base(toy.Base):
+    def risky(self):
+        raise Fancy
+# --- probe
+Base().run()
+
+# === type and MRO asked for
+# overrides: Base
+# --- modeling_toy.py
+class Layer:
+    pass
+
+
+class Base:
+    def kind(self, x):
+        return [type(x) is Layer, Layer in type(x).__mro__, issubclass(type(x), Layer)]
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Fast(toy.Layer):
+    pass
+
+
+class Base(toy.Base):
+    def go(self):
+        return self.kind(Fast())
+# --- probe
+Base().go()
+
+# === handlers by the classes of an object
+# --- modeling_toy.py
+class A:
+    pass
+
+
+class B(A):
+    pass
+
+
+HANDLERS = {A: "a", B: "b"}
+
+
+def handle(o):
+    for cls in type(o).__mro__:
+        if cls in HANDLERS:
+            return HANDLERS[cls]
+# --- modular_neo.py
+from .modeling_toy import A, B, handle
+
+
+class C(B):
+    def me(self):
+        return handle(self)
+
+
+class D(A):
+    def me(self):
+        return handle(self)
+# --- probe
+[C().me(), D().me()]
+
+# === virtual subclasses
+# --- modeling_toy.py
+from abc import ABC, abstractmethod
+
+
+class Shape(ABC):
+    @abstractmethod
+    def area(self): ...
+class Other:
+    def area(self):
+        return 9
+
+
+Shape.register(Other)
+
+
+def ask(x):
+    return isinstance(x, Shape)
+# --- modular_neo.py
+from .modeling_toy import Shape, Other, ask
+
+
+class C(Shape):
+    def area(self):
+        return 1
+
+    def probe(self):
+        return [ask(self), ask(Other())]
+
+
+class D(Other):
+    def probe(self):
+        return ask(self)
+# --- probe
+[C().probe(), D().probe()]
+
+# === class state of a parent of two classes
+# --- modeling_toy.py
+class Base:
+    made = 0
+    items = []
+
+    def __init__(self):
+        type(self).made += 1
+        self.items.append(1)
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def total(self):
+        return [self.made, len(self.items)]
+
+
+class D(Base):
+    def total(self):
+        return [self.made, len(self.items)]
+# --- probe
+[C().total(), D().total(), C().total()]
+
+# === shared default argument
+# --- modeling_toy.py
+class Base:
+    def put(self, x, cache=[]):
+        cache.append(x)
+        return list(cache)
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    n = 1
+
+
+class D(Base):
+    n = 2
+# --- probe
+[C().put(1), D().put(2)]
+
+# === a parent with two heirs asked for
+# overrides: Layer
+# --- modeling_toy.py
+class Layer:
+    tag = "p"
+
+
+class Base:
+    def ok(self, x):
+        return isinstance(x, Layer)
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Layer(toy.Layer):
+    tag = "c"
+
+
+class Fast(toy.Layer):
+    tag = "f"
+
+
+def both():
+    return [isinstance(x, toy.Layer) for x in (Layer(), Fast())]
+# --- probe
+both()
+
+# === parent made by modular
+# overrides: Layer
+# --- modeling_toy.py
+class Layer:
+    tag = "p"
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Layer(toy.Layer):
+    tag = "c"
+
+    def plain(self):
+        return toy.Layer().tag
+# --- probe
+[Layer().plain(), Layer().tag]
+
+# === parent attribute stored in modular
+# overrides: Layer
+# --- modeling_toy.py
+class Layer:
+    tag = "p"
+
+    def get(self):
+        return self.tag
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+toy.Layer.tag = "late"
+
+
+class Layer(toy.Layer):
+    def get(self):
+        return super().get() + "!"
+# --- probe
+Layer().get()
+
+# === late wrapper
+# --- modeling_toy.py
+class Base:
+    def f(self):
+        return 1
+
+
+def wrapper(g):
+    def inner(self):
+        return g(self) + 10
+
+    return inner
+
+
+Base.f = wrapper(Base.f)
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def f(self):
+        return super().f() * 2
+# --- probe
+C().f()
+
+# === late wrapper same name
+# overrides: Base
+# --- modeling_toy.py
+class Base:
+    def f(self):
+        return 1
+
+
+def wrapper(g):
+    def inner(self):
+        return g(self) + 10
+
+    return inner
+
+
+Base.f = wrapper(Base.f)
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    def f(self):
+        return super().f() * 2
+# --- probe
+Base().f()
+
+# === late del
+# --- modeling_toy.py
+class Base:
+    x = 1
+    y = 2
+
+
+del Base.x
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    z = 3
+# --- probe
+[hasattr(C, 'x'), C.y]
+
+# === late via function
+# --- modeling_toy.py
+class Base:
+    x = 1
+
+
+def patch(c):
+    c.x = 5
+
+
+patch(Base)
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    z = 3
+# --- probe
+C.x
+
+# === attribute set below the class in the modular file
+# --- modeling_toy.py
+class Base:
+    x = 1
+
+    def get(self):
+        return Base.x
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    z = 3
+
+
+Base.x = 8
+# --- probe
+[C.x, C().get()]
+
+# === private names same name kept
+# overrides: Base
+# --- modeling_toy.py
+class Base:
+    __secret = 1
+
+    def __hidden(self):
+        return self.__secret
+
+    def get(self):
+        return self.__hidden()
+
+    def __init_subclass__(cls, **k):
+        cls.seen = cls.__name__
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    __secret = 2
+
+    def get(self):
+        return [super().get(), self.__secret, self.seen, self.__hidden()]
+# --- probe
+Base().get()
+
+# === private names new name kept
+# --- modeling_toy.py
+class Base:
+    __secret = 1
+
+    def get(self):
+        return self.__secret
+
+    def __init_subclass__(cls, **k):
+        cls.seen = cls.__name__
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class C(toy.Base):
+    __secret = 2
+
+    def get(self):
+        return [super().get(), self.__secret, self.seen]
+# --- probe
+C().get()
+
+# === prefix rename kept
+# renames: Toy > Neo
+# --- modeling_toy.py
+class ToyBlock:
+    __a = 1
+    REG = {}
+
+    def __init_subclass__(cls, **k):
+        ToyBlock.REG[cls.__name__] = 1
+
+    def get(self):
+        return self.__a
+
+
+class ToyModel:
+    def __init__(self):
+        self.b = ToyBlock()
+# --- modular_neo.py
+from .modeling_toy import ToyBlock, ToyModel
+
+
+class NeoBlock(ToyBlock):
+    __a = 5
+
+    def get(self):
+        return [super().get(), self.__a, sorted(self.REG)]
+
+
+class NeoModel(ToyModel):
+    def out(self):
+        return type(self.b).__name__
+# --- probe
+[NeoBlock().get()]
+
+# === registry by the name of the class
+# overrides: Base
+# --- modeling_toy.py
+REG = {}
+
+
+def register(cls):
+    REG[cls.__name__] = cls
+    return cls
+
+
+@register
+class Base:
+    x = 1
+
+
+def make(name):
+    return REG[name]()
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    x = 2
+
+
+def build():
+    return toy.make("Base").x
+# --- probe
+[build(), Base().x]
+
+# === explicit parent same name kept
+# overrides: Base
+# --- modeling_toy.py
+class Base:
+    def __init_subclass__(cls):
+        pass
+
+    def f(self, x=1):
+        return x
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    def f(self):
+        return toy.Base.f(self, 5) + super(toy.Base, self).__sizeof__() * 0
+# --- probe
+Base().f()
+
+# === class cells of parent and child
+# overrides: Base
+# --- modeling_toy.py
+class Base:
+    def name(self):
+        return __class__ is type(self)
+
+    def __init_subclass__(cls):
+        pass
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    def name(self):
+        return [super().name(), __class__ is type(self), super(__class__, self).name()]
+# --- probe
+Base().name()
+
+# === class cell of parent merged
+# overrides: Base
+# --- modeling_toy.py
+class Base:
+    def name(self):
+        return __class__ is type(self)
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    def name(self):
+        return [super().name(), __class__ is type(self)]
+# --- probe
+Base().name()
+
+# === namedtuple same name
+# overrides: Base
+# --- modeling_toy.py
+from typing import NamedTuple
+
+
+class Base(NamedTuple):
+    x: int
+    y: int = 2
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    z: int = 3
+
+    def total(self):
+        return self.x + self.y + self.z
+# --- probe
+[Base(1).total(), list(Base._fields)]
+
+# === namedtuple new in it
+# --- modeling_toy.py
+from typing import NamedTuple
+
+
+class Base(NamedTuple):
+    x: int
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def __new__(cls, x):
+        return super().__new__(cls, x * 2)
+# --- probe
+list(C(4))
+
+# === typed dict
+# --- modeling_toy.py
+from typing import TypedDict
+
+
+class Kw(TypedDict, total=False):
+    a: int
+# --- modular_neo.py
+from .modeling_toy import Kw
+
+
+class Kw2(Kw):
+    b: int
+# --- probe
+[sorted(Kw2.__required_keys__), sorted(Kw2.__optional_keys__)]
+
+# === enum functional members
+# --- modeling_toy.py
+from enum import Enum, auto
+
+
+class Mode(str, Enum):
+    def say(self):
+        return self.value
+
+
+class Extra:
+    label = "x"
+
+    def show(self):
+        return self.name
+# --- modular_neo.py
+from .modeling_toy import Mode, Extra
+
+
+class Neo(Extra, Mode):
+    A = "a"
+    B = "b"
+# --- probe
+[[m.name for m in Neo], Neo.A.say(), Neo.B.show(), isinstance(Neo.A, str)]
+
+# === enum via own base
+# --- modeling_toy.py
+from enum import IntEnum
+
+
+class Mine(IntEnum):
+    @property
+    def twice(self):
+        return self * 2
+# --- modular_neo.py
+from .modeling_toy import Mine
+
+
+class C(Mine):
+    A = 1
+    helper = 7
+# --- probe
+[[m.name for m in C], C.A.twice]
+
+# === protocol runtime
+# --- modeling_toy.py
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class HasArea(Protocol):
+    def area(self) -> float: ...
+    def twice(self):
+        return 2 * self.area()
+# --- modular_neo.py
+from .modeling_toy import HasArea
+
+
+class C(HasArea):
+    def area(self):
+        return 2
+
+
+def ask(o):
+    return isinstance(o, HasArea)
+# --- probe
+[C().twice(), ask(C()), ask(3)]
+
+# === metaclass that sees the body
+# --- modeling_toy.py
+class Base(metaclass=Meta):
+    a = 1
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    b = 2
+# --- probe
+C.seen
+
+# === kept base that sees nothing
+# --- modeling_toy.py
+class Base(Loud):
+    a = 1
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    b = 2
+# --- probe
+[C.a, C().hello()]
+
+# === keywords for init_subclass
+# --- modeling_toy.py
+class Base:
+    def __init_subclass__(cls, flavour="x", **k):
+        super().__init_subclass__(**k)
+        cls.flavour = flavour
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base, flavour="y"):
+    b = 2
+
+
+class D(C):
+    pass
+# --- probe
+[C.flavour, D.flavour]
+
+# === slots of the parent alone, and of both
+# --- modeling_toy.py
+class Base:
+    __slots__ = ("a",)
+
+    def __init__(self):
+        self.a = 1
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def __init__(self):
+        super().__init__()
+        self.b = 2
+
+
+class D(Base):
+    __slots__ = ("c",)
+# --- probe
+C().b
+setattr(D(), 'z', 1)
+hasattr(C(), '__dict__')
+
+# === init subclass in kept mixin order
+# --- modeling_toy.py
+class Mix:
+    def __init_subclass__(cls, **k):
+        super().__init_subclass__(**k)
+        cls.order = getattr(cls, "order", ()) + (cls.__name__,)
+
+
+class Base(Mix):
+    pass
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    pass
+# --- probe
+list(C.order)
+
+# === class decorator that reads the body
+# --- modeling_toy.py
+def deco(cls):
+    cls.names = sorted(n for n in vars(cls) if n[0] != "_")
+    return cls
+
+
+@deco
+class Base:
+    a = 1
+    b = 2
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    b = 3
+    c = 4
+# --- probe
+[C.names, C.b]
+
+# === kept base before the parent
+# --- modeling_toy.py
+class Base:
+    def hello(self):
+        return "base"
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Loud, Base):
+    n = 1
+# --- probe
+C().hello()
+
+# === dataclass property in decorated child
+# --- modeling_toy.py
+from dataclasses import dataclass
+
+
+@dataclass
+class Base:
+    x: int = 1
+    y: int = 2
+# --- modular_neo.py
+from dataclasses import dataclass
+from .modeling_toy import Base
+
+
+@dataclass
+class C(Base):
+    z: int = 5
+
+    @property
+    def y(self):
+        return 9
+
+    @y.setter
+    def y(self, v):
+        pass
+# --- probe
+C(3).x
+C(3, 4, 6).z
+str(C(1))
+
+# === dataclass frozen own setattr
+# --- modeling_toy.py
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Base:
+    x: int = 1
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def __setattr__(self, n, v):
+        object.__setattr__(self, n, v)
+# --- probe
+(lambda c: (setattr(c, 'x', 4), c.x))(C(2))
+
+# === dataclass own hash unsafe
+# --- modeling_toy.py
+from dataclasses import dataclass
+
+
+@dataclass(unsafe_hash=True)
+class Base:
+    x: int = 1
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def __hash__(self):
+        return 77
+# --- probe
+hash(C(2))
+
+# === dataclass post init added
+# --- modeling_toy.py
+from dataclasses import dataclass
+
+
+@dataclass
+class Base:
+    x: int = 1
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def __post_init__(self):
+        self.x = 100
+# --- probe
+C(2).x
+
+# === dataclass method over field merged field
+# --- modeling_toy.py
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Base:
+    x: int = 1
+    items: list = field(default_factory=list)
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def items(self):
+        return 3
+# --- probe
+[C().x, C().items]
+
+# === dataclass nested class over field
+# --- modeling_toy.py
+import dataclasses
+
+
+@dataclasses.dataclass
+class Base:
+    x: int = 1
+    kind: object = None
+# --- modular_neo.py
+import dataclasses
+from .modeling_toy import Base
+
+
+@dataclasses.dataclass
+class C(Base):
+    class kind:
+        pass
+
+    z: int = 3
+# --- probe
+str([f.name for f in dataclasses.fields(C)])
+
+# === dataclass fields both decorated
+# --- modeling_toy.py
+from dataclasses import dataclass
+
+
+@dataclass(order=True)
+class Base:
+    x: int = 1
+# --- modular_neo.py
+from dataclasses import dataclass
+from .modeling_toy import Base
+
+
+@dataclass(order=True)
+class C(Base):
+    y: int = 2
+# --- probe
+[C(1) < C(2), str(C())]
+
+# === dataclass child plain order
+# --- modeling_toy.py
+from dataclasses import dataclass
+
+
+@dataclass(order=True)
+class Base:
+    x: int = 1
+# --- modular_neo.py
+from dataclasses import dataclass
+from .modeling_toy import Base
+
+
+@dataclass
+class C(Base):
+    y: int = 2
+# --- probe
+C(1) < C(2)
+
+# === descriptor set_name not overridden
+# --- modeling_toy.py
+class Field:
+    def __set_name__(self, owner, name):
+        self.owner = owner.__name__
+        self.name = name
+
+    def __get__(self, o, t=None):
+        return self.owner + self.name
+
+
+class Base:
+    size = Field()
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    n = 1
+# --- probe
+C.size
+
+# === descriptor instance by name
+# --- modeling_toy.py
+class Field:
+    def __set_name__(self, owner, name):
+        self.owner = owner.__name__
+        self.name = name
+
+    def __get__(self, o, t=None):
+        return self.owner + self.name
+
+
+FIELD = Field()
+
+
+class Base:
+    size = FIELD
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    n = 1
+# --- probe
+C.size
+
+# === cached decorator registers name
+# --- modeling_toy.py
+CACHE = {}
+
+
+def memo(f):
+    key = f.__name__
+
+    def inner(self):
+        CACHE.setdefault(key, []).append(1)
+        return f(self)
+
+    return inner
+
+
+class Base:
+    @memo
+    def f(self):
+        return 1
+# --- modular_neo.py
+from .modeling_toy import Base, CACHE
+
+
+class C(Base):
+    def f(self):
+        return super().f() + 1
+
+    def keys(self):
+        self.f()
+        return sorted(CACHE)
+# --- probe
+C().keys()
+
+# === functools decorators in chain
+# --- modeling_toy.py
+import functools
+
+
+class Base:
+    @functools.lru_cache
+    def f(self, x):
+        return [x]
+
+    @functools.cached_property
+    def g(self):
+        return object()
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def f(self, x):
+        return super().f(x)
+
+    @property
+    def h(self):
+        return super().g
+# --- probe
+(lambda c: [c.f(1) is c.f(1), c.h is c.h, sorted(vars(c))])(C())
+
+# === cached property overridden
+# --- modeling_toy.py
+import functools
+
+
+class Base:
+    @functools.cached_property
+    def g(self):
+        return [1]
+# --- modular_neo.py
+import functools
+from .modeling_toy import Base
+
+
+class C(Base):
+    @functools.cached_property
+    def g(self):
+        return super().g + [2]
+# --- probe
+(lambda c: [c.g, c.g is c.g, sorted(vars(c))])(C())
+
+# === prefix methods by dir in helper function
+# --- modeling_toy.py
+def collect(o):
+    return [getattr(o, n)() for n in dir(o) if n.startswith("_test")]
+
+
+class Base:
+    def _test_a(self):
+        return 1
+# --- modular_neo.py
+from .modeling_toy import Base, collect
+
+
+class C(Base):
+    def _test_a(self):
+        y = super()._test_a()
+        return y + 1
+
+    def all(self):
+        return collect(self)
+# --- probe
+C().all()
+
+# === methods by vars of type
+# --- modeling_toy.py
+class Base:
+    def visit_a(self):
+        return 1
+
+    def visit_b(self):
+        return 2
+
+    def own(self):
+        return sorted(n for n in vars(type(self)) if n.startswith("visit_"))
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def visit_b(self):
+        return super().visit_b()
+# --- probe
+C().own()
+
+# === methods by class dict name
+# --- modeling_toy.py
+class Base:
+    a = 1
+
+    def own(self):
+        return sorted(k for k in self.__class__.__dict__ if len(k) == 1)
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    b = 1
+# --- probe
+C().own()
+
+# === getattr dispatch by name
+# --- modeling_toy.py
+class Base:
+    def visit_x(self):
+        return "x"
+
+    def go(self, n):
+        return getattr(self, "visit_" + n, None)
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def visit_x(self):
+        r = super().visit_x()
+        return r * 2
+# --- probe
+[C().go('x')(), C().go('y')]
+
+# === class body call order
+# --- modeling_toy.py
+N = iter(range(100))
+
+
+def tick():
+    return next(N)
+
+
+class Base:
+    a = tick()
+    b = tick()
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    a = "own"
+# --- probe
+[C.a, C.b]
+
+# === class body locals
+# --- modeling_toy.py
+class Base:
+    a = 1
+    names = sorted(k for k in list(locals()) if k[0] != "_")
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    b = 1
+    mine = sorted(k for k in list(locals()) if k[0] != "_")
+# --- probe
+[C.names, C.mine]
+
+# === parent twice with different heirs
+# --- modeling_toy.py
+class Base:
+    def who(self):
+        return type(self).__name__
+
+
+class Pair:
+    left = Base
+
+    def make(self):
+        return self.left()
+# --- modular_neo.py
+from .modeling_toy import Base, Pair
+
+
+class C(Base):
+    def who(self):
+        return "C" + super().who()
+
+
+class P(Pair):
+    left = C
+
+    def both(self):
+        return [self.make().who(), super().left().who(), isinstance(self.make(), super().left)]
+# --- probe
+P().both()
+
+# === singledispatchmethod
+# --- modeling_toy.py
+import functools
+
+
+class Base:
+    pass
+
+
+class Other(Base):
+    pass
+
+
+class Visitor:
+    @functools.singledispatchmethod
+    def see(self, o):
+        return "any"
+
+    @see.register
+    def _(self, o: Base):
+        return "base"
+# --- modular_neo.py
+from .modeling_toy import Base, Visitor
+
+
+class V(Visitor):
+    extra = 1
+
+
+class C(Base):
+    def go(self):
+        return V().see(self)
+# --- probe
+C().go()
+
+# === match class pattern
+# --- modeling_toy.py
+class Point:
+    __match_args__ = ("x",)
+
+    def __init__(self, x):
+        self.x = x
+
+
+def where(p):
+    match p:
+        case Point(x):
+            return x
+    return None
+# --- modular_neo.py
+from .modeling_toy import Point, where
+
+
+class Deep(Point):
+    def go(self):
+        return where(self)
+# --- probe
+Deep(4).go()
+
+# === del self in kept
+# overrides: Base
+# --- modeling_toy.py
+class Base:
+    def __init_subclass__(cls):
+        pass
+
+    def __init__(self):
+        self.a = 1
+        self.b = 2
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    def __init__(self):
+        super().__init__()
+        del self.a
+# --- probe
+sorted(vars(Base()))
+
+# === two bases one asked for
+# --- modeling_toy.py
+class A:
+    def who(self):
+        return "A"
+
+
+class B:
+    def who(self):
+        return "B"
+
+
+def is_b(o):
+    return isinstance(o, B)
+# --- modular_neo.py
+from .modeling_toy import A, B, is_b
+
+
+class C(A, B):
+    def who(self):
+        return super().who() + super(A, self).who()
+
+    def ask(self):
+        return is_b(self)
+# --- probe
+[C().who(), C().ask()]
+
+# === chain of two parents asked for the far one
+# --- modeling_toy.py
+class Root:
+    pass
+
+
+class Mid(Root):
+    def f(self):
+        return 1
+
+
+def is_root(o):
+    return isinstance(o, Root)
+# --- modular_neo.py
+from .modeling_toy import Mid, is_root
+
+
+class C(Mid):
+    def ask(self):
+        return is_root(self)
+# --- probe
+C().ask()
+
+# === modular inherits modular asked
+# --- modeling_toy.py
+class Base:
+    x = 1
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    y = 2
+
+
+class D(C):
+    z = 3
+
+
+def kinds(o):
+    return [isinstance(o, k) for k in (C, D)]
+# --- probe
+[kinds(D()), kinds(C())]
+
+# === same name late store hidden by the child
+# overrides: Base
+# --- modeling_toy.py
+class Base:
+    scale = 1
+
+    def get(self):
+        return super().__getattribute__("scale")
+
+
+Base.scale = 3
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    scale = 5
+
+    def both(self):
+        return [super().scale, self.scale]
+# --- probe
+Base().both()
+
+# === base by assignment
+# --- modeling_toy.py
+def make():
+    class Inner:
+        def f(self):
+            return 4
+
+    return Inner
+
+
+Base = make()
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def f(self):
+        return super().f() + 1
+# --- probe
+C().f()
+
+# === base under a condition
+# --- modeling_toy.py
+import sys
+
+if sys.version_info > (3,):
+
+    class Base:
+        def f(self):
+            return 1
+
+else:
+
+    class Base:
+        def f(self):
+            return 2
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def f(self):
+        return super().f() + 1
+# --- probe
+C().f()
+
+# === base is an alias
+# --- modeling_toy.py
+class Base:
+    def f(self):
+        return 1
+
+
+Alias = Base
+# --- modular_neo.py
+from .modeling_toy import Alias
+
+
+class C(Alias):
+    def f(self):
+        return super().f() + 1
+# --- probe
+C().f()
+
+# === super as value
+# --- modeling_toy.py
+class Base:
+    def f(self):
+        return 1
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def f(self):
+        up = super()
+        return getattr(up, "f")() + 1
+# --- probe
+C().f()
+
+# === super set attribute
+# --- modeling_toy.py
+class Base:
+    def f(self):
+        return 1
+
+    def f2(self):
+        return [super().f() for _ in range(1)]
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def f(self):
+        return (lambda s: super(C, s).f())(self) + 1
+# --- probe
+C().f()
+
+# === overriding class attribute with __class__ lookups
+# --- modeling_toy.py
+class Base:
+    table = {}
+
+    def put(self, k):
+        self.table[k] = type(self).__name__
+        return sorted(self.table)
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class A(toy.Base):
+    pass
+
+
+class B(toy.Base):
+    n = 1
+# --- probe
+[A().put('a'), B().put('b')]
+
+# === same name and other heir share table
+# overrides: Base
+# --- modeling_toy.py
+class Base:
+    table = {}
+
+    def put(self, k):
+        self.table[k] = 1
+        return sorted(self.table)
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Base(toy.Base):
+    m = 1
+
+
+class B(toy.Base):
+    n = 1
+# --- probe
+[Base().put('a'), B().put('b')]
+
+# === subclass hooks of parent by name
+# --- modeling_toy.py
+class Base:
+    subs = []
+
+    @classmethod
+    def add(cls, c):
+        Base.subs.append(c.__name__)
+        return c
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+@toy.Base.add
+class C(toy.Base):
+    pass
+
+
+def subs():
+    return toy.Base.subs
+# --- probe
+subs()
+
+# === instance check metaclass in the parent
+# --- modeling_toy.py
+class Meta(type):
+    def __instancecheck__(cls, o):
+        return hasattr(o, "quack")
+
+
+class Duck(metaclass=Meta):
+    pass
+# --- modular_neo.py
+from .modeling_toy import Duck
+
+
+class Loud(Duck):
+    quack = 1
+
+
+class Q:
+    quack = 2
+
+
+def ask():
+    return [isinstance(Q(), Loud), isinstance(3, Loud), type(Loud).__name__]
+# --- probe
+ask()
+
+# === context vars exceptions with args
+# --- modeling_toy.py
+class Problem(ValueError):
+    def __init__(self, code):
+        super().__init__(f"code {code}")
+        self.code = code
+
+
+def guard(f):
+    try:
+        return f()
+    except Problem as e:
+        return e.code
+# --- modular_neo.py
+from .modeling_toy import Problem, guard
+
+
+class Worse(Problem):
+    def __init__(self, code):
+        super().__init__(code + 1)
+
+
+def boom():
+    raise Worse(4)
+
+
+def go():
+    return guard(boom)
+# --- probe
+go()
+
+# === exceptions not caught anywhere stays merged
+# --- modeling_toy.py
+class Problem(ValueError):
+    def __init__(self, code):
+        super().__init__(f"code {code}")
+        self.code = code
+# --- modular_neo.py
+from .modeling_toy import Problem
+
+
+class Worse(Problem):
+    def __init__(self, code):
+        super().__init__(code + 1)
+
+
+def go():
+    try:
+        raise Worse(3)
+    except ValueError as e:
+        return [str(e), e.code]
+# --- probe
+go()
