@@ -11,11 +11,16 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+import itertools
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from patchgen.lab.mutation.places import Place, places_of
 from patchgen.lab.mutation.slips import slips_of
+
+_Span = tuple[int, int]
+_COMMA = re.compile(r"\s*,\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,9 @@ class Mutant:
         last = len(right) if end < 0 else end
         before = right[first:last]
         after = f"{right[first : self.start]}{self.replacement}{right[self.end : last]}"
-        lines = difflib.ndiff(before.split("\n"), after.split("\n"))
-        return "\n".join(line.rstrip() for line in lines if line[:1] in "-+")
+        lines = [line.rstrip() for line in difflib.ndiff(before.split("\n"), after.split("\n")) if line[0] != "?"]
+        moved = [at for at, line in enumerate(lines) if line[:1] in ("+", "-")]
+        return "\n".join(lines[moved[0] : moved[-1] + 1]) if moved else ""
 
     def digest(self, right: str, seed: str = "") -> str:
         """What it is known by: its text and its function, and not the number of its line."""
@@ -101,10 +107,36 @@ def _number(node: ast.AST, name: str) -> int:
 def _mutants_at(place: Place, offsets: _Offsets) -> Iterator[Mutant]:
     node = place.node
     for says, new in slips_of(place):
-        yield _made(place, says, offsets.span(node), _in_place(new, place))
+        narrow = _within_call(node, new, offsets) if isinstance(node, ast.Call) and isinstance(new, ast.Call) else None
+        yield _made(place, says, *(narrow or (offsets.span(node), _in_place(new, place, offsets))))
     if isinstance(node, ast.stmt):
         for says, span, written in _of_statement(place, offsets):
             yield _made(place, says, span, written)
+
+
+def _within_call(old: ast.Call, new: ast.Call, offsets: _Offsets) -> tuple[_Span, str] | None:
+    """Where and what differs between two calls, if that is one argument left out or two swapped; the rest stays as it
+    is written.
+    """
+    given = [*old.args, *old.keywords]
+    left = [*new.args, *new.keywords]
+    if new.func is not old.func:
+        return None
+    spans = sorted(offsets.span(each) for each in given)
+    if any(not _COMMA.fullmatch(offsets.text[a:b]) for (_, a), (b, _) in itertools.pairwise(spans)):
+        return None  # arguments in parentheses of their own, or comments between them
+    gone = [each for each in given if not any(each is other for other in left)]
+    if len(gone) == 1 and len(left) == len(given) - 1 and len(given) > 1:
+        at = spans.index(offsets.span(gone[0]))
+        return ((spans[at - 1][1], spans[at][1]) if at else (spans[0][0], spans[1][0])), ""
+    if gone or len(left) != len(given):
+        return None
+    moved = [at for at, (each, other) in enumerate(zip(given, left, strict=True)) if each is not other]
+    if len(moved) != 2:
+        return None
+    (start, middle), (after, end) = (offsets.span(given[at]) for at in moved)
+    text = offsets.text
+    return (start, end), f"{text[after:end]}{text[middle:after]}{text[start:middle]}"
 
 
 def _made(place: Place, says: str, span: tuple[int, int], written: str) -> Mutant:
@@ -112,14 +144,25 @@ def _made(place: Place, says: str, span: tuple[int, int], written: str) -> Mutan
     return Mutant(says, line, place.function, *span, written, last)
 
 
-def _in_place(new: ast.expr, place: Place) -> str:
+def _in_place(new: ast.expr, place: Place, offsets: _Offsets) -> str:
     """The text of `new`, in parentheses where its neighbours could take it apart."""
-    written = ast.unparse(ast.fix_missing_locations(new))
+    written = _written(new, offsets)
     is_whole = isinstance(new, ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice)
     is_alone = isinstance(place.parent, ast.stmt | ast.keyword) or (
         isinstance(place.parent, ast.Call) and place.field == "args"
     )
     return written if is_whole or is_alone else f"({written})"
+
+
+def _written(new: ast.expr, offsets: _Offsets) -> str:
+    """As in the file, where it stands there."""
+    if hasattr(new, "lineno"):
+        start, end = offsets.span(new)
+        return offsets.text[start:end]
+    if isinstance(new, ast.Call) and isinstance(new.func, ast.Attribute) and isinstance(new.func.value, ast.Call):
+        if hasattr(new.func.value, "lineno") and not new.args and not new.keywords:  # one call behind another
+            return f"{_written(new.func.value, offsets)}.{new.func.attr}()"
+    return ast.unparse(ast.fix_missing_locations(new))
 
 
 # --- statements

@@ -15,7 +15,6 @@ After, one of::
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -196,7 +195,7 @@ def _of_slice(node: ast.Slice, place: Place) -> Iterator[Slip]:
     for side in ("lower", "upper"):
         bound = getattr(node, side)
         if bound is not None and not isinstance(bound, ast.Constant | ast.UnaryOp):
-            moved = copy.copy(node)
+            moved = ast.Slice(node.lower, node.upper, node.step)
             setattr(moved, side, ast.BinOp(bound, ast.Add(), ast.Constant(1)))
             yield f"{side} bound one more", moved
     if node.lower is not None and node.upper is None:

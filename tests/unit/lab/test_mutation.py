@@ -219,6 +219,15 @@ def test_every_error_is_python():
         assert mutant.text(TOY) != TOY and mutant.diff(TOY)
 
 
+def test_the_other_arguments_of_a_call_stay_as_they_are_written():
+    text = "def f(a, b):\n    return g(\n        a,\n        b,\n        mask=a,\n        **b,\n    )\n"
+    made = {m.says: m.diff(text) for m in mutants_of(text, {2})}
+    assert made["without mask="] == "-         mask=a,"
+    assert made["without **b"] == "-         **b,"
+    assert made["arguments 1 and 2 swapped"].split("\n") == ["+         b,", "          a,", "-         b,"]
+    assert made["detached"] == "-     )\n+     ).detach()"
+
+
 def test_only_changed_lines_have_errors():
     assert {m.line for m in mutants_of(TOY, {line("y = x * scale")})} == {line("y = x * scale")}
 

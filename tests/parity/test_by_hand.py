@@ -1,0 +1,79 @@
+"""A variant written by hand, with no part of patchgen in it: what its diff turns on is switched on and compared."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.lab.bench import Bench  # noqa: E402
+from patchgen.lab.cases import cases  # noqa: E402
+from patchgen.lab.claimed import claims_of  # noqa: E402
+from patchgen.lab.mutation.prove import Proof  # noqa: E402
+from patchgen.lab.plan import Plan  # noqa: E402
+from patchgen.lab.subject import subject_at  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+LAYER = "AlbertLayer(albert.AlbertLayer, GradientCheckpointingLayer)"
+MODULAR = """\
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.models.albert import modeling_albert as albert
+
+
+class {layer}:
+    pass
+
+
+class AlbertPreTrainedModel(albert.AlbertPreTrainedModel):
+    supports_gradient_checkpointing = True
+"""
+PYPROJECT = '[tool.patchgen]\nsources = ["by_hand"]\noutputs = {{ by_hand = "{made}" }}\n'
+CASES = (
+    "effect of gradient_checkpointing",
+    "float64 full closest",
+    "float32 checkpointed",
+    "planted: gradient cut off",
+)
+
+
+def converted(folder: Path, made: str, layer: str) -> Bench:
+    (folder / "pyproject.toml").write_text(PYPROJECT.format(made=made))
+    modular = folder / "by_hand" / "modular_albert_checkpointed.py"
+    modular.parent.mkdir()
+    modular.write_text(MODULAR.format(layer=layer))
+    subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=folder, check=True, capture_output=True)
+    return Bench(subject_at(modular))
+
+
+def results_of(bench: Bench):
+    subject = bench.subject
+    every = cases(subject, claims_of(subject.claimed), Plan(dtypes=("float64", "float32")))
+    head = subject.heads[0]
+    wanted = [case for case in every if case.head == head and any(name in case.name for name in CASES)]
+    return [(case, bench.run(case)) for case in wanted]
+
+
+def test_checkpointing_is_switched_on_and_compared(tmp_path):
+    bench = converted(tmp_path, "made_by_hand", LAYER)
+    assert (bench.subject.parts, bench.subject.changes) == ((), ("gradient_checkpointing",))
+    found = results_of(bench)
+    assert {result.status for _, result in found} == {"PASS"}, found
+    compared = [(case, result) for case, result in found if case.kind == "numbers"]
+    assert compared and all(case.scene.checkpointing is not None and result.seen for case, result in compared)
+
+
+def test_a_flag_without_layers_that_heed_it_fails(tmp_path):
+    found = results_of(converted(tmp_path, "made_in_vain", "AlbertLayer(albert.AlbertLayer)"))
+    assert any(result.status == "FAIL" for _, result in found)
+
+
+def test_its_few_changed_lines_ran(tmp_path):
+    bench = converted(tmp_path, "made_to_run", LAYER)
+    proof = Proof(bench.subject, bench.ready)
+    lines = proof.lines_run()
+    assert not lines.not_run and lines.changed == lines.ran > 2
+    assert any(mutant.says == "True becomes False" for mutant in proof.mutants(None))
