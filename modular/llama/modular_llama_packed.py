@@ -6,7 +6,8 @@ What comes out at real tokens is Llama's own; at padding it is zeros.  See `patc
 
 Texts are told apart by `attention_mask`, by `position_ids` that restart, or by `cu_seq_lens_q` (both as
 `DataCollatorWithFlattening` and TRL's `padding_free` give them).  In training no cache is made unless `use_cache=True`
-is passed; elsewhere pass `use_cache=False`.  With a cache, and so in `generate`, it is Llama.
+is passed; elsewhere pass `use_cache=False`.  With a cache, and so in `generate`, it is Llama.  So is its head for
+questions, whose softmax runs over padding too.
 
 `attn_implementation` is "sdpa" (the default) or "eager", which computes padding and gives attention weights.
 """

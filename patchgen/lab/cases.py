@@ -16,7 +16,7 @@ from patchgen.lab.drawn import changed_heads, settings_of
 from patchgen.lab.plan import Plan
 from patchgen.lab.published import Setting
 from patchgen.lab.subject import Subject
-from patchgen.lab.ways import BY_CONFIGURATION
+from patchgen.lab.ways import BY_CONFIGURATION, WHOLE_ENCODER
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
 EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
@@ -252,6 +252,8 @@ def _published(subject: Subject, claims: tuple[Claim, ...]) -> Iterator[Case]:
         if not setting.drawn:
             scenes[f"{last} eval, dropout set"] = Scene(rows=last, dropout=DROPOUT)
             scenes[f"{last} dropout"] = replace(trained(claims, last), dropout=DROPOUT)
+        if "add_cross_attention" in setting.changes:
+            scenes[WHOLE_ENCODER] = replace(trained(claims), ways=(WHOLE_ENCODER,))
         for told, scene in scenes.items():
             yield replace(made, name=f"{head} float64 {told}: {setting.name}", scene=scene)
         # In float32, which some insist on (GPT-2's upcast).

@@ -21,6 +21,7 @@ from patchgen.lab.tiny import SIZES
 IGNORED = 96  # a label that a caller says does not count
 ITEMS = 7  # labels that a caller says are in the batch
 AS_TUPLE = "a tuple"
+WHOLE_ENCODER = "an encoder without padding"
 BY_CONFIGURATION = "weights by configuration"
 
 
@@ -100,6 +101,14 @@ def _counted(made: Inputs, model_class: type[PreTrainedModel], config: PreTraine
     return replace(made, options={**made.options, "num_items_in_batch": ITEMS})
 
 
+def _all_of_encoder(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+    """An encoder's states, none of which are padding: every query sees every one of them."""
+    if "encoder_attention_mask" not in made.given:
+        raise CannotBuild("there is no encoder's mask")
+    rest = {name: tensor for name, tensor in made.given.items() if name != "encoder_attention_mask"}
+    return replace(made, given=rest)
+
+
 def _as_tuple(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
     return replace(made, options={**made.options, "return_dict": False})
 
@@ -130,6 +139,7 @@ OF_ARGUMENTS: Mapping[str, Callable[..., Inputs]] = {
     "mask of four axes": _square,
     "ignore_index": _ignoring,
     "num_items_in_batch": _counted,
+    WHOLE_ENCODER: _all_of_encoder,
     AS_TUPLE: _as_tuple,
 }
 

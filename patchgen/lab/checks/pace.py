@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from patchgen.lab.checks.numbers import insist_on_scene
-from patchgen.lab.checks.trial import Trial, Verdict
+from patchgen.lab.checks.trial import Nothing, Trial, Verdict
 from patchgen.lab.claim import Scene
 from patchgen.lab.kernels import Package, has_branch, kernels_of
 from patchgen.lab.pace import Compiled, Pace, compiled_over, paced
@@ -36,13 +36,16 @@ def keeps_pace(trial: Trial) -> Verdict:
     plain = replace(scene, dropout=0.0, autocast=False, accumulate=1)
     insist_on_scene(pair, replace(scene, dropout=0.0))
     packages: tuple[Package | None, ...] = ("flash_attn", "torch") if has_branch(pair.module) else (None,)
+    try:
+        parent = [_pace(pair, 0, *how, None) for how in ((torch.float32, plain), (trial.dtype, scene))]
+    except Exception as error:  # each model has its own
+        raise Nothing(f"the parent itself does not run so: {error}") from error
     told = []
     for package in packages:
         # Kernels take half precision alone: there the plain step is one in bfloat16.
         usual = torch.float32 if package is None else torch.bfloat16
         base = _pace(pair, 1, usual, plain, package)
         ours = _pace(pair, 1, trial.dtype, scene, package)
-        parent = [_pace(pair, 0, *how, None) for how in ((torch.float32, plain), (trial.dtype, scene))]
         wrong = _slower(base, ours, *parent)
         by = f" by {package}" if package else ""
         if wrong:
