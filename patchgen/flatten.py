@@ -17,6 +17,7 @@ from patchgen.emit.linemap import line_map
 from patchgen.emit.verify import verify
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, pointed_at, problems_of
 from patchgen.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
+from patchgen.link.elsewhere import places_elsewhere
 from patchgen.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.link.gather import kinds_of
 from patchgen.link.identity import noticed
@@ -237,7 +238,9 @@ def _file(
     """The output `name` and what is wrong with it; `base` is the parent made comparable, and its text formatted."""
     lines = line_map(text, module.blocks)
     notes = tuple(
-        Note(b.pieces[0].at(1, 0), note) for b in module.blocks for note in (*b.notes, *_replaces(b, builder))
+        Note(b.pieces[0].at(1, 0), note)
+        for b in module.blocks
+        for note in (*b.notes, *_replaces(b, builder), *_elsewhere(b, builder))
     )
     shown = builder.index(module.base).source.path if module.base else ""
     summary = _summary(module, builder)
@@ -265,6 +268,14 @@ def _declared_at(module: FlatModule, builder: Builder) -> Location:
     declared = [d.at for d in builder.naming.plan.declarations if d.kind == module.kind and d.at.path == own]
     carried = [b.pieces[0].at(1, 0) for b in module.blocks if b.pieces[0].source.path == own]
     return min(declared or carried, default=Location(own))
+
+
+def _elsewhere(block: FlatBlock, builder: Builder) -> Iterator[str]:
+    """Notes on code of transformers that reads its own file's path or names."""
+    for piece in block.pieces:
+        if piece.symbol.module.startswith("transformers."):
+            blocks = (b for b in builder.index(piece.symbol.module).blocks if b.first == piece.first)
+            yield from (note for source in blocks for note in places_elsewhere(source))
 
 
 def _replaces(block: FlatBlock, builder: Builder) -> tuple[str, ...]:

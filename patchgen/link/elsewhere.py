@@ -137,7 +137,7 @@ def _refuse_own_place(module: ModuleIndex, block: Block, naming: Naming) -> None
     """What a module says of itself: the path of its file, the table of its names."""
     home = module.source.module
     if home.startswith(f"{MODELS}."):
-        return  # noted where the flat file is made
+        return  # what transformers does with its own place is noted, in `places_elsewhere`
     followed = home in naming.plan.bases.values()  # such a module is carried whole
     for line, column, spelled in _own_places(block):
         word = spelled.partition("(")[0]
@@ -149,6 +149,12 @@ def _refuse_own_place(module: ModuleIndex, block: Block, naming: Naming) -> None
         what = f"{spelled} would be another file's than that of {module.source.path}"
         hint = "name what is needed: a table of classes for globals(), a path that is handed in for __file__"
         raise PatchgenError("PG133", at, what, hint)
+
+
+def places_elsewhere(block: Block) -> tuple[str, ...]:
+    """A note where code of transformers reads the path or the names of its own file."""
+    spelled = {text for _, _, text in _own_places(block) if text != "__name__"}
+    return tuple(f"{text} is that of the flat file, not of the file in transformers" for text in sorted(spelled))
 
 
 def _own_places(block: Block) -> Iterator[tuple[int, int, str]]:

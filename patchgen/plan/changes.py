@@ -130,7 +130,7 @@ class _Search:
                 self._change(symbol)
             elif place in deeds.kept and self._is_state(symbol):
                 self._change(symbol)
-            if place in deeds.bases and self._runs_for_heirs(symbol):
+            if place in deeds.metaclasses or (place in deeds.bases and self._runs_for_heirs(symbol)):
                 self._change(symbol)
 
     def _meaning(self, module: ModuleIndex, reference: Reference) -> Symbol | None:
@@ -228,12 +228,16 @@ class _Search:
                 continue
             seen.add(base)
             for module, block in self._blocks(base):
-                if "__init_subclass__" in block.text or "metaclass" in block.text or block.kind != "class":
+                if "__init_subclass__" in block.text or block.kind != "class":
                     return block.kind == "class" or not is_plain(block)
                 for reference in block.references:
-                    if (reference.line, reference.column) in deeds_at_import(block.text).bases:
-                        above = self._meaning(module, reference)
-                        queue += [above] if above is not None and self._is_carried(above) else []
+                    place = (reference.line, reference.column)
+                    above = self._meaning(module, reference)
+                    if above is None or not self._is_carried(above):
+                        continue  # `metaclass=ABCMeta` changes nothing here
+                    if place in deeds_at_import(block.text).metaclasses:
+                        return True
+                    queue += [above] if place in deeds_at_import(block.text).bases else []
         return False
 
 

@@ -34,7 +34,7 @@ class Deeds:
     `changed` are roots of what is stored into, deleted from, or whose method is called; `stored` the first two of
     these.  `called` are functions and classes that are called by their name, `handed` what is given to a call, and
     `kept` what is given to a call whose result has a use of its own: in a class body, a decorator, a default.  `bases`
-    are the bases of classes.  `aside` are all names in a statement that is no more than an expression.
+    are the bases of classes, `metaclasses` what is named as such.  `aside` are all names in a statement that is no more than an expression.
     """
 
     changed: frozenset[Place]
@@ -43,6 +43,7 @@ class Deeds:
     handed: frozenset[Place]
     kept: frozenset[Place]
     bases: frozenset[Place]
+    metaclasses: frozenset[Place]
     aside: frozenset[Place]
 
     @property
@@ -67,7 +68,16 @@ def _read(text: str, inside: bool) -> Deeds:
     reader = _Reader(inside)
     for node in ast.parse(text).body:
         reader.visit(node)
-    sets = (reader.changed, reader.stored, reader.called, reader.handed, reader.kept, reader.bases, reader.aside)
+    sets = (
+        reader.changed,
+        reader.stored,
+        reader.called,
+        reader.handed,
+        reader.kept,
+        reader.bases,
+        reader.metaclasses,
+        reader.aside,
+    )
     return Deeds(*map(frozenset, sets))
 
 
@@ -81,6 +91,7 @@ class _Reader(ast.NodeVisitor):
         self.handed: set[Place] = set()
         self.kept: set[Place] = set()
         self.bases: set[Place] = set()
+        self.metaclasses: set[Place] = set()
         self.aside: set[Place] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -100,9 +111,10 @@ class _Reader(ast.NodeVisitor):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._decorators(node.decorator_list)
-        metaclasses = [keyword.value for keyword in node.keywords if keyword.arg == "metaclass"]
-        for base in [*node.bases, *metaclasses]:
+        for base in node.bases:
             self.bases |= _roots(base)
+        for keyword in node.keywords:
+            self.metaclasses |= _roots(keyword.value) if keyword.arg == "metaclass" else set()
         self._of_use([*node.bases, *(keyword.value for keyword in node.keywords), *node.body])
 
     def visit_Call(self, node: ast.Call) -> None:

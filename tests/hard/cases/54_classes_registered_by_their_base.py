@@ -1,0 +1,29 @@
+# expect: R
+# classes: NeoBlock
+# --- modeling_toy.py
+class Kinds:
+    known = []
+
+    def __init_subclass__(cls):
+        Kinds.known.append(cls.__name__)
+
+
+class First(Kinds):
+    pass
+
+
+class Second(First):
+    pass
+
+
+class ToyBlock:
+    def run(self):
+        return Kinds.known
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    size = 2
+# --- probe
+NeoBlock().run()
