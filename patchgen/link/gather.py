@@ -86,12 +86,12 @@ class _Closure:
                 queue += self._meet(need, block)
 
     def _changing(self) -> Iterator[Unit]:
-        """The statements, of every module that something is carried from, that change what is carried.
+        """The statements, of every module that runs when these are imported, that change what is carried.
 
         One that changes nothing of any such file, as `os.environ["X"] = "1"` does, is done for those who come later.
         """
         carried = {Symbol(u.module, name) for u in self._seen for name in self._builder.source_block(u).defines}
-        for module in dict.fromkeys(unit.module for unit in self._seen):
+        for module in self._running():
             index = self._builder.index(module)
             for block in index.blocks:
                 if block.kind in ("import", "doc") or block.is_for_types:
@@ -102,6 +102,22 @@ class _Closure:
                     change.concerns_only_outside(own) or (change.symbols - own) & carried
                 ):
                     yield Unit(module, block.first)
+
+    def _running(self) -> tuple[str, ...]:
+        """The modules that something is carried from, and those of the same project that they import."""
+        bindings = self._builder.naming.bindings
+        found: dict[str, None] = dict.fromkeys(unit.module for unit in self._seen)
+        queue = list(found)
+        while queue:
+            index = self._builder.index(queue.pop())
+            for item in (item for block in index.blocks if not block.is_for_types for item in block.imports):
+                at = index.source.at(item.line, item.column)
+                symbol = bindings.imported_symbol(index, item)
+                for module in (symbol.module, str(symbol), bindings.canonical(symbol, at).module):
+                    if module not in found and bindings.territory.is_own(module) and bindings.env.path(module):
+                        found[module] = None
+                        queue.append(module)
+        return tuple(found)
 
     def _is_here(self, index: ModuleIndex, block: Block) -> bool:
         """Whether a statement belongs into this output, and not where a class of another kind that it binds does."""

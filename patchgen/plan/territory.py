@@ -28,6 +28,10 @@ class Territory:
         own = () if self.own == "transformers" else (self.own,)
         return is_beside(module) or any(_inside(module, package) for package in (MODELS, PARTS, *own, *self.extra))
 
+    def is_own(self, module: str) -> bool:
+        """Whether `module` is flattened and neither of transformers nor of patchgen: nothing else would run it."""
+        return self.flattens(module) and not _inside(module, MODELS) and not _inside(module, PARTS)
+
     def looks_into(self, module: str) -> bool:
         """Whether re-exports of `module` are followed."""
         return module == "transformers" or self.flattens(module)
