@@ -13,7 +13,9 @@ that changes something outside the flat file stands after it there too, unless i
 
 from __future__ import annotations
 
-from patchgen.link.flatblock import Builder, FlatBlock
+from collections.abc import Iterator
+
+from patchgen.link.flatblock import Builder, FlatBlock, Unit
 from patchgen.link.gather import Gathered
 from patchgen.link.imports import NeededImport
 from patchgen.link.trace import trace
@@ -35,8 +37,17 @@ def late_imports(needed: tuple[NeededImport, ...], gathered: Gathered, builder: 
     places = trace(modules | {b.unit.module for b in gathered.blocks}, builder)
     first = min(places[unit] for unit in acting)
     before = {_package(item) for each in needed if places[each.unit] < first for item in each.items}
+    before |= {_package(item) for item in _read_before(gathered, places, first, builder)}
     late = [each for each in needed if places[each.unit] > first and {_package(i) for i in each.items} - before]
     return tuple(_block(each, builder) for each in late)
+
+
+def _read_before(gathered: Gathered, places: dict[Unit, int], first: int, builder: Builder) -> Iterator[Import]:
+    """The imports above statement `first` of names that the flat file imports, in any module whose code reads them."""
+    for name, home in gathered.homes:
+        for block in builder.index(home).blocks:
+            if block.kind == "import" and places.get(Unit(home, block.first), first) < first:
+                yield from (item for item in block.imports if item.bound == name)
 
 
 def _package(item: Import) -> str:

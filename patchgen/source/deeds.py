@@ -34,7 +34,8 @@ class Deeds:
     `changed` are roots of what is stored into, deleted from, or whose method is called; `stored` the first two of
     these.  `called` are functions and classes that are called by their name, `handed` what is given to a call, and
     `kept` what is given to a call whose result has a use of its own: in a class body, a decorator, a default.  `bases`
-    are the bases of classes, `metaclasses` what is named as such.  `aside` are all names in a statement that is no more than an expression.
+    are the bases of classes, `metaclasses` what is named as such.  `aside` are all names in a statement that is no
+    more than an expression.
     """
 
     changed: frozenset[Place]
