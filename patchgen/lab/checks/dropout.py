@@ -42,10 +42,12 @@ def drops_as_parent(trial: Trial) -> Verdict:
 def _moved(model: PreTrainedModel, trial: Trial, pair: Pair) -> float:
     """Root mean square of what dropout adds to the first output, relative to the output's own."""
     inputs = pair.inputs(trial.case.scene, torch.float32)
-    still = _first(model.eval(), inputs.given)[inputs.real[0]]
+    still = _first(model.eval(), inputs.given)
+    real = next((mask for mask in inputs.real if mask.shape == still.shape[:2]), ...)
+    still = still[real]
     model.train()
     torch.manual_seed(0)
-    apart = [(_first(model, inputs.given)[inputs.real[0]] - still).square().mean() for _ in range(DRAWS)]
+    apart = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(DRAWS)]
     model.eval()
     return float((torch.stack(apart).mean() / still.square().mean()).sqrt())
 
