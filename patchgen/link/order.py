@@ -125,10 +125,17 @@ def _note(block: FlatBlock, piece: Piece, places: dict[Unit, int], uses: dict[st
         if is_own:
             place = min([place, *_replaced_places(found.name, found.key, places, builder)])
             place = min([place, *_merged_places(block, places, builder)])
-        use = uses.setdefault(found.name, _Uses())
+        use = uses.setdefault(_name_in(block, symbol, found.name, builder), _Uses())
         (use.changes if symbol in change.symbols else use.reads).append((place, block.unit))
     if (change.outside or block.kind == "import") and piece is block.pieces[0]:
         uses.setdefault("", _Uses()).changes.append((places[unit], block.unit))
+
+
+def _name_in(block: FlatBlock, symbol: Symbol, name: str, builder: Builder) -> str:
+    """What `block` calls `symbol`: a statement below a parent may mean the parent that is put aside, not `name`."""
+    aside = builder.naming.aside(symbol)
+    meant = aside is not None and any(need.name == aside for need in block.needs)
+    return aside if aside is not None and meant else name
 
 
 def _merged_places(block: FlatBlock, places: dict[Unit, int], builder: Builder) -> Iterator[int]:
