@@ -223,9 +223,7 @@ def _put_aside(block: FlatBlock, name: str) -> FlatBlock:
 
         _LlamaMLPParent = LlamaMLP
     """
-    text = block.text
-    if block.name != name:
-        text = f"{text.rstrip()}\n\n\n{name} = {block.name}\n"
+    text = f"{block.text.rstrip()}\n\n\n{name} = {block.name}\n"
     return replace(block, name=name, text=text, defines=(name,), aside=True)
 
 

@@ -78,8 +78,7 @@ class _Localiser:
             self._rename_strings(tree)
             data = tuple(self._data_strings(tree))
         text, edits = _apply(self._lines, self._changes)
-        renamed = {} if self._naming.aside(self._key) == name else self._renamed
-        defines = tuple(renamed.get(defined, defined) for defined in block.defines)
+        defines = tuple(self._renamed.get(defined, defined) for defined in block.defines)
         leading = _rename_words(block.leading, self._renamed)
         source = self._module.source
         return Piece(
@@ -263,8 +262,8 @@ class _Localiser:
         """The flat name of the definition, its statement renamed."""
         name = self._naming.place(self._key, self._module.source.module).name if self._key.name else ""
         own = self._key.name
-        if name == own or not name or self._naming.aside(self._key) == own:
-            return own if name else name
+        if name == own or not name:
+            return name
         self._renamed[own] = name
         for node in tree.body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == own:

@@ -63,11 +63,7 @@ class Naming:
         place = self._find(symbol, symbol.module in self._layer_modules, True)
         if place.key is None or place.key == symbol:
             return None
-        return symbol.name if self._is_free(symbol.name, place.name) else self._private(symbol, place.name)
-
-    def _is_free(self, name: str, taken: str) -> bool:
-        """Whether a renamed parent can keep its own name beside the subclass, which is called `taken`."""
-        return name != taken and not any(layer.definition(name) for layer in self.plan.layers)
+        return self._private(symbol, place.name)
 
     def _private(self, symbol: Symbol, name: str) -> str:
         """`_LlamaMLPParent`, numbered where that means something else."""

@@ -1,4 +1,4 @@
-# reason: in a new model the parent keeps its name where its subclass has another
+# reason: in a new model the parent is renamed with its subclass, which takes its place
 # --- parent toy/modeling_toy.py
 class ToyBlock:
     made = []
@@ -25,14 +25,17 @@ class NeoModel(ToyModel):
 # Modified from toy.modeling_toy.
 
 
-class ToyBlock:
+class NeoBlock:
     made = []
 
     def __init_subclass__(cls):
         cls.made.append(cls.__name__)
 
 
-class NeoBlock(ToyBlock):
+_NeoBlockParent = NeoBlock
+
+
+class NeoBlock(_NeoBlockParent):
     size = 1
 
 
