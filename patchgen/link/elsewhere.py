@@ -159,7 +159,7 @@ def places_elsewhere(block: Block) -> tuple[str, ...]:
 
 def _own_places(block: Block) -> Iterator[tuple[int, int, str]]:
     """(line, column, text) of what names the module that the code stands in."""
-    if not any(word in block.text for word in (*_OWN_NAMESPACE, *_OWN_FILE, "__name__")):
+    if not any(word in block.text for word in (*_OWN_NAMESPACE, *_OWN_FILE, "__name__", "exec")):
         return
     tree = ast.parse(block.text)
     scopes = [node for node in ast.walk(tree) if isinstance(node, ScopeNode)]
@@ -170,6 +170,8 @@ def _own_places(block: Block) -> Iterator[tuple[int, int, str]]:
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in _OWN_NAMESPACE:
                 if name == "globals" or id(node) not in inside:
                     yield node.lineno, node.col_offset, f"{name}()"
+            case ast.Call(func=ast.Name(id="exec"), args=[_]):
+                yield node.lineno, node.col_offset, "exec(...)"
             case ast.Subscript(value=ast.Attribute(attr="modules"), slice=ast.Name(id="__name__") as own):
                 harmless.add(id(own))
                 yield node.lineno, node.col_offset, ast.unparse(node)

@@ -34,6 +34,8 @@ _PLAIN = frozenset(
     " numpy operator patchgen pathlib re string threading torch transformers types typing typing_extensions"
     " weakref".split()
 )
+_ACTING_BUILTINS = frozenset({"exec", "eval", "print", "open", "input", "globals"})
+_UNBOUNDED = frozenset({"exec", "globals"})
 _REGISTERING = ("torch.library", "torch.fx", "torch.serialization", "torch.utils._pytree")
 _PLAIN_CALLS = frozenset({"os.getenv", "os.path", "os.environ.get", "sys.version_info"})
 _MAKES_PLAIN_VALUES = frozenset(
@@ -51,10 +53,11 @@ class Change:
     symbols: frozenset[Symbol]
     reads: frozenset[Symbol]
     outside: bool
+    anything: bool = False  # `exec`, `globals()`: names that no text says
 
     def concerns_only_outside(self, own: frozenset[Symbol]) -> bool:
         """Whether nothing that a flat file could carry is changed, beyond the names `own` that the statement binds."""
-        return self.outside and self.symbols <= own
+        return self.anything or (self.outside and self.symbols <= own)
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Changes:
         search.changed |= own_symbols(module, block)
         if block.kind != "import":
             search.run(module, block)
-        return Change(frozenset(search.changed), frozenset(search.read), search.outside)
+        return Change(frozenset(search.changed), frozenset(search.read), search.outside, search.anything)
 
 
 def own_symbols(module: ModuleIndex, block: Block) -> frozenset[Symbol]:
@@ -99,13 +102,14 @@ class _Search:
         self.changed: set[Symbol] = set()
         self.read: set[Symbol] = set()
         self.outside = False
+        self.anything = False
 
     def run(self, module: ModuleIndex, block: Block) -> None:
         """The statement itself: what it reads at once, and what it does."""
         eager = [reference for reference in block.references if reference.eager]
         deeds = deeds_at_import(block.text)
         self.read.update(s for r in eager if (s := self._meaning(module, r)) and self._is_carried(s))
-        self._deeds(module, eager, deeds)
+        self._deeds(module, block.references, deeds)
         # What a loop binds stands for what the statement reads: `for t in (A, B): t["x"] = 1`.
         if block.kind not in ("class", "def", "import") and not deeds.is_quiet:
             stored = {r.name for r in block.references if (r.line, r.column) in deeds.changed | deeds.handed}
@@ -117,7 +121,8 @@ class _Search:
             place = (reference.line, reference.column)
             symbol = self._meaning(module, reference)
             if symbol is None:
-                self.outside |= place in deeds.called and reference.name in ("exec", "eval", "print", "open", "input")
+                self.outside |= place in deeds.called and reference.name in _ACTING_BUILTINS
+                self.anything |= place in deeds.called and reference.name in _UNBOUNDED
                 continue
             if not self._is_carried(symbol):
                 self.outside |= _acts_outside(symbol, reference, deeds)

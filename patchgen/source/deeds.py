@@ -86,6 +86,7 @@ class _Reader(ast.NodeVisitor):
     def __init__(self, inside: bool) -> None:
         self._inside = inside
         self._has_use = False  # in a class body, a decorator or a default
+        self._given = False  # in what is given to a call
         self.changed: set[Place] = set()
         self.stored: set[Place] = set()
         self.called: set[Place] = set()
@@ -107,7 +108,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         self._of_use([*node.args.defaults, *(d for d in node.args.kw_defaults if d)])
-        if self._inside:
+        if self._inside or self._given:  # `list(map(lambda f: TABLE.update(f), ...))`
             self.visit(node.body)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
@@ -124,7 +125,9 @@ class _Reader(ast.NodeVisitor):
         if not (isinstance(node.func, ast.Name) and node.func.id in _READERS):
             given = {place for argument in arguments for place in _names(argument)}
             (self.kept if self._has_use else self.handed).update(given)
+        outer, self._given = self._given, True
         self._visit_all(arguments)
+        self._given = outer
 
     def visit_Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom | ast.Await):

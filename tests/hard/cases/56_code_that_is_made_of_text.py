@@ -1,0 +1,16 @@
+# expect: E PG133 toypack/modeling_toy.py:1:1
+# hint: name what is needed
+# --- modeling_toy.py
+exec("LIMIT = 5")
+SIZE = LIMIT + 1
+
+
+class ToyBlock:
+    def run(self):
+        return SIZE
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    size = 2
