@@ -61,14 +61,32 @@ def _same_text(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool
 def is_copied_freely(block: Block) -> bool:
     """Whether nobody can tell two objects that `block` makes from one: a function, a class without state, a number.
 
-    `CACHE = {}` in two modules is two dictionaries.
+    `CACHE = {}` in two modules is two dictionaries.  A guarded import brings one object, however often it runs.
     """
+    if block.is_guarded:
+        return all(map(_only_imports, ast.parse(block.text).body))
     if block.kind == "class":
         (node,) = ast.parse(block.text).body
         return isinstance(node, ast.ClassDef) and all(map(_has_no_state, node.body))
     if block.kind == "def":
         return all(map(_has_no_state, ast.parse(block.text).body))
     return is_plain(block)
+
+
+def _only_imports(node: ast.stmt) -> bool:
+    """Whether `node` binds names to what is imported by its absolute name, or to plain values, and does no more."""
+    match node:
+        case ast.Try():
+            handled = [child for handler in node.handlers for child in handler.body]
+            return all(map(_only_imports, [*node.body, *handled, *node.orelse, *node.finalbody]))
+        case ast.If(test=ast.Name() | ast.Call(func=ast.Name(), args=[], keywords=[])):
+            return all(map(_only_imports, [*node.body, *node.orelse]))
+        case ast.Assign(targets=[ast.Name()], value=value):
+            return is_plain_value(value)
+        case ast.ImportFrom():
+            return node.level == 0
+        case _:
+            return isinstance(node, ast.Import | ast.Pass)
 
 
 def _has_no_state(node: ast.stmt) -> bool:

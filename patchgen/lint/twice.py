@@ -14,14 +14,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from patchgen.errors import Location, Problem
 from patchgen.flat import FlatFile, Flattened
-from patchgen.flatten import flatten
 from patchgen.lint.finding import finding
-from patchgen.settings import Settings
-from patchgen.source.locate import Environment
 
 # They run at the end of an `__init__`, and read no submodule by its name.
 _HARMLESS = frozenset({"post_init"})
@@ -35,10 +31,8 @@ class _Built:
     node: ast.stmt
 
 
-def with_built_twice(path: Path, env: Environment, settings: Settings) -> Flattened:
-    """What the modular file at `path` comes to, with what it builds twice as findings."""
-    flat = flatten(path, env, settings)
-    shown = env.shown(path.parent.resolve() / path.name)
+def with_built_twice(flat: Flattened, shown: str) -> Flattened:
+    """`flat`, which the modular file `shown` gives, with what it builds twice as findings."""
     found = sorted(problem for file in flat.files for problem in built_twice(file, shown))
     return replace(flat, problems=(*flat.problems, *found))
 

@@ -25,6 +25,7 @@ class Bindings:
     env: Environment
     territory: Territory
     _meanings: dict[tuple[str, int, str], Symbol | None] = field(default_factory=dict, repr=False, compare=False)
+    _ends: dict[Symbol, Symbol] = field(default_factory=dict, repr=False, compare=False)
 
     def meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
         """What the global `name` means in `module`, re-exports followed."""
@@ -108,6 +109,11 @@ class Bindings:
 
     def canonical(self, symbol: Symbol, at: Location) -> Symbol:
         """`symbol` with re-exports and sub-modules followed, as far as files can be found."""
+        if symbol not in self._ends:
+            self._ends[symbol] = self._end(symbol, at)
+        return self._ends[symbol]
+
+    def _end(self, symbol: Symbol, at: Location) -> Symbol:
         seen: list[Symbol] = []
         while symbol.name and symbol not in seen:
             seen.append(symbol)
@@ -141,8 +147,8 @@ class Bindings:
             path = self.env.path(target)
             if path is None or not self.territory.looks_into(target):
                 continue
-            # Hundreds of files can stand behind a star; a name that a file does not spell is not in it.
-            if path.name != "__init__.py" and not self.env.spells(target, name):
+            # Hundreds of files can stand behind a star, and their text tells most of them apart from the one.
+            if path.name != "__init__.py" and not self._may_export(target, name):
                 continue
             index = self.env.index(target, at)
             public = index.exports if index.exports is not None else [n for n in index.names if n[0] != "_"]
@@ -153,6 +159,16 @@ class Bindings:
             if found is not None:
                 return found
         return None
+
+    def _may_export(self, module: str, name: str) -> bool:
+        """Whether `from module import *` may bring `name`, as far as the text of `module` tells without being parsed.
+
+        It has to spell the name, and in quotes where a statement says what `__all__` is.
+        """
+        if not self.env.spells(module, name):
+            return False
+        quoted = (f'"{name}"', f"'{name}'")
+        return not self.env.spells(module, "\n__all__") or any(self.env.spells(module, text) for text in quoted)
 
     def _stars(self, module: ModuleIndex) -> tuple[Import, ...]:
         """The star imports of `module`, in order."""

@@ -70,8 +70,8 @@ def _lint(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
 def _lint_strictly(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int) -> Iterator[Flattened]:
     from patchgen.lint.twice import with_built_twice
 
-    for path in paths:
-        yield with_built_twice(path, env, settings)
+    for path, flat in zip(paths, _flatten_strictly(paths, env, settings, jobs), strict=True):
+        yield with_built_twice(flat, env.shown(path.parent.resolve() / path.name))
 
 
 # What they give is not written: it is how files go through workers and cache to be linted, those of transformers by

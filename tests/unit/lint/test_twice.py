@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.flatten import flatten
 from patchgen.lint.twice import with_built_twice
 from patchgen.settings import Settings
 from patchgen.source.locate import make_environment
@@ -108,9 +109,10 @@ def test_what_is_built_twice(parent: str, child: str, names: list[str], tmp_path
     (package / "modeling_toy.py").write_text(HEAD + helpers + model)
     imports = "from patchgen.edits import edit, new, old\nfrom torch import nn\n\nfrom . import modeling_toy as toy\n"
     body = f"{imports}from .modeling_toy import make\n\n\nclass ToyModel(toy.ToyModel):\n{text}\n"
-    (package / "modular_toy_fast.py").write_text(body)
+    path = package / "modular_toy_fast.py"
+    path.write_text(body)
     env = make_environment(tmp_path, search=[])
-    found = with_built_twice(package / "modular_toy_fast.py", env, Settings())
+    found = with_built_twice(flatten(path, env, Settings()), env.shown(path))
     assert [problem.code for problem in found.problems] == ["PG740"] * len(names), found.problems
     lines = body.split("\n")
     for problem, name in zip(found.problems, names, strict=True):

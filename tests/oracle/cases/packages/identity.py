@@ -631,7 +631,14 @@ def ask(o):
 
 # === metaclass that sees the body
 # --- modeling_toy.py
-class Base(metaclass=Meta):
+class Seeing(type):
+    def __new__(mcls, name, bases, namespace):
+        cls = super().__new__(mcls, name, bases, namespace)
+        cls.seen = [name for name in namespace if not name.startswith("_")]
+        return cls
+
+
+class Base(metaclass=Seeing):
     a = 1
 # --- modular_neo.py
 from .modeling_toy import Base
@@ -640,7 +647,7 @@ from .modeling_toy import Base
 class C(Base):
     b = 2
 # --- probe
-C.seen
+[C.seen, C.a]
 
 # === kept base that sees nothing
 # --- modeling_toy.py
@@ -653,7 +660,7 @@ from .modeling_toy import Base
 class C(Base):
     b = 2
 # --- probe
-[C.a, C().hello()]
+[C.a, C().loud]
 
 # === keywords for init_subclass
 # --- modeling_toy.py
