@@ -96,6 +96,16 @@ class Child:
             self._words = [*self._words[-_KEPT:], line]
 
 
+def spent(pid: int) -> float | None:
+    """Seconds of the processor's time that a process has taken; None where the system does not say (as `resident`)."""
+    try:
+        behind_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        user, system = int(behind_name[11]), int(behind_name[12])
+    except (OSError, IndexError, ValueError):
+        return None
+    return (user + system) / os.sysconf("SC_CLK_TCK")
+
+
 def resident(pid: int) -> float:
     """Megabytes of memory that a process holds; 0 where the system does not say (only Linux does here)."""
     try:

@@ -174,7 +174,9 @@ def explain(target: str, package_root: str | None) -> int:
     type=click.Path(file_okay=False),
     help="Write parity.md, parity.json and mutants.md.",
 )
-@click.option("--seconds", type=ABOVE_0, metavar="S", default=60, show_default=True, help="What a case may take.")
+@click.option(
+    "--seconds", type=ABOVE_0, metavar="S", default=60, show_default=True, help="Processor time a case may take."
+)
 @click.option("--megabytes", type=ABOVE_0, metavar="MB", default=3072, show_default=True, help="What a case may take.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every case as it ends.")
 def verify(names: tuple[str, ...], **rest: Any) -> int:

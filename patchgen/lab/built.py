@@ -46,6 +46,15 @@ def both_of(
     return parent.eval(), variant.eval()
 
 
+def variant_of(
+    master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
+) -> PreTrainedModel:
+    """The variant alone, as `both_of` makes it."""
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        settings = {**route.variant, **_in_float64(master)}
+        return build(master, variant_class, Path(folder), settings).eval()
+
+
 def _in_float64(master: PreTrainedModel) -> dict[str, Any]:
     # Grouped matmul has no float64: both sides loop over experts.
     loop = master.dtype == torch.float64 and type(master)._can_set_experts_implementation()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +21,8 @@ from patchgen.lab.subject import Subject
 
 if TYPE_CHECKING:
     from patchgen.lab.bench import Bench
+    from patchgen.lab.cases import Case
+    from patchgen.lab.mutation.prove import Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +85,40 @@ def main() -> None:
         return
     bench = Bench(work.subject, work.device)
     compared = set(work.compared)
+    proof = _proof_of(work, bench)
+    watches = proof is not None and work.device == "cpu"
     for case in (case for case in todo if case.name not in work.skip):
         say(begun=case.name)
-        result = bench.run(case)
+        result = _run_watched(bench, case, proof) if proof is not None and watches else bench.run(case)
         compared |= {case.name} if result.status in ("PASS", "WARN") else set()
         say(result=result.as_json())
-    if work.plan.lines or work.plan.mutants != 0:
-        _prove(work, bench if work.device == "cpu" else Bench(work.subject), compared, say)
+    if proof is not None:
+        _prove(work, proof, compared, say)
     say(done=True)
 
 
-def _prove(work: Work, bench: Bench, compared: Collection[str], say: Callable[..., None]) -> None:
-    """Which changed lines run in which case, and what becomes of errors in them; of cases that compared well alone."""
+def _proof_of(work: Work, bench: Bench) -> Proof | None:
+    """Of the changed lines, where the plan asks for it; always on a CPU."""
+    from patchgen.lab.bench import Bench
     from patchgen.lab.mutation.prove import Proof
 
-    proof = Proof(work.subject, bench.ready)
+    if not work.plan.lines and work.plan.mutants == 0:
+        return None
+    return Proof(work.subject, (bench if work.device == "cpu" else Bench(work.subject)).ready)
+
+
+def _run_watched(bench: Bench, case: Case, proof: Proof) -> Result:
+    """The result of `case`, and in `proof` which lines ran in it."""
+    begun = time.process_time()
+    with proof.watching(case) as lines:
+        result = bench.run(case)
+    if result.status in ("PASS", "WARN"):
+        proof.note(case, lines, time.process_time() - begun)
+    return result
+
+
+def _prove(work: Work, proof: Proof, compared: Collection[str], say: Callable[..., None]) -> None:
+    """Which changed lines run in which case, and what becomes of errors in them; of cases that compared well alone."""
     for case in proof.cases(work.plan):
         name = f"lines of {case.name}"
         if case.name in compared and name not in work.skip:

@@ -10,12 +10,12 @@ function tests, each with values that make the test come out otherwise, and the 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+from patchgen.lab.mutation.changed_lines import touched_by
+
 Definition = ast.ClassDef | ast.FunctionDef
 SMALL = 3  # of a number that nothing is known of
 
@@ -30,7 +30,7 @@ class Read:
 
 def read_by_changes(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
     """`defaults` are the configuration's own."""
-    lines = frozenset(_changed(diff))
+    lines = touched_by(diff)
     changed = [node for node in ast.parse(text).body if _holds(node, lines)]
     found: dict[str, list[Any]] = {}
     for node in changed:
@@ -51,20 +51,6 @@ def defaults_of(text: str) -> dict[str, Any]:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
     )
     return {name: value.value for name, value in fields if isinstance(value, ast.Constant)}
-
-
-def _changed(diff: str) -> Iterator[int]:
-    """Numbers of the lines in the new text that are added, or stand where some were removed."""
-    number = 0
-    for line in diff.split("\n"):
-        begins = _HUNK.match(line)
-        if begins:
-            number = int(begins[1])
-        elif number and line.startswith(("+", "-")):
-            yield number
-            number += line.startswith("+")
-        elif number:
-            number += 1
 
 
 def _holds(node: ast.stmt, lines: frozenset[int]) -> bool:

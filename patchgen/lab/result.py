@@ -56,10 +56,10 @@ def result_of_lines(variant: str, lines: LinesRun) -> Result:
     return Result(variant, LINES, "WARN" if lines.not_run else "PASS", note=note, lines=lines)
 
 
-def result_of_mutants(variant: str, fates: tuple[Fate, ...]) -> Result:
+def result_of_mutants(variant: str, fates: tuple[Fate, ...], lines: LinesRun | None = None) -> Result:
     """PASS where each that runs was seen, or computes the same."""
     found = counted(fates)
-    note = told_of(fates)
+    note = told_of(fates, lines)
     if unseen := [f"{fate.place} {fate.says}" for fate in fates if fate.outcome == "unseen"]:
         note += f"; unseen: {_listed(unseen)}"
     status: Status = "WARN" if unseen else "PASS" if found["seen"] else "NONE"

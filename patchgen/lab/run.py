@@ -14,14 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from patchgen.child import Child, resident
+from patchgen.child import Child, resident, spent
 from patchgen.lab.child import Work
 from patchgen.lab.mutation.fate import Fate, LinesRun, lines_from_json
 from patchgen.lab.plan import Plan
 from patchgen.lab.result import Result, from_json, result_of_lines, result_of_mutants
 from patchgen.lab.subject import Subject
 
-SECONDS = 60  # a case
+SECONDS = 60  # a case, of the processor's time: on a busy machine it takes no more of it
+WAITING = 10  # times as long by the clock, if all that it does is to wait
 START = 180  # until the first case begins: importing torch and transformers on a cold, busy machine
 MEGABYTES = 3072  # a child, at any time
 COMMAND = (sys.executable, "-m", "patchgen.lab.child")
@@ -122,15 +123,15 @@ class _Found:
         if self.lines is not None:
             yield result_of_lines(self.variant, self.lines)
         if self.fates:
-            yield result_of_mutants(self.variant, tuple(self.fates))
+            yield result_of_mutants(self.variant, tuple(self.fates), self.lines)
 
 
 def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:
     """What it says; last of all a "fault" where it went beyond its limits, or ended badly."""
-    limit, since = float(START), time.monotonic()
+    limit, clock = float(START), _Clock(child.process.pid)
     for answer in child.answers():
         fault = ""
-        if time.monotonic() - since > limit:
+        if clock.shows_more_than(limit):
             fault = f"took more than {limit:.0f} seconds"
         elif answer is None and (used := resident(child.process.pid)) > limits.megabytes:
             fault = f"took {used:.0f} MB of memory, more than {limits.megabytes:.0f}"
@@ -139,5 +140,19 @@ def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:
             yield {"fault": fault}
             return
         if answer is not None:
-            limit, since = limits.seconds, time.monotonic()
+            limit, clock = limits.seconds, _Clock(child.process.pid)
             yield answer
+
+
+class _Clock:
+    """What a process has taken since: of the processor's time where the system says it, else by the clock."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.began, self.had = time.monotonic(), spent(pid)
+
+    def shows_more_than(self, seconds: float) -> bool:
+        passed, now = time.monotonic() - self.began, spent(self.pid)
+        if now is None or self.had is None:
+            return passed > seconds
+        return now - self.had > seconds or passed > max(seconds, 1) * WAITING

@@ -7,9 +7,10 @@ what is wanted of it is made here, the rest in `sights` and `signals`; what nobo
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -56,7 +57,12 @@ def _inputs(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene:
 
 def _refuses_labels(model_class: type[PreTrainedModel]) -> bool:
     """Whether all that the forward does with labels is to say that it was not made for training."""
-    [forward] = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(model_class.forward)))).body
+    return _raises_at_labels(inspect.unwrap(model_class.forward))
+
+
+@functools.cache
+def _raises_at_labels(function: Callable[..., Any]) -> bool:
+    [forward] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     return any(
         isinstance(node, ast.If)
         and ast.unparse(node.test) == "labels is not None"

@@ -54,20 +54,28 @@ def flat_text_of(subject: Subject) -> FlatText:
 
 def added_by(diff: str) -> frozenset[int]:
     """The numbers of the lines that a unified diff adds, in the new file."""
-    return frozenset(_added(diff))
+    return frozenset(number for sign, number in _marked(diff) if sign == "+")
 
 
-def _added(diff: str) -> Iterator[int]:
+def touched_by(diff: str) -> frozenset[int]:
+    """Those that a unified diff adds, and those that stand where it removes some."""
+    return frozenset(number for _, number in _marked(diff))
+
+
+def _marked(diff: str) -> Iterator[tuple[str, int]]:
+    """The sign of each line that is added or removed, and where that is in the new file."""
     number = 0
     for line in diff.split("\n"):
         begins = _HUNK.match(line)
         if begins:
             number = int(begins[1])
-        elif not number or line.startswith(("-", "\\")):
-            continue  # the names of both files, what is removed, and a missing end of line
+        elif not number or line.startswith("\\"):
+            continue  # the names of both files, and a missing end of line
+        elif line.startswith("-"):
+            yield "-", number
         else:
             if line.startswith("+"):
-                yield number
+                yield "+", number
             number += 1
 
 

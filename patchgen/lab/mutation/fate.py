@@ -15,9 +15,9 @@ OUTCOMES: tuple[Outcome, ...] = ("seen", "equivalent", "unseen", "failed")
 class Fate:
     """One mutant.
 
-    seen: a case compared unequal.  equivalent: every case that runs its line ran the same
-    operations on the same data. failed: it does not run, and no case that it runs in sees it;
-    neither seen nor unseen.
+    seen: a case compared unequal.  equivalent: cases that run its line, of each kind one, ran the
+    same operations on the same data.  failed: no case that runs its line comes to its end; neither
+    seen nor unseen.
     """
 
     place: str  # "modeling_llama_sdpa.py:233"
@@ -47,6 +47,8 @@ class LinesRun:
     ran: int
     not_run: tuple[tuple[int, str], ...]  # number and text
     refusals: tuple[tuple[int, str], ...] = ()  # those of the lines that did not run which only refuse what is given
+    mutants: int = 0  # that can be made of lines that ran
+    unplanted: int = 0  # that can be made of lines that did not run: none of them is planted
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -54,8 +56,11 @@ class LinesRun:
 
 def lines_from_json(told: Mapping[str, Any]) -> LinesRun:
     """The inverse of `LinesRun.as_json`."""
-    lists = {name: tuple((int(number), str(text)) for number, text in told[name]) for name in ("not_run", "refusals")}
-    return LinesRun(str(told["file"]), int(told["changed"]), int(told["ran"]), **lists)
+    missed, refused = (
+        tuple((int(number), str(text)) for number, text in told[name]) for name in ("not_run", "refusals")
+    )
+    changed, ran, mutants, unplanted = (int(told[name]) for name in ("changed", "ran", "mutants", "unplanted"))
+    return LinesRun(str(told["file"]), changed, ran, missed, refused, mutants, unplanted)
 
 
 def counted(fates: Iterable[Fate]) -> Mapping[Outcome, int]:
@@ -64,10 +69,14 @@ def counted(fates: Iterable[Fate]) -> Mapping[Outcome, int]:
     return {outcome: found[outcome] for outcome in OUTCOMES}
 
 
-def told(fates: Iterable[Fate]) -> str:
-    """ "23 of 24 mutants seen, 2 more equivalent, 1 that does not run"."""
+def told(fates: Iterable[Fate], lines: LinesRun | None = None) -> str:
+    """ "23 of 24 mutants seen, 2 more equivalent, 1 more failed to run, 31 on lines that did not run"."""
     found = counted(fates)
     decided = found["seen"] + found["unseen"]
     text = f"{found['seen']} of {decided} mutants seen"
     text += f", {found['equivalent']} more equivalent" if found["equivalent"] else ""
-    return text + (f", {found['failed']} more failed to run" if found["failed"] else "")
+    text += f", {found['failed']} more failed to run" if found["failed"] else ""
+    if lines is None or not (lines.mutants or lines.unplanted):
+        return text
+    text += f", {lines.unplanted} on lines that did not run" if lines.unplanted else ""
+    return f"{text} ({sum(found.values())} planted of {lines.mutants} on lines that ran)"

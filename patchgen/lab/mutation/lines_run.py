@@ -17,6 +17,10 @@ from typing import Any
 _Trace = Callable[[FrameType, str, Any], Any]
 
 
+def _compiled(text: str, name: str) -> CodeType:
+    return compile(text, name, "exec", dont_inherit=True)  # as Python imports it
+
+
 def codes_of(code: CodeType) -> Iterator[CodeType]:
     """`code` and all that is defined inside it."""
     yield code
@@ -33,13 +37,13 @@ def lines_of(code: CodeType) -> frozenset[int]:
 
 def executable_lines(text: str, name: str) -> frozenset[int]:
     """The lines of a file at which something runs, docstrings left out."""
-    lines = {line for code in codes_of(compile(text, name, "exec")) for line in lines_of(code)}
+    lines = {line for code in codes_of(_compiled(text, name)) for line in lines_of(code)}
     return frozenset(lines - _documented(ast.parse(text)))
 
 
 def run_by_import(text: str, name: str) -> frozenset[int]:
     """The lines that run when the file is imported: of no function."""
-    whole = compile(text, name, "exec")
+    whole = _compiled(text, name)
     inside = [code for code in codes_of(whole) if not _is_function(code)]
     return frozenset(line for code in inside for line in lines_of(code))
 

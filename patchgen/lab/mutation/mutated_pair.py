@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
-from patchgen.lab.built import both_of
+from patchgen.lab.built import variant_of
 from patchgen.lab.claim import Route, Specimen
 from patchgen.lab.mutation.kept import kept
 from patchgen.lab.pair import Pair
@@ -47,7 +47,7 @@ class MutatedPair(Pair):
     def _lent(self, variant: PreTrainedModel, route: Route, dtype: torch.dtype, dropout: float) -> PreTrainedModel:
         if not self.is_built_anew:
             return self.loans.enter_context(kept(variant))
-        _, built = both_of(self.right.master(dtype, dropout), self.variant_class, self.build, route)
+        built = variant_of(self.right.master(dtype, dropout), self.variant_class, self.build, route)
         return built.to(self.device)
 
     @property

@@ -8,10 +8,11 @@ file, and not by comparing.
 from __future__ import annotations
 
 import functools
+import math
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,11 +38,17 @@ KINDS = (
     "generated",
     "checkpoints",
     "effect",
+    "kernels",
+    "zeros",
+    "pace",
+    "drops",
     "attention",
     "compiled",
 )
-UNRECORDED = ("compiled",)  # what a compiler makes of a graph is no list of operations
-SECONDS = 30  # what one case may take with an error in it
+# What a compiler makes of a graph is no list of operations, and neither is how often something is called.
+UNRECORDED = ("compiled", "pace", "drops")
+# What one case may take with an error in it, of the processor's time: a busy machine changes nothing.
+SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
 
 Answer = Literal["equal", "unequal", "crash"]
 
@@ -57,7 +64,7 @@ class Watched:
     case: Case
     pair: Pair
     lines: frozenset[int]  # of the file
-    seconds: float
+    seconds: float  # of the processor
 
     def runs(self, line: int, last: int) -> bool:
         return any(line <= each <= last for each in self.lines)
@@ -65,23 +72,28 @@ class Watched:
     @functools.cached_property
     def digest(self) -> str:
         """Of what is computed; empty where it cannot be recorded.  Asked for without any error."""
-        return recording_of(self.case, self.pair)
+        return recording_of(self.case, self.pair, math.inf)
+
+    @property
+    def limit(self) -> float:
+        """What the case may take with an error in the variant."""
+        return max(SECONDS, TIMES * self.seconds)
 
 
 def watch(case: Case, pair: Pair, path: Path) -> Watched | None:
     """How `case` runs without any error; None where it has nothing to compare, or fails."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     with watched(path) as lines:
-        answer, _ = judged(case, pair)
-    seconds = time.perf_counter() - begun
+        answer, _ = judged(case, pair, seconds=math.inf)
+    seconds = time.process_time() - begun
     return Watched(case, pair, frozenset(lines), seconds) if answer == "equal" else None
 
 
-def judged(case: Case, pair: Pair) -> tuple[Answer, str]:
+def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, str]:
     """What `case` says of `pair`, and in which words."""
     set_seed(0)  # some cases draw weights of their own
     try:
-        with _limited():
+        with _limited(seconds):
             verdict = CHECKS[case.kind](Trial(pair, case, lambda _: None))
     except (Nothing, CannotBuild) as reason:
         return "crash", str(reason)
@@ -94,45 +106,40 @@ def judged(case: Case, pair: Pair) -> tuple[Answer, str]:
     return "unequal", verdict.note
 
 
-def recording_of(case: Case, pair: Pair) -> str:
-    """The digest of what the variant computes in `case`; empty where it cannot be recorded."""
+def recording_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
+    """The digest of what the variant computes in `case`; empty where that cannot be recorded, or crashes."""
     if case.kind in UNRECORDED:
         return ""
     set_seed(0)
     with recorded() as recording:
         if case.kind not in ("numbers", "weights"):
-            judged(case, pair)
-            return recording.digest()
+            answer, _ = judged(case, pair, seconds)
+            return recording.digest() if answer != "crash" else ""
         # The step alone: what is compared afterwards is the same where the step is.
         weighed = case.kind == "weights"
         route = pair.weights_route if weighed else pair.route(case.route)
         try:
-            with _limited():
+            with _limited(seconds):
                 pair.variant_sees(route, getattr(torch, case.dtype), case.scene, weights=weighed)
         except Exception:  # as an error makes of it
             return ""
     return recording.digest()
 
 
-def by_cost(runs: Sequence[Watched]) -> list[Watched]:
-    """The cheapest first, in an order that does not depend on a clock's last digits."""
-    return sorted(runs, key=lambda each: (round(each.seconds, 1), each.case.name))
-
-
 @contextmanager
-def _limited() -> Iterator[None]:
-    """Raises TooSlow after a while, where a signal can be had."""
-    if threading.current_thread() is not threading.main_thread():
+def _limited(seconds: float) -> Iterator[None]:
+    """Raises TooSlow after so much of the processor's time, where a signal can be had."""
+    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise TooSlow(f"took more than {SECONDS} seconds")
+        raise TooSlow(f"took more than {seconds:.0f} seconds")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

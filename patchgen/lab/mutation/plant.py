@@ -49,7 +49,7 @@ def is_in_function(mutant: Mutant) -> bool:
 @contextmanager
 def planted_in(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
     """A context in which the module has the error; gives it.  Raises what its text raises."""
-    code = compile(mutant.text(right.text), right.path, "exec")
+    code = compile(mutant.text(right.text), right.path, "exec", dont_inherit=True)
     if not is_in_function(mutant):
         with _run_as_module(right.module, code) as module:
             yield module

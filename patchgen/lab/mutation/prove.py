@@ -1,6 +1,8 @@
 """Small errors in the changed lines of one variant: each planted, and what became of it.
 
-Only cases that run a mutant's line are run for it, the cheapest first, until one compares unequal.
+Only cases that run a mutant's line are run for it, those that tell most first, until one compares
+unequal.  Where the first few do not, the operations are compared: what computes the same need not be
+compared further.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +24,8 @@ from patchgen.lab.mutation.fate import Fate, LinesRun
 from patchgen.lab.mutation.lines_run import executable_lines, refusals, run_by_import, watched
 from patchgen.lab.mutation.mutate import Mutant, drawn, mutants_of
 from patchgen.lab.mutation.mutated_pair import MutatedPair, mutated
-from patchgen.lab.mutation.observe import KINDS, Watched, by_cost, judged, recording_of, watch
+from patchgen.lab.mutation.observe import KINDS, TooSlow, Watched, judged, recording_of, watch
+from patchgen.lab.mutation.order import most_telling_first
 from patchgen.lab.mutation.plant import Living, is_in_function, living, planted_in
 from patchgen.lab.pair import Pair
 from patchgen.lab.plan import Plan
@@ -30,11 +33,10 @@ from patchgen.lab.subject import Subject
 
 # A case as the variant's configuration can have it, and its sides; raises Nothing where it cannot.
 Ready = Callable[[Case], tuple[Case, Pair]]
-# So many cases only compare, the cheapest: most errors are seen in them.  From then on each case
-# first shows whether it computes anything else.
-FEW = 6
-# What crashes in each of the first cases, as many as these, is given up.
-CRASHES = 5
+# So many cases only compare: most errors are seen in them.
+FEW = 5
+# So many more are run of an error that computes something else, where those that bring something new do not see it.
+MORE = 12
 
 
 @dataclass(frozen=True)
@@ -61,21 +63,47 @@ class Proof:
     def _twins(self) -> list[Case]:
         return []
 
+    @functools.cached_property
+    def _names(self) -> set[str]:
+        return set()
+
     @property
     def runs(self) -> list[Watched]:
-        """The cases that were watched, the cheapest first."""
-        return by_cost(self._watched)
+        """The cases that were watched."""
+        return self._watched
+
+    @contextmanager
+    def watching(self, case: Case) -> Iterator[set[int]]:
+        """A context that notes which lines run in it, where `verify` runs the case anyway; see `note`."""
+        if case.kind not in KINDS or self._is_slow(case):
+            yield set()
+            return
+        try:
+            path = self._path
+        except Exception:  # the file is no module: the case itself says so
+            yield set()
+            return
+        with watched(path) as lines:
+            yield lines
+
+    def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
+        """Of a case that compared well in `watching`."""
+        if case.kind in KINDS and not self._is_slow(case) and not self._is_told(case):
+            ready, pair = self.pair_for(case)
+            self._watched.append(Watched(ready, pair, frozenset(lines), seconds))
+
+    def _is_told(self, case: Case) -> bool:
+        """Whether it was watched, here or in a wider dtype, which sees more, and no line is missing."""
+        twin = replace(case, name="", dtype="")
+        known = twin in self._twins and (case.name in self._names or not self._missed())
+        self._twins.append(twin)
+        self._names.add(case.name)
+        return known
 
     def watch(self, case: Case) -> None:
-        """See which lines run in `case`, where it compares something.
-
-        What was watched in a wider dtype is watched again only as long as lines have not run: the
-        wider one sees more.
-        """
-        twin = replace(case, name="", dtype="")
-        if twin in self._twins and not self._missed():
+        """See which lines run in `case`, where it compares something."""
+        if self._is_told(case):
             return
-        self._twins.append(twin)
         try:
             ready, pair = self.pair_for(case)
         except Exception:  # the case itself has said so
@@ -96,27 +124,37 @@ class Proof:
         return case.kind == "attention" and case.detail == "flex_attention" and not declared
 
     @functools.cached_property
+    def _module(self) -> ModuleType:
+        return Pair(self.subject, self.subject.heads[0], self.device).module
+
+    @functools.cached_property
     def _path(self) -> Path:
-        return Path(str(self._living.path))
+        return Path(str(self._module.__file__))
 
     @functools.cached_property
     def _living(self) -> Living:
-        pair = Pair(self.subject, self.subject.heads[0], self.device)
-        return living(pair.module, self.flat.text)
+        return living(self._module, self.flat.text)
 
     # --- lines
 
     @functools.cached_property
+    def _built(self) -> Mapping[int, frozenset[int]]:
+        """The lines that run while the model of each pair is built, by the pair's id."""
+        pairs = {id(run.pair): run.pair for run in self._watched}
+        return {key: self._built_by(pair) for key, pair in pairs.items()}
+
+    def _built_by(self, pair: Pair) -> frozenset[int]:
+        with watched(self._path) as lines:
+            try:
+                pair.variant_class(pair.config())
+            except (CannotBuild, TypeError, ValueError):
+                pass
+        return frozenset(lines)
+
+    @property
     def built_lines(self) -> frozenset[int]:
         """Those that run while a model is built."""
-        with watched(self._path) as lines:
-            for head in {run.case.head for run in self.runs}:
-                pair = Pair(self.subject, head, self.device)
-                try:
-                    pair.variant_class(pair.config())
-                except (CannotBuild, TypeError, ValueError):
-                    continue
-        return frozenset(lines)
+        return frozenset().union(*self._built.values())
 
     @functools.cached_property
     def _can_run(self) -> frozenset[int]:
@@ -138,14 +176,27 @@ class Proof:
         named = tuple((line, self.flat.line(line).strip()) for line in missed if line not in refusing)
         refused = tuple((line, self.flat.line(line).strip()) for line in missed if line in refusing)
         ran = len(self._can_run) - len(missed)
-        return LinesRun(self.flat.name, len(self._can_run), ran, named, refused)
+        unplanted = sum(not self._has_run(mutant) for mutant in self._every_mutant)
+        made = len(self._every_mutant) - unplanted
+        return LinesRun(self.flat.name, len(self._can_run), ran, named, refused, made, unplanted)
 
     # --- mutants
 
+    @functools.cached_property
+    def _every_mutant(self) -> tuple[Mutant, ...]:
+        return mutants_of(self.flat.text, self.flat.changed)
+
+    @functools.cached_property
+    def _ran(self) -> frozenset[int]:
+        return self.built_lines.union(*(run.lines for run in self._watched))
+
     def mutants(self, number: int | None) -> tuple[Mutant, ...]:
-        """A sample of `number`, the same in every run; None: all."""
-        made = mutants_of(self.flat.text, self.flat.changed)
-        return drawn(made, self.flat.text, number, self.subject.name)
+        """A sample of `number`, the same in every run, of those whose lines ran; None: all."""
+        ran = tuple(mutant for mutant in self._every_mutant if self._has_run(mutant))
+        return drawn(ran, self.flat.text, number, self.subject.name)
+
+    def _has_run(self, mutant: Mutant) -> bool:
+        return not is_in_function(mutant) or _touches(mutant, self._ran)
 
     def unknown(self, mutant: Mutant) -> Fate:
         """What is known of `mutant` before it is planted."""
@@ -156,19 +207,26 @@ class Proof:
     def fate(self, mutant: Mutant) -> Fate:
         """What becomes of `mutant`."""
         fate = self.unknown(mutant)
-        runs = self._that_run(mutant)
-        if not runs:
+        telling, rest = self._that_run(mutant)
+        if not telling:
             return replace(fate, note="no case runs its line")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 with self._planted(mutant) as pairs:
-                    found = self._compared(fate, runs[:FEW], pairs)
-                if found.outcome != "unseen":
-                    return found
-                right = {run.case.name: run.digest for run in runs}  # without the error
+                    trials = _Trials(pairs)
+                    if trials.judge(telling[:FEW]):
+                        return trials.outcome(fate, len(telling) + len(rest))
+                same, crash = self._computes_the_same(mutant, telling)
+                note = f"the same operations in {same} of the {len(telling) + len(rest)} cases that run it"
+                if crash:
+                    return replace(fate, outcome="failed", note=f"crashes in {crash}; {note}", cases=same)
+                if same:
+                    return replace(fate, outcome="equivalent", note=note, cases=same)
                 with self._planted(mutant) as pairs:
-                    return self._recorded(fate, runs, pairs, right)
+                    trials.pairs = pairs
+                    trials.judge([*telling[FEW:], *rest[:MORE]])
+                    return trials.outcome(fate, len(telling) + len(rest))
             except Exception as error:  # the text with the error is no module
                 told = f"{type(error).__name__}: {error}"
                 return replace(fate, outcome="failed", note=told[:200])
@@ -179,53 +237,75 @@ class Proof:
         with planted_in(self._living, mutant) as wrong, ExitStack() as loans:
             yield _Wrong(wrong, loans, anew)
 
-    def _that_run(self, mutant: Mutant) -> Sequence[Watched]:
-        if not is_in_function(mutant):
-            return self.runs
-        at_build = self._runs_at_build(mutant)
-        return [run for run in self.runs if at_build or run.runs(mutant.line, mutant.last_line)]
+    def _that_run(self, mutant: Mutant) -> tuple[Sequence[Watched], Sequence[Watched]]:
+        """The cases that run its line: those of which each brings something new, and the rest.
+
+        What is compiled takes long, and is only run where nothing else runs the line.
+        """
+        runs = self._watched
+        if is_in_function(mutant):
+            runs = [run for run in runs if _touches(mutant, run.lines | self._built[id(run.pair)])]
+        runs = [run for run in runs if run.case.kind != "compiled"] or runs
+        paths = [run.lines & self._can_run for run in runs]
+        order = most_telling_first([run.case for run in runs], paths)
+        return [runs[at] for at in order.telling], [runs[at] for at in order.rest]
 
     def _runs_at_build(self, mutant: Mutant) -> bool:
-        return any(mutant.line <= line <= mutant.last_line for line in self.built_lines)
+        return _touches(mutant, self.built_lines)
 
-    def _compared(self, fate: Fate, runs: Sequence[Watched], pairs: _Wrong) -> Fate:
-        """seen where one of `runs` compares unequal, failed where each crashes, else unseen."""
-        crashes = []
-        for number, run in enumerate(runs, 1):
-            answer, note = judged(run.case, pairs.of(run.pair))
-            if answer == "unequal":
-                return replace(fate, outcome="seen", note=run.case.name, cases=number)
-            if answer == "crash":
-                crashes.append(f"{run.case.name}: {note}")
-        if len(crashes) == len(runs) >= CRASHES:
-            return replace(fate, outcome="failed", note=crashes[0], cases=len(runs))
-        return fate
+    def _computes_the_same(self, mutant: Mutant, runs: Sequence[Watched]) -> tuple[int, str]:
+        """In how many of `runs` the same operations run with the error, and the first in which it crashes.
 
-    def _recorded(self, fate: Fate, runs: Sequence[Watched], pairs: _Wrong, right: Mapping[str, str]) -> Fate:
-        """Of all cases: what computes the same need not be compared."""
-        others, crashes, recorded = [], [], 0
-        for number, run in enumerate(runs, 1):
-            pair = pairs.of(run.pair)
-            if right[run.case.name]:
-                recorded += 1
-                if recording_of(run.case, pair) == right[run.case.name]:
-                    continue
-            answer, note = judged(run.case, pair)
+        0 where others run in one of them.
+        """
+        same, crash = 0, ""
+        recorded = [run for run in runs if run.digest]  # without the error
+        with self._planted(mutant) as pairs:
+            for run in recorded:
+                digest = recording_of(run.case, pairs.of(run.pair), run.limit)
+                if digest and digest != run.digest:
+                    return 0, ""
+                same += bool(digest)
+                crash = crash or ("" if digest else run.case.name)
+        return same, crash
+
+
+def _touches(mutant: Mutant, lines: Collection[int]) -> bool:
+    return any(line in lines for line in range(mutant.line, mutant.last_line + 1))
+
+
+class _Trials:
+    """What cases said of one error, as they came."""
+
+    def __init__(self, pairs: _Wrong) -> None:
+        self.pairs = pairs
+        self.seen_by = ""
+        self.run = 0
+        self.crashes: list[str] = []
+
+    def judge(self, runs: Sequence[Watched]) -> bool:
+        """Run each until one compares unequal: whether one did."""
+        for run in runs:
+            answer, note = judged(run.case, self.pairs.of(run.pair), run.limit)
+            self.run += 1
             if answer == "unequal":
-                return replace(fate, outcome="seen", note=run.case.name, cases=number)
+                self.seen_by = run.case.name
+                return True
             if answer == "crash":
-                crashes.append(f"{run.case.name}: {note}")
-            elif right[run.case.name]:
-                others.append(run.case.name)
-        fate = replace(fate, cases=len(runs))
-        if crashes:
-            return replace(fate, outcome="failed", note=crashes[0])
-        if others:
-            told = f"{len(runs)} cases ran it; other operations in {others[0]}"
-            return replace(fate, note=told)
-        if not recorded:
-            return replace(fate, note=f"{len(runs)} cases ran it, none of which can be recorded")
-        return replace(fate, outcome="equivalent", note=f"the same operations in {len(runs)} cases")
+                self.crashes.append(f"{run.case.name}: {note}")
+                if note.startswith(TooSlow.__name__):
+                    return False  # so would the others be
+        return False
+
+    def outcome(self, fate: Fate, every: int) -> Fate:
+        """seen; failed where no case ran to its end; else unseen."""
+        fate = replace(fate, cases=self.run)
+        if self.seen_by:
+            return replace(fate, outcome="seen", note=self.seen_by)
+        if len(self.crashes) == self.run:
+            return replace(fate, outcome="failed", note=self.crashes[0])
+        more = f", {len(self.crashes)} of which crashed" if self.crashes else ""
+        return replace(fate, note=f"{self.run} of {every} cases ran it{more}; it computes something else")
 
 
 class _Wrong:

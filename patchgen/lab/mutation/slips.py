@@ -297,7 +297,8 @@ def _may_be_tensor(node: ast.expr) -> bool:
 _NO_TENSORS = frozenset(
     "len int float bool str tuple list dict set frozenset range zip enumerate isinstance "
     "getattr hasattr any all super type id size dim numel item is_floating_point get items "
-    "keys values partial replace sorted next iter min max detach cast arange".split()
+    "keys values partial replace sorted next iter min max detach cast arange classmethod "
+    "staticmethod property namedtuple getLogger get_logger compile format join".split()
 )
 
 

@@ -426,7 +426,7 @@ FATES = (
     a_fate("unseen", note="2 cases ran it"),
     a_fate("failed"),
 )
-LINES = LinesRun("modeling_x.py", 4, 2, ((7, "x = 1"),), ((9, "raise"),))
+LINES = LinesRun("modeling_x.py", 4, 2, ((7, "x = 1"),), ((9, "raise"),), 9, 3)
 
 
 def test_a_crash_and_an_equivalent_are_in_no_denominator():
@@ -458,7 +458,7 @@ def test_the_page_has_each_unseen_mutant_with_its_diff():
         "patchgen verify",
         "",
     )
-    assert "| x | 2 of 4 | 5 | 2 | 1 | 1 | 1 |" in page
+    assert "| x | 2 of 4 | 3 | 9 | 5 | 2 | 1 | 1 | 1 |" in page
     assert "Lines that did not run: 7." in page and "```diff\n- a + b\n+ a - b\n```" in page
     assert page.count("```diff") == 1
 
