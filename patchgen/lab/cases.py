@@ -22,6 +22,7 @@ ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
 EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
 ROUTES = ("closest", "independent")
 DROPOUT = 0.2
+LONG = 37  # tokens: more than any window, and scores that are larger than what they are made of
 PACKAGES = ("flash-attn", "torch's kernels")
 RATES = ("attention_probs_dropout_prob", "hidden_dropout_prob", "attention_dropout")
 # Names of attention that transformers has, and one that nobody has.
@@ -101,6 +102,10 @@ def _loading(head: str) -> Iterator[Case]:
 def _effects(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
     for claim in claims:
         yield Case(f"{head} effect of {claim.part}", "effect", head, detail=claim.part)
+        for how in (how for how in claim.checkpointing if how.get("policy") == "selective"):
+            for length in (0, LONG):
+                name = f"{head} keeps what selective says{', long' if length else ''}"
+                yield Case(name, "kept", head, scene=Scene(train=True, checkpointing=how, length=length))
 
 
 def _numbers(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
@@ -161,8 +166,8 @@ WAYS: Mapping[str, Scene] = {
     "as a tuple": Scene(rows="left", ways=("a tuple",)),
     "eval, dropout set": Scene(rows="left", dropout=DROPOUT),
     "one token": Scene(length=1, labels=False),
-    "long": Scene(length=37),
-    "long, padded": Scene(rows="left", length=37),
+    "long": Scene(length=LONG),
+    "long, padded": Scene(rows="left", length=LONG),
 }
 TRAINED_WAYS: Mapping[str, Scene] = {
     "ignoring a label": Scene(train=True, ways=("ignore_index",)),
@@ -171,7 +176,7 @@ TRAINED_WAYS: Mapping[str, Scene] = {
     "with a hook at its head, ignoring a label": Scene(train=True, ways=("a head with a hook", "ignore_index")),
     "with a bias at its head": Scene(rows="right", train=True, ways=("a head with a bias",)),
     "as a tuple": Scene(rows="right", train=True, ways=("a tuple",)),
-    "long": Scene(train=True, length=37),
+    "long": Scene(train=True, length=LONG),
 }
 
 

@@ -13,6 +13,7 @@ from patchgen.lab.checks.compiled import compiles
 from patchgen.lab.checks.dropout import drops_as_parent
 from patchgen.lab.checks.effects import shows_effect
 from patchgen.lab.checks.generation import generates, keeps_cache
+from patchgen.lab.checks.kept import keeps_what_it_says
 from patchgen.lab.checks.kernels import runs_kernels, zeros_at_padding
 from patchgen.lab.checks.numbers import equals_parent
 from patchgen.lab.checks.pace import compiles_once, keeps_pace
@@ -25,6 +26,7 @@ CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
     "weights": weights,
     "planted": sees_plant,
     "effect": shows_effect,
+    "kept": keeps_what_it_says,
     "checkpoints": loads,
     "plans": means_what_is_there,
     "cache": keeps_cache,

@@ -38,6 +38,7 @@ KINDS = (
     "generated",
     "checkpoints",
     "effect",
+    "kept",
     "kernels",
     "zeros",
     "pace",
@@ -46,7 +47,7 @@ KINDS = (
     "compiled",
 )
 # What a compiler makes of a graph is no list of operations, and neither is how often something is called.
-UNRECORDED = ("compiled", "pace", "drops")
+UNRECORDED = ("compiled", "pace", "drops", "kept")
 # What one case may take with an error in it, of the processor's time: a busy machine changes nothing.
 SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
 

@@ -24,6 +24,7 @@ COSTS: Mapping[str, float] = {
     "weights": 1.2,
     "cache": 2,
     "effect": 2,
+    "kept": 3,
     "zeros": 1,
     "pace": 4,
     "attention": 3,

@@ -1,0 +1,53 @@
+"""What checkpointing keeps is what its policy says: too much and too little are seen, where numbers tell nothing."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.lab.bench import Bench
+from patchgen.lab.cases import cases
+from patchgen.lab.claim import replaced
+from patchgen.lab.claimed import claims_of
+from patchgen.lab.subject import subjects
+from tests.toytree import REPOSITORY
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+
+@pytest.fixture(scope="module")
+def bench():
+    (subject,) = subjects(REPOSITORY, ["openai_checkpoint"])
+    return Bench(subject)
+
+
+def verdicts(bench):
+    every = cases(bench.subject, claims_of(bench.subject.claimed))
+    return [bench.run(case).status for case in every if case.kind == "kept"]
+
+
+def kept_by(wrong):
+    """`is_kept` of the generated file with another rule for what it is right about."""
+    return lambda right: lambda policy, operation, args, kwargs: wrong(
+        right(policy, operation, args, kwargs), operation
+    )
+
+
+WRONG = {
+    "nothing": (lambda right, operation: False, ["FAIL", "FAIL"]),
+    "no product of a batch": (lambda right, operation: right and "bmm" not in str(operation), ["FAIL", "FAIL"]),
+    # Of short rows scores are kept anyway.
+    "every product of a batch": (lambda right, operation: right or "bmm" in str(operation), ["PASS", "FAIL"]),
+}
+
+
+def test_what_is_kept_is_right(bench):
+    assert verdicts(bench) == ["PASS", "PASS"]
+
+
+@pytest.mark.parametrize(("wrong", "told"), WRONG.values(), ids=WRONG)
+def test_what_is_kept_wrongly_is_seen(bench, wrong, told):
+    module = bench.pair(next(iter(cases(bench.subject, claims_of(bench.subject.claimed))))).module
+    with replaced(module, "is_kept", kept_by(wrong)):
+        found = verdicts(bench)
+    assert found == told
