@@ -18,10 +18,10 @@ from patchgen.plan.model import Symbol
 from patchgen.plan.naming import Naming
 from patchgen.plan.territory import MODELS
 from patchgen.source.blocks import Block, ModuleIndex
-from patchgen.source.scopes import ScopeNode, references
+from patchgen.source.scopes import ScopeNode, own_nodes, references
 
 _OWN_NAMESPACE = frozenset({"globals", "vars", "locals", "dir"})
-_OWN_FILE = frozenset({"__file__", "__spec__", "__loader__", "__cached__", "__path__"})
+_OWN_FILE = frozenset({"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"})
 
 
 def refuse_elsewhere(module: ModuleIndex, block: Block, naming: Naming) -> None:
@@ -143,12 +143,19 @@ def _refuse_own_place(module: ModuleIndex, block: Block, naming: Naming) -> None
         word = spelled.partition("(")[0]
         if followed and (word in _OWN_NAMESPACE or "sys.modules" in word):
             continue
-        if word.isidentifier() and naming.bindings.meaning(module, word) is not None:
+        if word.isidentifier() and _is_bound_anew(module, word):
             continue
         at = module.source.at(block.first + line - 1, column)
         what = f"{spelled} would be another file's than that of {module.source.path}"
         hint = "name what is needed: a table of classes for globals(), a path that is handed in for __file__"
+        hint = "write the text out, or keep it under a name of its own" if word == "__doc__" else hint
         raise PatchgenError("PG133", at, what, hint)
+
+
+def _is_bound_anew(module: ModuleIndex, name: str) -> bool:
+    """Whether a statement of `module` gives `name` a value that does not depend on the one that Python gives it."""
+    statements = [node for block in module.binders(name) for node in ast.parse(block.text).body]
+    return bool(statements) and not any(isinstance(node, ast.AugAssign) for node in statements)
 
 
 def places_elsewhere(block: Block) -> tuple[str, ...]:
@@ -164,7 +171,13 @@ def _own_places(block: Block) -> Iterator[tuple[int, int, str]]:
     tree = ast.parse(block.text)
     scopes = [node for node in ast.walk(tree) if isinstance(node, ScopeNode)]
     inside = {id(child) for scope in scopes for child in ast.walk(scope) if child is not scope}
-    harmless = {id(name) for node in ast.walk(tree) for name in _names_of_loggers(node)}
+    owners = [
+        node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and ast.get_docstring(node) is not None
+    ]
+    harmless = {
+        id(n) for owner in owners for n in own_nodes(owner.body) if isinstance(n, ast.Name) and n.id == "__doc__"
+    }
+    harmless |= {id(name) for node in ast.walk(tree) for name in _names_of_loggers(node)}
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in _OWN_NAMESPACE:

@@ -14,6 +14,7 @@ from patchgen.link.collisions import one_of_each
 from patchgen.link.flatblock import Builder, FlatBlock, Need, Unit
 from patchgen.link.roots import roots
 from patchgen.link.sameness import same_thing
+from patchgen.link.trace import is_followed, modules_run, with_packages
 from patchgen.plan.changes import own_symbols
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import Block, ModuleIndex
@@ -91,32 +92,34 @@ class _Closure:
         One that changes nothing of any such file, as `os.environ["X"] = "1"` does, is done for those who come later.
         """
         carried = {Symbol(u.module, name) for u in self._seen for name in self._builder.source_block(u).defines}
+        read = {unit.module for unit in self._seen}
         for module in self._running():
             index = self._builder.index(module)
+            # A package that is only passed is still there, and does with others what it did.
+            is_passed = module not in read and index.source.path.endswith("__init__.py")
             for block in index.blocks:
                 if block.kind in ("import", "doc") or block.is_for_types:
                     continue
                 change = self._builder.changes.of(index, block)
                 own = own_symbols(index, block)
-                if self._is_here(index, block) and (
-                    change.concerns_only_outside(own) or (change.symbols - own) & carried
-                ):
+                acts = change.concerns_only_outside(own) and not is_passed
+                if self._is_here(index, block) and (acts or (change.symbols - own) & carried):
                     yield Unit(module, block.first)
 
     def _running(self) -> tuple[str, ...]:
         """The modules that something is carried from, and those of the same project that they import."""
         bindings = self._builder.naming.bindings
-        found: dict[str, None] = dict.fromkeys(unit.module for unit in self._seen)
+        home = self._builder.naming.plan.modular.source.module
+        modules = [*(unit.module for unit in self._seen), *with_packages(home)]
+        read = {unit.module for unit in self._seen} | {home}
+        found = {module: None for module in modules if module in read or is_followed(module, bindings)}
         queue = list(found)
         while queue:
             index = self._builder.index(queue.pop())
-            for item in (item for block in index.blocks if not block.is_for_types for item in block.imports):
-                at = index.source.at(item.line, item.column)
-                symbol = bindings.imported_symbol(index, item)
-                for module in (symbol.module, str(symbol), bindings.canonical(symbol, at).module):
-                    if module not in found and bindings.territory.is_own(module) and bindings.env.path(module):
-                        found[module] = None
-                        queue.append(module)
+            for module in (module for block in index.blocks for module in modules_run(index, block, bindings)):
+                if module not in found and is_followed(module, bindings):
+                    found[module] = None
+                    queue.append(module)
         return tuple(found)
 
     def _is_here(self, index: ModuleIndex, block: Block) -> bool:
@@ -135,8 +138,13 @@ class _Closure:
         if place.kind is not None and place.kind != self._kind:
             self.siblings[need.name] = (place.kind, need)
             return ()
-        units = self._builder.units(place.key)
-        return units
+        bindings = self._builder.naming.bindings
+        if bindings.env.path(place.key.module) is None:
+            home = self._builder.index(need.home)
+            item = home.imported(need.name)
+            at = home.source.at(item.line, item.column) if item else block.pieces[0].at(1, 0)
+            bindings.env.index(place.key.module, at)  # raises PG101 where the import stands
+        return self._builder.units(place.key)
 
     def _import(self, need: Need, block: FlatBlock) -> tuple[Unit, ...]:
         home = self._builder.index(need.home)

@@ -8,12 +8,13 @@
                                             import kernels
 
 All other imports stand at the top of the flat file, in the formatter's order.  One that Python runs after a statement
-that changes something outside the flat file stands after it there too, unless its package was imported before.
+that changes something outside the flat file stands after it there too, unless its package was imported before, and no
+such statement names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from patchgen.link.flatblock import Builder, FlatBlock, Unit
 from patchgen.link.gather import Gathered
@@ -38,6 +39,7 @@ def late_imports(needed: tuple[NeededImport, ...], gathered: Gathered, builder: 
     first = min(places[unit] for unit in acting)
     before = {_package(item) for each in needed if places[each.unit] < first for item in each.items}
     before |= {_package(item) for item in _read_before(gathered, places, first, builder)}
+    before -= _touched(acting, builder)
     late = [each for each in needed if places[each.unit] > first and {_package(i) for i in each.items} - before]
     return tuple(_block(each, builder) for each in late)
 
@@ -48,6 +50,15 @@ def _read_before(gathered: Gathered, places: dict[Unit, int], first: int, builde
         for block in builder.index(home).blocks:
             if block.kind == "import" and places.get(Unit(home, block.first), first) < first:
                 yield from (item for item in block.imports if item.bound == name)
+
+
+def _touched(acting: Iterable[Unit], builder: Builder) -> set[str]:
+    """The packages that the statements name: `kernels.FAST = True` counts for `from kernels import FAST` below it."""
+    found = set()
+    for unit in acting:
+        index, uses = builder.index(unit.module), builder.source_block(unit).uses
+        found |= {_package(item) for block in index.blocks for item in block.imports if item.bound in uses}
+    return found - {""}
 
 
 def _package(item: Import) -> str:

@@ -14,6 +14,20 @@ from patchgen.plan.changes import is_plain, is_plain_value
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import Block
 
+_OF_LIBRARIES = frozenset({"torch", "nn"})
+_PLAIN_DECORATORS = frozenset(
+    (
+        "property setter getter deleter staticmethod classmethod abstractmethod contextmanager"
+        " wraps overload dataclass total_ordering override final deprecated strict"
+        " can_return_tuple auto_docstring capture_outputs merge_with_config_defaults"
+        " filter_output_hidden_states select_hidden_states accepts_precomputed_kwargs"
+        " force_accelerate_hooks maybe_autocast dynamic_rope_update use_kernel_forward_from_hub"
+        " use_kernel_func_from_hub use_kernel_func_from_hub_with_fallback use_kernelized_func"
+        " use_experts_implementation deprecate_kwarg requires add_start_docstrings"
+        " add_start_docstrings_to_model_forward replace_return_docstrings"
+        " filter_out_non_signature_kwargs compile_compatible_method_lru_cache"
+    ).split()
+)
 _NOWHERE = Location("")
 _RE_EXPORTS = 8  # deeper than any chain of imports in transformers
 
@@ -65,12 +79,45 @@ def is_copied_freely(block: Block) -> bool:
     """
     if block.is_guarded:
         return all(map(_only_imports, ast.parse(block.text).body))
-    if block.kind == "class":
-        (node,) = ast.parse(block.text).body
-        return isinstance(node, ast.ClassDef) and all(map(_has_no_state, node.body))
-    if block.kind == "def":
-        return all(map(_has_no_state, ast.parse(block.text).body))
-    return is_plain(block)
+    if block.kind not in ("class", "def"):
+        return is_plain(block)
+    (node,) = ast.parse(block.text).body
+    members = node.body if isinstance(node, ast.ClassDef) else [node]
+    return all(map(_has_no_state, members)) and not any(_remembers(n, block.name) for n in ast.walk(node))
+
+
+def _remembers(node: ast.AST, name: str) -> bool:
+    """Whether what `name` stands for keeps something from one use to the next."""
+    match node:
+        case ast.Global() | ast.Attribute(attr="__subclasses__" | "__dict__"):
+            return True
+        case (
+            ast.Attribute(value=owner, ctx=ast.Store() | ast.Del())
+            | ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, *_])
+        ):
+            return _is_class_or_function(owner, name)
+        case ast.FunctionDef(decorator_list=decorators) | ast.ClassDef(decorator_list=decorators):
+            return not all(map(_keeps_nothing, decorators))
+        case _:
+            return False
+
+
+def _is_class_or_function(owner: ast.expr, name: str) -> bool:
+    """Whether an attribute of `owner` is one of the definition `name` itself, and not of an object: `type(self).n`."""
+    match owner:
+        case ast.Name(id=found):
+            return found in ("cls", name)
+        case ast.Attribute(attr="__class__") | ast.Call(func=ast.Name(id="type")):
+            return True
+        case _:
+            return False
+
+
+def _keeps_nothing(decorator: ast.expr) -> bool:
+    """Whether a decorator is one of Python's that remember nothing, or one of torch and transformers."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    first, *rest = ast.unparse(called).split(".")
+    return first in _OF_LIBRARIES or (rest or [first])[-1] in _PLAIN_DECORATORS
 
 
 def _only_imports(node: ast.stmt) -> bool:

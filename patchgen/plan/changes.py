@@ -99,6 +99,7 @@ class _Search:
     def __init__(self, bindings: Bindings, layers: Mapping[str, ModuleIndex]) -> None:
         self._bindings, self._layers = bindings, layers
         self._followed: set[Symbol] = set()
+        self._altered: set[Symbol] = set()
         self.changed: set[Symbol] = set()
         self.read: set[Symbol] = set()
         self.outside = False
@@ -135,6 +136,8 @@ class _Search:
                 self._change(symbol)
             elif place in deeds.kept and self._is_state(symbol):
                 self._change(symbol)
+            elif place in deeds.used and self._is_of_own_class(symbol):
+                self._change(symbol)
             if place in deeds.metaclasses or (place in deeds.bases and self._runs_for_heirs(symbol)):
                 self._change(symbol)
 
@@ -159,7 +162,10 @@ class _Search:
         )
 
     def _change(self, symbol: Symbol) -> None:
-        self.changed.add(symbol)
+        if symbol not in self._altered:
+            self._altered.add(symbol)
+            self.changed.add(symbol)
+            self._followed.discard(symbol)  # what it was made of changes with it
         self._call(symbol)
 
     def _change_all(self, module: ModuleIndex, references: Iterable[Reference]) -> None:
@@ -205,7 +211,7 @@ class _Search:
             self.read.add(other)
             if (reference.line, reference.column) in deeds.called and not self._is_state(other):
                 self._call(other)
-            elif symbol in self.changed and not self._is_plain(other):
+            elif symbol in self._altered and not self._is_plain(other):
                 self._change(other)
 
     def _blocks(self, symbol: Symbol) -> Iterator[tuple[ModuleIndex, Block]]:
@@ -219,6 +225,16 @@ class _Search:
         """Whether a name stands for an object that can change: bound by no function, class or plain value."""
         blocks = [block for _, block in self._blocks(symbol)]
         return bool(blocks) and not all(block.kind in ("def", "class") or is_plain(block) for block in blocks)
+
+    def _is_of_own_class(self, symbol: Symbol) -> bool:
+        """Whether a name stands for what a carried class or function made: its operators and properties are code."""
+        for module, block in self._blocks(symbol):
+            called = deeds_at_import(block.text).called if block.kind == "assign" else frozenset()
+            for reference in block.references:
+                maker = self._meaning(module, reference) if (reference.line, reference.column) in called else None
+                if maker is not None and self._is_carried(maker):
+                    return True
+        return False
 
     def _is_plain(self, symbol: Symbol) -> bool:
         return all(is_plain(block) for _, block in self._blocks(symbol))

@@ -23,7 +23,7 @@ from patchgen.plan.lineage import Lineages
 from patchgen.plan.model import Symbol
 from patchgen.plan.territory import Everywhere
 from patchgen.source.blocks import Block, ModuleIndex
-from patchgen.source.scopes import Reference
+from patchgen.source.scopes import Reference, own_nodes
 
 Class = tuple[ModuleIndex, Symbol]
 
@@ -85,6 +85,9 @@ def _looks_around(symbol: Symbol, block: Block) -> Iterator[str]:
     for reference in block.references:
         if reference.eager and reference.name in _LOOKS_AROUND:
             yield f"the body of {symbol.name} calls {reference.name}(), which sees what else the body has"
+    node = _statement(block, symbol.name)
+    if any(isinstance(n, ast.Name) and n.id == "__doc__" for n in own_nodes(node.body)):
+        yield f"the body of {symbol.name} reads its docstring, of which a merged class has one"
 
 
 def _changed_later(bodies: Sequence[tuple[ModuleIndex, Symbol, Block]], place: int) -> Iterator[str]:

@@ -31,11 +31,12 @@ _READERS = frozenset(
 class Deeds:
     """Places of names.
 
-    `changed` are roots of what is stored into, deleted from, or whose method is called; `stored` the first two of
-    these.  `called` are functions and classes that are called by their name, `handed` what is given to a call, and
-    `kept` what is given to a call whose result has a use of its own: in a class body, a decorator, a default.  `bases`
-    are the bases of classes, `metaclasses` what is named as such.  `aside` are all names in a statement that is no
-    more than an expression.
+    `changed` are roots of what is stored into, added to in place, deleted from, or whose method is called; `stored`
+    what is stored into or deleted from.  `called` are functions and classes that are called by their name, `handed`
+    what is given to a call, and `kept` what is given to a call whose result has a use of its own: in a class body, a
+    decorator, a default.  `bases` are the bases of classes, `metaclasses` what is named as such.  `used` are roots of
+    attributes and subscripts that are read, and operands: a property or an operator of an own class may do anything.
+    `aside` are all names in a statement that is no more than an expression.
     """
 
     changed: frozenset[Place]
@@ -45,6 +46,7 @@ class Deeds:
     kept: frozenset[Place]
     bases: frozenset[Place]
     metaclasses: frozenset[Place]
+    used: frozenset[Place]
     aside: frozenset[Place]
 
     @property
@@ -77,6 +79,7 @@ def _read(text: str, inside: bool) -> Deeds:
         reader.kept,
         reader.bases,
         reader.metaclasses,
+        reader.used,
         reader.aside,
     )
     return Deeds(*map(frozenset, sets))
@@ -94,11 +97,15 @@ class _Reader(ast.NodeVisitor):
         self.kept: set[Place] = set()
         self.bases: set[Place] = set()
         self.metaclasses: set[Place] = set()
+        self.used: set[Place] = set()
         self.aside: set[Place] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._decorators(node.decorator_list)
         self._of_use([*node.args.defaults, *(d for d in node.args.kw_defaults if d)])
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        annotations = [a.annotation for a in (*arguments, node.args.vararg, node.args.kwarg) if a]
+        self._annotations([*annotations, node.returns])
         if self._inside:
             outer, self._has_use = self._has_use, False
             self._visit_all(node.body)
@@ -142,8 +149,15 @@ class _Reader(ast.NodeVisitor):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self.visit(node.target)
+        self._annotations([node.annotation])
         if node.value is not None:
             self.visit(node.value)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        # `B += [2]` changes the list that B is, whatever else is it.
+        if isinstance(node.target, ast.Name):
+            self.changed.add(_place(node.target))
+        self.generic_visit(node)
 
     def visit_withitem(self, node: ast.withitem) -> None:
         self.changed |= _roots(node.context_expr)
@@ -153,7 +167,38 @@ class _Reader(ast.NodeVisitor):
         if not isinstance(node.ctx, ast.Load):
             self.changed |= _roots(node)
             self.stored |= _roots(node)
+        else:
+            self.used |= _roots(node)
         self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        self._operands([node.left, node.right])
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        self._operands([node.left, *node.comparators])
+        self.generic_visit(node)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self._operands([node.iter])
+        self.generic_visit(node)
+
+    visit_AsyncFor = visit_For
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        self._operands([node.iter])
+        self.generic_visit(node)
+
+    def visit_Starred(self, node: ast.Starred) -> None:
+        self._operands([node.value])
+        self.generic_visit(node)
+
+    def _operands(self, nodes: Sequence[ast.expr]) -> None:
+        self.used |= {_place(node) for node in nodes if isinstance(node, ast.Name)}
+
+    def _annotations(self, annotations: Sequence[ast.expr | None]) -> None:
+        """`x: note("x")` calls `note` when it is not made a string of."""
+        self._of_use([a for a in annotations if a and any(isinstance(n, ast.Call) for n in ast.walk(a))])
 
     def _decorators(self, decorators: list[ast.expr]) -> None:
         for decorator in decorators:
