@@ -42,7 +42,6 @@ def change(tmp_path, statement):
         ("for each in (SIZES, LOG): each += [1]", {"SIZES", "LOG"}),
         ("first = BOX[3]", {"LOG", "first"}),
         ("@note\ndef late(): pass", {"LOG", "late"}),
-        ("other = plain(LIMIT)", {"other"}),
         ("other = LIMIT + 1", {"other"}),
         ("def later(): SIZES.clear()", {"later"}),
     ],
