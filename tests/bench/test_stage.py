@@ -214,7 +214,9 @@ def test_kernels_are_named():
     q = torch.randn(1, 2, 16, 8)
     (name,) = attention_kernels(lambda: F.scaled_dot_product_attention(q, q, q), "cpu")[:1]
     assert "scaled_dot_product" in name
-    assert attention_kernels(lambda: torch.softmax(q @ q.mT, -1), "cpu") == ("aten::_softmax", "aten::softmax")
+    # Those that took longest come first.
+    found = attention_kernels(lambda: torch.softmax(q @ q.mT, -1), "cpu")
+    assert sorted(found) == ["aten::_softmax", "aten::softmax"]
 
 
 def test_each_storage_is_saved_once_and_weights_are_not():

@@ -36,7 +36,8 @@ SESSIONS = (
     "docs/using.md",
     "docs/writing-a-variant.md",
 )
-LONG = ("docs/memory.md", "docs/training.md", "docs/using.md")  # a minute each: many processes that import torch
+# Up to a minute each: many processes that import torch.
+LONG = ("docs/memory.md", "docs/scaling.md", "docs/training.md", "docs/using.md", "docs/writing-a-variant.md")
 PAGES = (*SESSIONS, "docs/LOG.md", "CHANGELOG.md")
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 PROJECT = ("generated", "modular", "utils", "Makefile", "patchgen.lock", "pyproject.toml")

@@ -142,11 +142,11 @@ def _from_nodes(examples: int) -> Callable[[Path], None]:
 
 
 def test_P12_generated_grammar(tmp_path: Path) -> None:
-    _from_grammar(30)(tmp_path=tmp_path)
+    _from_grammar(10)(tmp_path=tmp_path)
 
 
 def test_P12_generated_nodes(tmp_path: Path) -> None:
-    _from_nodes(15)(tmp_path=tmp_path)
+    _from_nodes(8)(tmp_path=tmp_path)
 
 
 @pytest.mark.slow
@@ -262,7 +262,7 @@ def test_P12_mutated_packages(tmp_path: Path) -> None:
 
 
 def test_P12_mutated_models(tmp_path: Path) -> None:
-    _mutate_models(tmp_path, range(4))
+    _mutate_models(tmp_path, range(1))
 
 
 @pytest.mark.slow

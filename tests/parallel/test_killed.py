@@ -76,6 +76,7 @@ def killed(tmp_path_factory):
             launcher.communicate()
 
 
+@pytest.mark.slow
 def test_the_others_end_and_say_how_to_go_on(killed):
     folder, code, told, seconds = killed
     assert code != 0 and seconds < ENDED_IN

@@ -58,10 +58,12 @@ def insist(folder, beside, processes=2):
         assert {each.dtype for each in gradients.values() if each is not None} == {torch.float32}
 
 
+@pytest.mark.slow
 def test_computed_in_bfloat16_and_kept_in_float32(runs):
     insist(runs / "fsdp2 llama", runs / "single llama")
 
 
+@pytest.mark.slow
 def test_evaluated_and_saved_as_one_process_does(runs):
     ours, theirs = runs / "fsdp2 llama", runs / "single llama"
     evaluated, beside = (json.loads((each / "result.json").read_text())["eval_loss"] for each in (ours, theirs))
@@ -75,6 +77,7 @@ def test_evaluated_and_saved_as_one_process_does(runs):
     assert weights(ours) != weights(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_another_type_is_seen_before_a_step(runs, name):
     told = json.loads((runs / name / FAILED).read_text(encoding="utf-8"))

@@ -46,8 +46,9 @@ MODELS = {
     "stock": ("mixtral", {"config": ["num_local_experts=4"]}),
 }
 TOGETHER = ("tp", "tp+ep")  # both processes compute all rows
-FAST = ("ddp llama", "ddp llama_moe", "fsdp2 llama", "fsdp2 mixtral", "tp llama", "tp llama_moe", "ep mixtral")
-SLOW = ("ddp bert", "fsdp2 bert", "fsdp2 llama_moe", "tp mixtral", "ep llama_moe")
+FAST = ("ddp llama", "fsdp2 llama", "ep mixtral")
+SLOW = ("ddp llama_moe", "fsdp2 mixtral", "tp llama", "tp llama_moe")
+SLOW += ("ddp bert", "fsdp2 bert", "fsdp2 llama_moe", "tp mixtral", "ep llama_moe")
 SLOW += ("ddp mixtral", "ddp mixtral_sdpa", "ddp bert_moe", "ddp stock", "fsdp2 bert_moe", "fsdp2 stock")
 SLOW += ("tp stock", "tp mixtral_sdpa", "ep bert_moe", "ep stock", "ep mixtral_sdpa", "tp+ep mixtral")
 SLOW += ("tp+ep llama_moe",)
@@ -99,7 +100,7 @@ REFUSED = {
     "other weights": (Job("", "llama", "ddp", STEPS, spoilt="another weight"), "PG835", "process 1 has other weights"),
 }
 # Engines that go on with what one process began, and hand back to one.
-MOVED_FAST, MOVED_SLOW = ("fsdp2",), ("ddp", "tp")
+MOVED_FAST, MOVED_SLOW = (), ("fsdp2", "ddp", "tp")
 
 
 def launched(jobs, place, processes=2):
@@ -143,7 +144,8 @@ def moved(engines, jobs, place):
     launched(jobs + [Job(f"moved {each}", "llama_sdpa", each, after=5, resume=True) for each in engines], place)
     for engine in engines:
         run(Job(f"moved {engine}", "llama_sdpa", "single", resume=True), place)
-    run(Job("one", "llama_sdpa", "single", {**SAVED, "batch_size": "8"}), place)
+    if engines:
+        run(Job("one", "llama_sdpa", "single", {**SAVED, "batch_size": "8"}), place)
     return place
 
 
@@ -225,18 +227,19 @@ def test_four_processes_in_two_groups(tmp_path, references):
     assert seen["processes"] == 4 and max(seen["bytes_of_process"]) <= 0.27 * seen["bytes_of_model"]
 
 
-@pytest.mark.parametrize("pair", ["ddp llama", "fsdp2 llama", "fsdp2 mixtral", "ep mixtral"])
+@pytest.mark.parametrize("pair", ["ddp llama", "fsdp2 llama", "ep mixtral"])
 def test_rows_that_are_shared_are_one_batch(runs, references, pair):
     """Where nothing is drawn for a batch and no loss is a mean over one, also beside all rows at once."""
     of_losses, of_gradients = compare(runs / pair, references("whole", pair.split()[1]))
     assert of_losses <= CLOSE and of_gradients <= CLOSE, (of_losses, of_gradients)
 
 
-def test_the_losses_of_routers_are_of_a_batch(runs, references):
+@pytest.mark.slow
+def test_the_losses_of_routers_are_of_a_batch(slow_runs, references):
     """What docs/training.md says of them: not the loss over all rows at once, and how far from it."""
-    of_losses, of_gradients = compare(runs / "ddp llama_moe", references("whole", "llama_moe"))
+    of_losses, of_gradients = compare(slow_runs / "ddp llama_moe", references("whole", "llama_moe"))
     assert 1e-5 < of_gradients < 1e-2 and of_losses < 1e-4
-    assert compare(runs / "tp llama_moe", references("whole", "llama_moe"))[1] <= CLOSE
+    assert compare(slow_runs / "tp llama_moe", references("whole", "llama_moe"))[1] <= CLOSE
 
 
 def test_a_difference_would_be_seen(references):
@@ -246,10 +249,10 @@ def test_a_difference_would_be_seen(references):
 
 def test_what_is_measured_is_of_all_processes(runs, references):
     one = json.loads((references("whole", "llama") / "result.json").read_text())
-    for engine in ("ddp", "fsdp2", "tp"):
+    for engine in ("ddp", "fsdp2"):
         two = json.loads((runs / f"{engine} llama" / "result.json").read_text())
         assert two["tokens"] == one["tokens"] and two["steps"] == one["steps"]
-        assert two["eval_loss"] == pytest.approx(one["eval_loss"], rel=1e-2 if engine != "tp" else CLOSE)
+        assert two["eval_loss"] == pytest.approx(one["eval_loss"], rel=1e-2)
 
 
 @pytest.mark.parametrize("name", REFUSED)

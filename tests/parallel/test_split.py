@@ -25,6 +25,7 @@ def apart():
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_what_is_split_computes_what_the_whole_does(apart):
     planted = apart.pop("planted")
     assert len(apart) == 8 and all(each < BOUND for each in apart.values()), apart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -41,9 +42,15 @@ def errors() -> Iterator[Error]:
             yield Error(path.stem, **told)
 
 
+@functools.cache
+def _of(variant: str) -> Subject:
+    (subject,) = subjects(REPOSITORY, [variant])
+    return subject
+
+
 def planted(error: Error, home: Path) -> Subject:
     """The variant in a project of its own at `home`, with the error in it."""
-    (subject,) = subjects(REPOSITORY, [error.variant])
+    subject = _of(error.variant)
     path = Path(*subject.module.split(".")).with_suffix(".py")
     shutil.copytree(REPOSITORY / path.parent, home / path.parent)
     for package in (home / path.parent, home / path.parent.parent):

@@ -66,11 +66,13 @@ def test_checkpointing_is_switched_on_and_compared(tmp_path):
     assert compared and all(case.scene.checkpointing is not None and result.seen for case, result in compared)
 
 
+@pytest.mark.slow
 def test_a_flag_without_layers_that_heed_it_fails(tmp_path):
     found = results_of(converted(tmp_path, "made_in_vain", "AlbertLayer(albert.AlbertLayer)"))
     assert any(result.status == "FAIL" for _, result in found)
 
 
+@pytest.mark.slow
 def test_its_few_changed_lines_ran(tmp_path):
     bench = converted(tmp_path, "made_to_run", LAYER)
     proof = Proof(bench.subject, bench.ready)

@@ -307,6 +307,7 @@ def test_n8_packing_without_boundaries_is_seen():
     assert not torch.allclose(packed["logits"], full["logits"], atol=0.1)
 
 
+@pytest.mark.slow
 def test_n9_packed_rows_are_kept_apart_under_compile():
     """A mask that is not made because nobody could look at positions while tracing would mix two texts of a row."""
     (subject,) = subjects(REPOSITORY, ["llama_sdpa"])
@@ -318,6 +319,7 @@ def test_n9_packed_rows_are_kept_apart_under_compile():
     assert result.status == "PASS", result
 
 
+@pytest.mark.slow
 def test_n9_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
     """By the same case: positions forgotten where a compiler traces."""
     (subject,) = subjects(REPOSITORY, ["llama_sdpa"])

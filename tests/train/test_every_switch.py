@@ -91,6 +91,7 @@ def test_a_mixture_begins_as_the_dense_model(tmp_path):
     assert RunFolder(mixture.folder).found()["configuration"]["num_experts"] == 4
 
 
+@pytest.mark.slow
 def test_batch_size_auto_takes_the_largest_that_fits(tmp_path):
     text, watch = tmp_path / "text.txt", Remembered()
     text.write_text("\n\n".join(f"Passage {n}." for n in range(60)), encoding="utf-8")
@@ -143,7 +144,7 @@ def test_what_fits_is_tried_with_all_that_a_step_holds(tmp_path, monkeypatch, ba
     assert most in Held.found
 
 
-@pytest.mark.parametrize("batch", ["auto", "512"])
+@pytest.mark.parametrize("batch", ["auto", pytest.param("512", marks=pytest.mark.slow)])
 def test_a_batch_that_cannot_fit(tmp_path, batch):
     wide = {
         "data": (),
@@ -178,7 +179,12 @@ def test_accumulated_batches_are_one_batch(tmp_path):
 
 @pytest.mark.parametrize(
     ("model", "policy", "again"),
-    [("llama", "none", 0), ("llama", "full", 3), ("llama_sdpa", "every=2", 2), ("llama_checkpoint", "selective", 3)],
+    [
+        ("llama", "full", 3),
+        pytest.param("llama", "none", 0, marks=pytest.mark.slow),
+        pytest.param("llama_sdpa", "every=2", 2, marks=pytest.mark.slow),
+        pytest.param("llama_checkpoint", "selective", 3, marks=pytest.mark.slow),
+    ],
 )
 def test_checkpointed_layers_run_twice_and_change_nothing(tmp_path, plain, calls, model, policy, again):
     ended = run(tmp_path / "run", model, checkpoint=policy, batch_size="1", steps=2)
@@ -230,7 +236,7 @@ def test_an_optimizer_whose_package_is_missing(tmp_path):
         run(tmp_path / "run", optim="lomo")
 
 
-@pytest.mark.parametrize("scope", ["whole", "regional"])
+@pytest.mark.parametrize("scope", [pytest.param("whole", marks=pytest.mark.slow), "regional"])
 def test_compiled(tmp_path, plain, scope):
     from torch._dynamo.utils import counters
 
@@ -254,6 +260,7 @@ def test_compiled_by_inductor(tmp_path, how):
     assert losses(ended.folder) == pytest.approx(losses(plainly.folder), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_rows_from_other_processes_are_the_same(tmp_path, plain, monkeypatch):
     from torch.utils.data import dataloader
 
@@ -311,6 +318,7 @@ def test_weight_decay(tmp_path, plain):
     assert size[0] < 0.9 * size[1]
 
 
+@pytest.mark.slow
 def test_epochs_and_what_is_written_how_often(tmp_path):
     every = {"log_every": 2, "eval_every": 3, "save_every": 2, "keep": 2}
     ended = run(tmp_path / "run", steps=0, epochs=0.1, batch_size="16", data=(), **every)
@@ -332,6 +340,7 @@ def test_deterministic(tmp_path, plain):
     assert losses(ended.folder) == losses(plain.folder)
 
 
+@pytest.mark.slow
 def test_hidden_share(tmp_path):
     few = run(tmp_path / "few", "bert", task="masked-lm", masked=0.05)
     many = run(tmp_path / "many", "bert", task="masked-lm", masked=0.6)
@@ -369,6 +378,7 @@ def test_a_checkpoint_of_another_model(tmp_path, plain):
         run(tmp_path / "run", "bert_sdpa", task="masked-lm", tiny=False, start=str(plain.folder / "model"))
 
 
+@pytest.mark.slow
 def test_what_a_checkpoint_does_not_have_is_told(tmp_path, plain):
     watch = Remembered()
     begin = {"task": "classification", "tiny": False, "start": str(plain.folder / "model"), "steps": 1}

@@ -242,6 +242,7 @@ def test_a_step_without_a_run(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made_before", [False, True])
 def test_a_run_that_was_refused_leaves_nothing(tmp_path, made_before):
     path = tmp_path / "run"

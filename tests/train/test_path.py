@@ -61,6 +61,7 @@ def test_the_model_and_its_tokenizer_load_from_the_folder(folder):
     assert model(ids).logits.shape[-1] == len(tokenizer)
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_losses(tmp_path):
     first, again, other = (run(tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
     assert losses(first.folder) == losses(again.folder) != losses(other.folder)

@@ -34,14 +34,17 @@ def slow(switches):
     [
         {},
         slow(BERT),
-        {**BERT, "loader": "workers=2"},
+        slow({**BERT, "loader": "workers=2"}),
         slow({**BERT, "task": "classification"}),
-        {**BERT, "model": "bert_moe"},
-        pytest.param({"lora": "rank=4,dropout=0.1"}, marks=pytest.mark.skipif(not find_spec("peft"), reason="peft")),
+        slow({**BERT, "model": "bert_moe"}),
+        pytest.param(
+            {"lora": "rank=4,dropout=0.1"},
+            marks=[pytest.mark.slow, pytest.mark.skipif(not find_spec("peft"), reason="peft")],
+        ),
         {"precision": "bf16", "grad_accum": 2},
         slow({"optim": "adafactor", "schedule": "cosine", "warmup": 0.2}),
         slow({"packing": "apart", "model": "llama_packed"}),
-        {"model": "llama_checkpoint", "checkpoint": "selective"},
+        slow({"model": "llama_checkpoint", "checkpoint": "selective"}),
         slow({"eval_every": 2}),
     ],
     ids=str,
@@ -60,7 +63,9 @@ def test_weights_and_losses_are_those_of_an_unbroken_run(tmp_path, switches):
     assert len(folder.found()["attempts"]) == 2
 
 
-@pytest.mark.parametrize("after", [7, 8, 10], ids=["behind an epoch", "in the second", "behind a checkpoint in it"])
+@pytest.mark.parametrize(
+    "after", [slow(7), 8, slow(10)], ids=["behind an epoch", "in the second", "behind a checkpoint in it"]
+)
 def test_over_the_end_of_an_epoch(tmp_path, after):
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join(f"This is passage number {n} of sixty." for n in range(62)), encoding="utf-8")
@@ -71,6 +76,7 @@ def test_over_the_end_of_an_epoch(tmp_path, after):
     assert weights(ended.folder) == weights(whole.folder)
 
 
+@pytest.mark.slow
 def test_the_weights_of_another_order_or_dropout_would_differ(tmp_path):
     """The tests above could not fail if nothing depended on what they restore."""
     given = {**BERT, "steps": 6}
@@ -81,6 +87,7 @@ def test_the_weights_of_another_order_or_dropout_would_differ(tmp_path):
     assert weights(without.folder) != weights(plain.folder)
 
 
+@pytest.mark.slow
 def test_from_an_earlier_checkpoint(tmp_path):
     given = {"steps": 9, "save_every": 3, "keep": 3}
     whole = run(tmp_path / "whole", **given)
@@ -99,6 +106,7 @@ def test_a_run_that_was_killed_behind_its_last_step(tmp_path):
     assert ended.figures["steps"] == 6 and ended.figures["eval_loss"] == whole.figures["eval_loss"]
 
 
+@pytest.mark.slow
 def test_a_run_without_a_checkpoint_begins_anew(tmp_path):
     whole = run(tmp_path / "whole")
     watch = Remembered()

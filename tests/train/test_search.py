@@ -54,6 +54,7 @@ def test_loss_and_throughput(tmp_path):
     assert ET.fromstring(picture).tag.endswith("svg") and "Pareto front" in picture
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_it_was_broken_off(tmp_path):
     asked = recipe(steps=2)
     folder = new_folder(str(tmp_path / "run"), asked)
@@ -68,6 +69,7 @@ def test_a_search_goes_on_where_it_was_broken_off(tmp_path):
     assert (folder.path / "search.json").is_file()
 
 
+@pytest.mark.slow
 def test_a_search_and_a_run_do_not_go_on_in_each_others_folders(tmp_path):
     asked = recipe(steps=1)
     searched, trained = new_folder(str(tmp_path / "search"), asked), new_folder(str(tmp_path / "run"), asked)

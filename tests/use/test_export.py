@@ -136,6 +136,7 @@ def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
     assert str(tmp_path) not in card
 
 
+@pytest.mark.slow
 def test_a_mixture_offline(tmp_path, monkeypatch):
     """Upcycled from a dense checkpoint: configuration and model in files of their own, weights under their names."""
     monkeypatch.chdir(REPOSITORY)
@@ -212,6 +213,7 @@ def test_into_a_folder_by_a_link(tmp_path, monkeypatch):
     assert (tmp_path / "link").is_symlink() and (tmp_path / "empty/modeling_bert_sdpa.py").is_file()
 
 
+@pytest.mark.slow
 def test_a_variant_that_no_auto_class_could_load(tmp_path, monkeypatch):
     """BLIP's text model is part of another: transformers has its type, and nothing that builds it."""
     make_project(tmp_path, monkeypatch, BLIP)

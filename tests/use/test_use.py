@@ -32,6 +32,10 @@ PARENTS = {
 each = pytest.mark.parametrize("name", PARENTS)
 
 
+def slow(name):
+    return pytest.param(name, marks=pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def in_the_repository(monkeypatch):
     monkeypatch.chdir(REPOSITORY)
@@ -214,7 +218,7 @@ def trained(model, folder, **changes):
     return trainer.evaluate()["eval_loss"]
 
 
-@pytest.mark.parametrize("name", ["llama_sdpa", "bert_sdpa", "mixtral_sdpa"])
+@pytest.mark.parametrize("name", ["llama_sdpa", slow("bert_sdpa"), slow("mixtral_sdpa")])
 def test_trainer(name, checkpoints, tmp_path):
     """Under accumulation and checkpointing, to the loss that the parent comes to."""
     pytest.importorskip("accelerate")
@@ -296,7 +300,7 @@ def test_supervised_fine_tuning(name, changes, checkpoints, tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["llama_sdpa", "gpt2_sdpa"])
+@pytest.mark.parametrize("name", ["llama_sdpa", slow("gpt2_sdpa")])
 def test_compiles_whole(name, checkpoints):
     model = patchgen.load(name, checkpoints / name).eval()
     given = {"input_ids": batch().input_ids, "use_cache": False}

@@ -70,6 +70,7 @@ def test_a_result_is_believed_while_its_key_is_the_same(tmp_path, env):
         assert entries(tmp_path, env, ["mpnet"], ["checkpoint"], known).entry("mpnet", "checkpoint").status == status
 
 
+@pytest.mark.slow
 def test_the_key_is_of_the_code_that_is_tried_and_of_no_comment(env):
     name = "transformers.models.mpnet.modeling_mpnet"
     found = [declared(env, Task("mpnet", name, part)) for part in ("sdpa", "checkpoint", "loss")]

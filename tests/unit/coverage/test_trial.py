@@ -21,6 +21,7 @@ def written(model, part):
     return declared(make_environment(Path.cwd()), Task(model, f"transformers.models.{model}.modeling_{model}", part))
 
 
+@pytest.mark.slow
 def test_an_error_of_the_part_is_the_first_failure(tmp_path):
     found = written("mpnet", "sdpa")
     wrong = replace(found, text=found.text.replace("scaling=1 /", "scaling=2 /"))
