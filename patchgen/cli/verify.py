@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,15 @@ def verify(
         raise click.UsageError(f"name variants, or say --all: {', '.join(subject.name for subject in chosen)}")
     plan = Plan(full, tuple(dtypes) or DTYPES, lines=True, mutants=_number_of(mutants))
     wanted = Wanted(plan, device or best_device(), Limits(seconds, megabytes))
-    results = run(chosen, wanted, jobs, _teller(form, verbose))
+    hear: list[Callable[[Result], None]] = [_teller(form, verbose)]
+    if report is not None:
+        hear.append(_reporter(Path(report), chosen, wanted))
+
+    def progress(result: Result) -> None:
+        for each in hear:
+            each(result)
+
+    results = run(chosen, wanted, jobs, progress)
     _show(chosen, results, wanted, form, report)
     empty = unproven([subject.name for subject in chosen], results)
     for name in empty:
@@ -93,6 +101,24 @@ class _teller:
         return "" if self.quiet_dots else "\r\x1b[2K"
 
 
+class _reporter:
+    """Writes the report of the variants that are done, whenever one more is: a long run may be broken off."""
+
+    def __init__(self, folder: Path, chosen: Sequence[Subject], wanted: Wanted) -> None:
+        self.folder, self.chosen, self.wanted = folder, chosen, wanted
+        self.found: list[Result] = []
+
+    def __call__(self, result: Result) -> None:
+        from patchgen.lab.result import MUTANTS
+
+        self.found.append(result)
+        if result.case != MUTANTS:
+            return
+        done = {each.variant for each in self.found if each.case == MUTANTS}
+        subjects = [subject for subject in self.chosen if subject.name in done]
+        _write(self.folder, subjects, [each for each in self.found if each.variant in done], self.wanted)
+
+
 def _unseen(result: Result) -> str:
     """Each mutant that no case saw, as a diff."""
     unseen = [fate for fate in result.fates if fate.outcome == "unseen"]
@@ -102,16 +128,23 @@ def _unseen(result: Result) -> str:
 
 
 def _show(chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted, form: str, report: str | None) -> None:
-    from patchgen.lab.report import as_json, circumstances, write_report
+    from patchgen.lab.report import as_json, circumstances
 
-    made = circumstances("patchgen " + " ".join(_arguments()), wanted.device)
     if report is not None:
-        write_report(Path(report), chosen, results, made)
+        _write(Path(report), chosen, results, wanted)
     if form == "json":
+        made = circumstances("patchgen " + " ".join(_arguments()), wanted.device)
         sys.stdout.write(as_json(results, made))
         return
     sys.stderr.write("" if not sys.stderr.isatty() else "\r\x1b[2K")
     sys.stdout.write(_table(chosen, results))
+
+
+def _write(folder: Path, chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted) -> None:
+    from patchgen.lab.report import circumstances, write_report
+
+    made = circumstances("patchgen " + " ".join(_arguments()), wanted.device)
+    write_report(folder, chosen, results, made)
 
 
 def _arguments() -> list[str]:
