@@ -23,6 +23,7 @@ from patchgen.link.gather import kinds_of
 from patchgen.link.identity import noticed
 from patchgen.link.lazy import is_annotated, is_lazy
 from patchgen.link.module import FlatModule, link, origins
+from patchgen.link.order import NoOrder
 from patchgen.link.rivals import rivals
 from patchgen.link.unused import unused_classes
 from patchgen.plan.bindings import Bindings
@@ -103,11 +104,24 @@ def _linked(path: Path, env: Environment, settings: Settings) -> _Linked:
         builder = _builder(path, env, settings, _merging(settings, texts), kept)
         found = _merge_all(builder)
         if not found:
-            builder, modules = _spelled(builder)
-            found = noticed([block for module in modules for block in module.blocks], builder)
-            if not found:
-                return _Linked(builder, modules, texts)
+            try:
+                builder, modules = _spelled(builder)
+            except NoOrder as error:
+                found = _in_places_of_their_own(error, builder)
+                if not found:
+                    raise
+            else:
+                found = noticed([block for module in modules for block in module.blocks], builder)
+                if not found:
+                    return _Linked(builder, modules, texts)
         kept |= found
+
+
+def _in_places_of_their_own(error: NoOrder, builder: Builder) -> dict[Symbol, str]:
+    """The merged classes for which no one place is right, if they can stay subclasses."""
+    declarations = [builder.naming.plan.declaration(symbol) for symbol in error.merged]
+    why = "no one place in the file is right for it and for its parent"
+    return {d.symbol: why for d in declarations if d is not None and d.is_merged and not d.rewrites}
 
 
 def _builder(path: Path, env: Environment, settings: Settings, merge: Merge, kept: Mapping[Symbol, str]) -> Builder:

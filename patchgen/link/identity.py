@@ -22,12 +22,12 @@ from patchgen.plan.model import Piece, Symbol
 
 _CLASSES = re.compile(
     r"\b(?:__mro__|__bases__|__base__|__subclasses__|__orig_bases__|__annotations__|getmro|mro\(\)|get_original_bases"
-    r"|classify_class_attrs)"
+    r"|classify_class_attrs|getdoc\(|__qualname__|co_qualname)|(?:\.|[\"'])__slots__\b"
 )
 _OWN_NAMES = re.compile(
     r"(?:\bcls|\bklass|\btype\([^()]*\)|\b__class__)\.__dict__|\bvars\((?:cls|klass|type\(|\w+\.__class__)"
 )
-_NAMES = re.compile(r"\b(?:dir|getmembers|getmembers_static)\(|\b__dir__\b")
+_NAMES = re.compile(r"\b(?:dir|getmembers|getmembers_static)\(|\b(?:__dir__|co_name)\b")
 _HELPER = re.compile(r"_\w+_of_\w+")
 _CACHES = frozenset({"cache", "lru_cache"})
 

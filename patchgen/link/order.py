@@ -10,8 +10,8 @@ the one that Python would run first (`trace`):
         low = LIMIT        ->         low = LIMIT      the parent's did
     LIMIT = 5                     LIMIT = 5
 
-A merged class stands for its parent's statement and for the modular file's.  Where no place is right for both, the
-file is refused.
+A merged class stands for its parent's statement and for the modular file's.  Where no place is right for both, it
+stays a subclass, and each statement stands in its own place; one that has to be merged is refused with the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from patchgen.errors import PatchgenError
+from patchgen.errors import Location, PatchgenError
 from patchgen.link.collisions import modular_first
 from patchgen.link.flatblock import Builder, FlatBlock, Unit
 from patchgen.link.gather import Gathered
@@ -28,10 +28,19 @@ from patchgen.link.trace import trace
 from patchgen.plan.model import Piece, Symbol
 
 
+class NoOrder(PatchgenError):
+    """Statements that have to come before each other; `merged` are the classes among them that were merged."""
+
+    def __init__(self, at: Location, names: str, merged: tuple[Symbol, ...]) -> None:
+        hint = "move what is evaluated at import (a base, a decorator, a default) into a function"
+        super().__init__("PG403", at, f"{names} need each other when the module is imported", hint)
+        self.merged = merged
+
+
 def order(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
     """The blocks of `gathered`, each after what it needs when it is imported.
 
-    Raises PatchgenError PG403 where no order is the one in which Python runs them.
+    Raises NoOrder (PG403) where no order is the one in which Python runs them.
     """
     blocks = {block.unit: block for block in gathered.blocks}
     spine = _spine(gathered, builder, blocks)
@@ -196,8 +205,8 @@ class _Placing:
         if needed in below:
             names = " and ".join(self._blocks[u].name or "a statement" for u in (needed, unit))
             at = modular_first([self._blocks[unit], self._blocks[needed]]).pieces[0].at(1, 0)
-            hint = "move what is evaluated at import (a base, a decorator, a default) into a function"
-            raise PatchgenError("PG403", at, f"{names} need each other when the module is imported", hint)
+            circle = [self._blocks[u] for u in (*below[below.index(needed) :], unit)]
+            raise NoOrder(at, names, tuple(b.pieces[0].symbol for b in circle if len(b.pieces) > 1))
         self.place(needed, (*below, unit))
 
     def _is_free(self, needed: Unit, below: tuple[Unit, ...]) -> bool:

@@ -41,8 +41,9 @@ def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
     plan = builder.naming.plan
     kinds = {declaration.kind for declaration in plan.declarations} or {kind}
     main = MODELING if MODELING in kinds else sorted(kinds)[0]
-    # A mixin of the file's own lives on in the classes that it was merged into.
-    mixins = {symbol for declaration in plan.declarations for symbol in declaration.chain[1:]}
+    # A mixin of the file's own lives on in the classes that it was merged into; a class of a parent is no mixin.
+    heirs = {declaration.symbol for declaration in plan.declarations if declaration.parents}
+    mixins = {symbol for declaration in plan.declarations for symbol in declaration.chain[1:]} - heirs
     roots: list[Unit] = []
     for layer in reversed(plan.layers):
         for block in layer.blocks:

@@ -32,6 +32,7 @@ _TYPING = frozenset({"Generic", "NamedTuple", "Protocol", "TypedDict"})
 _HARMLESS_METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
 # What a class body may call: none of it can tell in which class, or in which order, it is called.
 _KNOWN = frozenset({"accelerate", "huggingface_hub", "numpy", "safetensors", "tokenizers", "torch", "transformers"})
+_ACCESSORS = frozenset({"getter", "setter", "deleter"})
 _LOOKS_AROUND = frozenset({"dir", "eval", "exec", "globals", "locals", "vars"})
 
 
@@ -149,13 +150,29 @@ def _calls(index: ModuleIndex, symbol: Symbol, block: Block, bindings: Bindings)
             yield f"the body of {symbol.name} calls {_spelled(reference)} when the class is made"
         elif place in read and _is_told_its_name(index, reference, bindings):
             yield f"the body of {symbol.name} holds {reference.name}, which is told its class and its name"
+    outside = {(reference.line, reference.column) for reference in block.references}
+    for name, callee in _called_by_name(node):
+        if (name.lineno, name.col_offset) not in outside:
+            yield f"the body of {symbol.name} calls {ast.unparse(callee)} of its own when the class is made"
 
 
 def _called_in(node: ast.ClassDef) -> set[tuple[int, int]]:
     """The places of the names by which calls in the class body, and decorators of its members, begin."""
+    return {(name.lineno, name.col_offset) for name in map(first_name, _callees(node))}
+
+
+def _callees(node: ast.ClassDef) -> list[ast.expr]:
     found = [n.func for n in _at_import(node) if isinstance(n, ast.Call)]
-    found += [d for n in node.body for d in getattr(n, "decorator_list", [])]
-    return {(name.lineno, name.col_offset) for name in map(first_name, found)}
+    return found + [d for n in node.body for d in getattr(n, "decorator_list", [])]
+
+
+def _called_by_name(node: ast.ClassDef) -> Iterator[tuple[ast.Name, ast.expr]]:
+    """What is called in the class body, with the name that it begins with; `@x.setter` of a property is plain."""
+    for callee in _callees(node):
+        name = first_name(callee)
+        is_accessor = isinstance(callee, ast.Attribute) and callee.attr in _ACCESSORS
+        if isinstance(name, ast.Name) and not is_accessor:
+            yield name, callee
 
 
 def _read_in(node: ast.ClassDef) -> set[tuple[int, int]]:

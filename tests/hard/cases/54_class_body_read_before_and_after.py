@@ -1,5 +1,6 @@
-# expect: E PG403 toypack/modular_neo.py:4:1
-# hint: function
+# expect: R
+# classes: ToyBlock
+# overrides: ToyBlock
 # --- modeling_toy.py
 LIMIT = 3
 
@@ -15,3 +16,5 @@ from . import modeling_toy as toy
 
 class ToyBlock(toy.ToyBlock):
     high = toy.LIMIT
+# --- probe
+ToyBlock.low, ToyBlock.high

@@ -1612,3 +1612,147 @@ def go():
         return [str(e), e.code]
 # --- probe
 go()
+
+# === a method that the class body registers with
+# --- modeling_toy.py
+from functools import singledispatchmethod
+
+
+class Base:
+    @singledispatchmethod
+    def show(self, x):
+        return "any"
+
+    @show.register
+    def _(self, x: int):
+        return "int"
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def show(self, x):
+        return "C" + super().show(x)
+
+
+class D(Base):
+    @Base.show.register(str)
+    def _(self, x):
+        return "str"
+# --- probe
+[C().show(1), C().show("s"), D().show(1), D().show("s")]
+
+# === slots that code of the file reads
+# --- modeling_toy.py
+class Base:
+    __slots__ = ("a",)
+
+    def __init__(self):
+        self.a = 1
+
+    def state(self):
+        return {name: getattr(self, name) for name in self.__slots__}
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    __slots__ = ("b",)
+
+    def __init__(self):
+        super().__init__()
+        self.b = 2
+# --- probe
+C().state()
+
+# === registered before and after its subclass's statement
+# --- modeling_toy.py
+TABLE = {}
+
+
+def register(cls):
+    TABLE[cls.__name__] = cls
+    return cls
+
+
+@register
+class Base:
+    def f(self):
+        return 1
+
+
+@register
+class Other:
+    def f(self):
+        return 2
+
+
+def make(name):
+    return TABLE[name]()
+# --- modular_neo.py
+from .modeling_toy import Base, make, register
+
+
+@register
+class C(Base):
+    def f(self):
+        return super().f() + 10
+
+
+def made():
+    return [make(name).f() for name in ("C", "Base", "Other")]
+# --- probe
+made()
+
+# === a class of the file between a mixin and a parent
+# --- modeling_toy.py
+class Root:
+    def f(self):
+        return ["root"]
+
+
+class Base(Root):
+    def f(self):
+        return ["base", *super().f()]
+
+
+class Mix(Root):
+    def f(self):
+        return ["mix", *super().f()]
+# --- modular_neo.py
+from .modeling_toy import Base, Mix
+
+
+class C(Base):
+    def f(self):
+        return ["C", *super().f()]
+
+
+class D(C, Mix):
+    def f(self):
+        return ["D", *super().f()]
+# --- probe
+[C().f(), D().f()]
+
+# === the name and the docstring that a member has
+# --- modeling_toy.py
+import inspect
+
+
+class Base:
+    def f(self):
+        """Documented."""
+        return inspect.getdoc(self.f), inspect.currentframe().f_code.co_name
+
+    def name(self):
+        return self.f.__func__.__qualname__.partition(".")[2]
+# --- modular_neo.py
+from .modeling_toy import Base
+
+
+class C(Base):
+    def f(self):
+        found = super().f()
+        return [*found, self.name()]
+# --- probe
+C().f()
