@@ -58,6 +58,7 @@ def test_the_end_of_the_search_is_told(most, said):
     assert f"A card of 1.00 GB takes a batch of {said}\n" in as_text(told)
 
 
+@pytest.mark.slow
 def test_largest_batch_of_a_model():
     target, setup = find_target("bert", Choice(tiny=True), REPOSITORY), Setup(length=16)
     room = 2_000_000

@@ -37,6 +37,7 @@ def test_dropout_keeps_one_byte_for_each_element():
     assert [tensor.dtype for tensor in seen] == [torch.bool]
 
 
+@pytest.mark.slow
 @without_cuda
 def test_attention_with_dropout_keeps_no_weights():
     """On the CPU it does: fused attention has no dropout there."""

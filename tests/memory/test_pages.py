@@ -50,6 +50,7 @@ def test_markdown_is_the_same_tables(capfd):
     assert out.count("| --- |") == 3
 
 
+@pytest.mark.slow
 def test_picture(capfd, tmp_path):
     code, _, _ = run(capfd, *TINY, "--checkpoint", "full", "--figure", str(tmp_path / "step.svg"), "--card", "1MB")
     assert code == 0

@@ -63,6 +63,7 @@ def test_grouped_experts_that_are_refused_are_those_of_the_project(env):
     assert found.text == Path("modular/llama4/modular_llama4_grouped.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_result_is_believed_while_its_key_is_the_same(tmp_path, env):
     fresh = entries(tmp_path, env, ["mpnet"], ["checkpoint"]).entry("mpnet", "checkpoint")
     for key, status in ((fresh.key, "verified"), ("another", "written")):

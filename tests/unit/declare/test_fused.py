@@ -38,6 +38,10 @@ def test_it_is_what_the_gallery_has_by_hand(env, asked, name):
     assert classes(answer(env, model, [part]).text) == classes(by_hand)
 
 
+def slow(model):
+    return pytest.param(model, marks=pytest.mark.slow)
+
+
 def changed(env, model, old, new):
     """What is declared of `model` with another text in its file."""
     module = open_module(env, find_module(env, model))
@@ -119,10 +123,11 @@ def test_reasons(env, model, why):
     assert {problem.code for problem in problems} == {"PG803"} and why in problems[0].what
 
 
-def test_what_is_written_converts(tmp_path, monkeypatch):
+# Layers made one behind the other, and not; two groups in a class.
+@pytest.mark.parametrize("model", [slow("bert"), slow("swinv2"), "lilt"])
+def test_what_is_written_converts(model, tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    for model in ("bert", "swinv2", "lilt"):  # layers made one behind the other, and not; two groups in a class
-        assert main(["new", model, "--with", "fused"]) == 0
+    assert main(["new", model, "--with", "fused"]) == 0
     assert main(["convert", "-q", "--no-cache", "--jobs", "1"]) == 0
     assert main(["check", "-q", "--no-cache", "--jobs", "1"]) == 0

@@ -28,6 +28,7 @@ def elsewhere(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
     # A package of the same name is there already, of this project.
     monkeypatch.syspath_prepend(str(REPOSITORY))

@@ -77,6 +77,7 @@ def test_a_case_beyond_its_limits_fails_and_is_told(limits, note):
     assert first.status == "FAIL" and note in first.note
 
 
+@pytest.mark.slow
 def test_a_part_without_a_claim_fails():
     unclaimed = Subject("x", LLAMA.module, LLAMA.parent, ("unheard_of",), LLAMA.heads, ".")
     (result,) = verify([unclaimed], Wanted())
