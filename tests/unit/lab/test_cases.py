@@ -43,4 +43,5 @@ def test_a_short_plan_trains_with_every_part_at_work():
     claims = claims_of(("checkpoint",))
     made = planned("checkpoint", short=True)
     assert made["float32 right closest"].scene == trained(claims, "right")
-    assert {case.kind for case in made.values()} == {"checkpoints", "effect", "numbers", "planted"}
+    kinds = {case.kind for case in made.values()}
+    assert kinds == {"checkpoints", "effect", "kept", "numbers", "planted"}
