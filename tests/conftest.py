@@ -13,7 +13,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 # Hundreds of processes start here: each would compile patchgen anew where the caller keeps no compiled files.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# What a shell starts in the background ignores interrupts, and so would each process that a test starts and interrupts.
+# What a shell starts in the background ignores interrupts, and so would each process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
