@@ -56,11 +56,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One row of `patchgen list`; `equal_lines` of the `modular_lines` stand in a parent as well."""
+    """What an output changes: the classes that the modular file declares, and what they were made from."""
 
     classes: tuple[str, ...] = ()
-    modular_lines: int = 0
-    equal_lines: int = 0
     parents: tuple[str, ...] = ()  # modules
 
 

@@ -334,10 +334,7 @@ def _summary(module: FlatModule, builder: Builder) -> Summary:
     plan = builder.naming.plan
     own = plan.modular.source
     changed = [b.name for b in module.blocks if b.kind == "class" and b.pieces[0].source.path == own.path]
-    parent_lines = {line.strip() for b in module.blocks for p in b.pieces[1:] for line in p.source.lines}
-    lines = [line.strip() for line in own.lines]
-    equal = sum(1 for line in lines if line and line in parent_lines)
-    return Summary(tuple(changed), len(lines), equal, _parents(module, plan))
+    return Summary(tuple(changed), _parents(module, plan))
 
 
 def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:

@@ -141,10 +141,10 @@ def _made(item: Mapping[str, Any]) -> Made:
         size=item["size"],
         trace=item["trace"],
         notes=tuple(Note(Location(**part["at"]), part["what"]) for part in item["notes"]),
-        summary=Summary(
-            tuple(summary["classes"]), summary["modular_lines"], summary["equal_lines"], tuple(summary["parents"])
-        ),
+        summary=Summary(tuple(summary["classes"]), tuple(summary["parents"])),
         warnings=tuple(_problem(warning) for warning in item["warnings"]),
+        added=item["added"],
+        removed=item["removed"],
     )
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from patchgen.errors import Problem
 from patchgen.flat import FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
 from patchgen.project.files import Modular
+from patchgen.source.lines import changed_lines
 from patchgen.source.regular import read_regular
 
 LONG = 1000  # letters of an answer that is remembered as it is
@@ -28,7 +29,11 @@ _SEEN: dict[str, tuple[tuple[int, ...], str]] = {}  # what files were when they 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One output without its text; `diff_digest` is empty where no diff stands beside it."""
+    """One output without its text; `diff_digest` is empty where no diff stands beside it.
+
+    `added` and `removed` count the lines by which it differs from its parent, blank ones left out.  Of a new
+    model, which has no diff, `added` counts the lines that were copied from elsewhere than the parent.
+    """
 
     kind: str
     name: str
@@ -39,6 +44,8 @@ class Made:
     notes: tuple[Note, ...]
     summary: Summary
     warnings: tuple[Problem, ...] = ()
+    added: int = 0
+    removed: int = 0
 
     @property
     def parents(self) -> tuple[UsedSymbol, ...]:
@@ -126,6 +133,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _made(file: FlatFile, diff: str | None) -> Made:
+    added, removed = (_added_to_new(file), 0) if diff is None else changed_lines(diff)
     return Made(
         kind=file.kind,
         name=file.name,
@@ -136,7 +144,18 @@ def _made(file: FlatFile, diff: str | None) -> Made:
         notes=file.notes,
         summary=file.summary,
         warnings=file.warnings,
+        added=added,
+        removed=removed,
     )
+
+
+def _added_to_new(file: FlatFile) -> int:
+    """The lines of a new model that were copied from somewhere else than its parent; imports have no origin."""
+    parent = file.summary.parents[0] if file.summary.parents else ""
+    own = {used.path for used in file.parents if used.symbol.rpartition(".")[0] == parent}
+    lines = file.text.split("\n")
+    foreign = [line for o in file.lines if o.path not in own for line in lines[o.first - 1 : o.last]]
+    return sum(line.strip() != "" for line in foreign)
 
 
 def variant_diff(file: FlatFile) -> str:

@@ -104,17 +104,24 @@ def _check(with_diff: bool, **rest: Any) -> int:
 
 @patchgen.command(name="list")
 @common
-def list_(**rest: Any) -> int:
-    """Print a table of what is made from what.
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+def list_(form: str, **rest: Any) -> int:
+    """Print how large each variant is.
 
-    "equal to parent" counts the lines of a modular file that stand in a parent too, "in a row" the longest run of
-    them.
+    \b
+    declared  lines of code in the modular file, without its docstrings and comments
+    added     lines of the outputs that the parent does not have, blank lines left out
+    removed   lines of the parent that the outputs do not have
+    output    lines of the outputs
+
+    For a new model, which has no diff, `added` counts what comes from elsewhere than its parent.  JSON has the
+    outputs, classes and parents too.
     """
-    from patchgen.cli import printing
+    from patchgen.cli import listing
 
     with _session(**rest) as session:
         report = session.check()
-    return printing.listed(session.project, report)
+    return listing.print_variants(report, form)
 
 
 @patchgen.command()

@@ -9,16 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.batch.outcome import Outcome
-from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural, table
+from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural
 from patchgen.errors import Problem
 from patchgen.flat import Note
 from patchgen.gate.convert import Written
 from patchgen.gate.drift import Drift, Fit
-from patchgen.gate.repetition import lines_of, longest_run
 from patchgen.gate.verdict import Report, Status, Verdict
 from patchgen.project.files import Found, Project
 from patchgen.project.places import LOCK
-from patchgen.source.locate import Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,41 +93,6 @@ def _summary(result: Written, findings: Sequence[Problem]) -> str:
 
 def _because(verdict: Verdict | None) -> str:
     return f" ({'; '.join(verdict.why)})" if verdict is not None and verdict.why else ""
-
-
-def listed(project: Project, report: Report) -> int:
-    """Print the table of what was made."""
-    figures = ("modular lines", "equal to parent", "in a row", "generated lines")
-    env = project.environment()
-    modulars = {outcome.modular.shown: outcome.modular.path for outcome in report.outcomes}
-    rows = [
-        (
-            verdict.shown,
-            str(made.summary.modular_lines),
-            str(made.summary.equal_lines),
-            str(_repeated(modulars[verdict.modular], made.summary.parents, env)),
-            str(made.size),
-            ", ".join(made.summary.classes),
-            ", ".join(parent.rpartition(".")[2] for parent in made.summary.parents),
-            verdict.status.value,
-        )
-        for verdict in report.verdicts
-        if (made := verdict.made) is not None
-    ]
-    sys.stdout.write(table(("output", *figures, "classes", "parents", "status"), rows))
-    sys.stderr.write("".join(f"{problem}\n" for problem in report.problems))
-    return exit_code(report.problems)
-
-
-def _repeated(modular: Path, parents: Sequence[str], env: Environment) -> int:
-    """The longest run of lines of a modular file that stands in one of its parents too."""
-    own = lines_of(_text(modular))
-    paths = [path for parent in parents if (path := env.path(parent)) is not None]
-    return max((longest_run(own, lines_of(_text(path)))[0] for path in paths), default=0)
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: Style) -> int:

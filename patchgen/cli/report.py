@@ -202,10 +202,10 @@ FORMATS: Mapping[str, Callable[[Page], str]] = {
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns aligned by spaces; those whose cells are all numbers to the right."""
+    """Columns aligned by spaces; those whose cells are all numbers, or `-`, to the right."""
     columns = list(zip(heads, *rows, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
-    numeric = [all(cell.replace(",", "").isdigit() for cell in column[1:]) for column in columns]
+    numeric = [all(cell.replace(",", "").isdigit() or cell == "-" for cell in column[1:]) for column in columns]
     lines = []
     for cells in [heads, *rows]:
         padded = [

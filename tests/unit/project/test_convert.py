@@ -279,16 +279,24 @@ def test_explain_of_anything_else_is_wrong_usage(target, made, cli):
 
 
 def test_list_has_the_figures(made, cli):
-    out = cli("list")[1].splitlines()
-    assert out[0].split("  ")[0] == "output"
-    assert out[1].split() == [ONE, "2", "0", "0", "6", "A", "toy", "ok"]
+    head, one, two, total = cli("list")[1].splitlines()
+    assert head.split() == ["variant", "declared", "added", "removed", "output", "status"]
+    assert one.split() == ["one", "2", "2", "0", "6", "ok"]
+    assert two.split()[:1] == ["two"]
+    columns = [int(a) + int(b) for a, b in zip(one.split()[1:5], two.split()[1:5], strict=True)]
+    assert total.split() == ["total", "of", "2", *map(str, columns)]
 
 
-def test_list_has_the_longest_run_of_lines_that_a_parent_has_too(made, cli):
-    made.write(
-        "modular/one/modular_one.py", "from toy import A\nx = 3\n" + made.read("lib/toy.py").replace("x = 1", "")
-    )
-    assert cli("list")[1].splitlines()[1].split()[3] == "2"
+def test_list_as_json_has_the_outputs_and_classes(made, cli):
+    told = json.loads(cli("list", "--output-format", "json")[1])
+    first = told["variants"][0]
+    assert (first["outputs"], first["classes"], first["parents"]) == ([ONE], ["A"], ["toy"])
+    assert told["total"]["added"] == sum(row["added"] for row in told["variants"])
+
+
+def test_list_has_no_more_lines_than_the_modular_file_when_it_is_stale(made, cli):
+    made.write("modular/one/modular_one.py", 'from toy import A\n\n"""What it is for."""\nx = 3  # a number\n# y\n')
+    assert cli("list")[1].splitlines()[1].split()[1:] == ["2", "4", "0", "9", "stale"]
 
 
 def test_notes_on_what_was_written_are_told_once(tree, cli):

@@ -1,0 +1,111 @@
+"""The table of `patchgen list`: what each variant declares, and what that adds to its parent."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tokenize
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from patchgen.batch.outcome import Outcome
+from patchgen.cli.report import exit_code, table
+from patchgen.gate.verdict import Report, Status, Verdict
+from patchgen.source.lines import code_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One modular file and its outputs; `compared` is false for a new model, which has no diff against its parent."""
+
+    variant: str
+    modular: str
+    declared: int
+    added: int
+    removed: int
+    output: int
+    compared: bool
+    status: str
+    outputs: tuple[str, ...]
+    classes: tuple[str, ...]
+    parents: tuple[str, ...]
+
+
+def print_variants(report: Report, form: str) -> int:
+    """Print the variants with their sizes, and what went wrong on stderr."""
+    rows = list_variants(report)
+    sys.stdout.write(_as_json(rows) if form == "json" else _as_text(rows))
+    sys.stderr.write("".join(f"{problem}\n" for problem in report.problems))
+    return exit_code(report.problems)
+
+
+def list_variants(report: Report) -> list[Listed]:
+    """One row for each modular file that gives an output, in the order of the report."""
+    rows = []
+    for outcome in report.outcomes:
+        verdicts = [v for v in report.verdicts if v.modular == outcome.modular.shown and v.made is not None]
+        if verdicts:
+            rows.append(_listed(outcome, verdicts))
+    return rows
+
+
+def _listed(outcome: Outcome, verdicts: Sequence[Verdict]) -> Listed:
+    made = [verdict.made for verdict in verdicts if verdict.made is not None]
+    bad = [verdict.status.value for verdict in verdicts if verdict.status is not Status.OK]
+    text = outcome.modular.path.read_text(encoding="utf-8", errors="replace")
+    return Listed(
+        variant=outcome.modular.path.stem.removeprefix("modular_"),
+        modular=outcome.modular.shown,
+        declared=_code_lines(text),
+        added=sum(one.added for one in made),
+        removed=sum(one.removed for one in made),
+        output=sum(one.size for one in made),
+        compared=any(one.diff_digest for one in made),
+        status=bad[0] if bad else Status.OK.value,
+        outputs=tuple(verdict.shown for verdict in verdicts),
+        classes=tuple(name for one in made for name in one.summary.classes),
+        parents=tuple(dict.fromkeys(parent for one in made for parent in one.summary.parents)),
+    )
+
+
+def _code_lines(text: str) -> int:
+    try:
+        return code_lines(text)
+    except (tokenize.TokenError, SyntaxError):
+        return 0  # the file changed since its outputs were made; its status says so
+
+
+def total_of(rows: Sequence[Listed]) -> dict[str, int]:
+    """The sums over all variants."""
+    return {
+        "variants": len(rows),
+        "declared": sum(row.declared for row in rows),
+        "added": sum(row.added for row in rows),
+        "removed": sum(row.removed for row in rows),
+        "output": sum(row.output for row in rows),
+    }
+
+
+def _as_text(rows: Sequence[Listed]) -> str:
+    total = total_of(rows)
+    cells = [
+        (
+            row.variant,
+            f"{row.declared:,}",
+            f"{row.added:,}",
+            f"{row.removed:,}" if row.compared else "-",
+            f"{row.output:,}",
+            row.status,
+        )
+        for row in rows
+    ]
+    last = (
+        f"total of {total['variants']}",
+        *(f"{total[name]:,}" for name in ("declared", "added", "removed", "output")),
+        "",
+    )
+    return table(("variant", "declared", "added", "removed", "output", "status"), [*cells, last])
+
+
+def _as_json(rows: Sequence[Listed]) -> str:
+    return json.dumps({"variants": [asdict(row) for row in rows], "total": total_of(rows)}, indent=2) + "\n"
