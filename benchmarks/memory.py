@@ -37,7 +37,7 @@ FAMILIES = (
     *("bert", "gpt2", "t5", "llama", "gemma2", "bloom", "deberta-v2", "xlnet", "funnel", "electra", "albert"),
     *("mamba", "jamba", "rwkv", "mixtral", "qwen3_moe", "switch_transformers", "deepseek_v3", "llama4_text"),
     *("vit", "swin", "clip", "resnet", "lxmert", "whisper", "hubert", "patchtst", "opt"),
-    *("llama_sdpa", "llama_moe", "llama_loss", "bert_padding_free", "gpt2_loss", "dbrx_grouped"),
+    *("llama_moe", "llama_loss", "bert_padding_free", "gpt2_loss", "dbrx_grouped"),
 )
 TINY = Setup(batch=3, length=40)
 # The same, trained in other ways.
@@ -71,13 +71,12 @@ ALONE: tuple[tuple[str, dict[str, object]], ...] = (
 # (model, configuration, how, card)
 LARGE: tuple[tuple[str, str | None, dict[str, object], str], ...] = (
     ("llama-1b", None, {}, "24GB"),
-    ("llama_sdpa", "llama-1b", {}, "24GB"),
     ("llama_loss", "llama-1b", {}, "24GB"),
-    ("llama_sdpa_checkpoint_loss", "llama-1b", {"checkpoint": "full"}, "24GB"),
-    ("llama_sdpa_checkpoint_loss", "llama-1b", {"checkpoint": "selective"}, "24GB"),
+    ("llama_checkpoint_loss", "llama-1b", {"checkpoint": "full"}, "24GB"),
+    ("llama_checkpoint_loss", "llama-1b", {"checkpoint": "selective"}, "24GB"),
     ("llama-8b", None, {}, "80GB"),
     ("llama-8b", None, {"checkpoint": "full"}, "80GB"),
-    ("llama_sdpa_checkpoint_loss", "llama-8b", {"checkpoint": "full"}, "80GB"),
+    ("llama_checkpoint_loss", "llama-8b", {"checkpoint": "full"}, "80GB"),
     ("qwen3-30b-a3b", None, {"optimizer": "adafactor"}, "141GB"),
 )
 LENGTH = 2048

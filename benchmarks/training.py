@@ -50,7 +50,7 @@ class Pairing:
 PAIRS = (
     Pairing(
         "llama",
-        ("llama_sdpa", "llama_sdpa_checkpoint_loss"),
+        ("llama_loss", "llama_checkpoint_loss"),
         "causal-lm",
         ("hidden_size=64", "head_dim=16", "intermediate_size=160"),
         steps=400,
@@ -61,7 +61,7 @@ PAIRS = (
     ),
     Pairing(
         "bert",
-        ("bert_sdpa", "bert_moe"),
+        ("bert_mlm", "bert_moe"),
         "masked-lm",
         ("hidden_size=64", "intermediate_size=160"),
         # What is hidden is hard to learn from so little text: few tokens, full rows, more steps.

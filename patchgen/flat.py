@@ -71,7 +71,7 @@ class FlatFile:
     """
 
     kind: str  # "modeling", "configuration", ...
-    name: str  # of the file: "modeling_llama_sdpa.py"
+    name: str  # of the file: "modeling_llama_loss.py"
     text: str
     parents: tuple[UsedSymbol, ...] = ()
     lines: tuple[LineOrigin, ...] = ()

@@ -40,7 +40,7 @@ def patchgen() -> None:
     """Flatten thin subclasses of Hugging Face models into single modeling files, and keep those files true.
 
     PATHS are modular files or folders of them; without any, what [tool.patchgen] in pyproject.toml names.  A VARIANT
-    is named as its file is: llama_sdpa is what modular_llama_sdpa.py declares.
+    is named as its file is: llama_loss is what modular_llama_loss.py declares.
     """
 
 

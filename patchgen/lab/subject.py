@@ -30,8 +30,8 @@ _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 class Subject:
     """One variant."""
 
-    name: str  # "llama_sdpa"
-    module: str  # "generated.llama.modeling_llama_sdpa"
+    name: str  # "llama_loss"
+    module: str  # "generated.llama.modeling_llama_loss"
     parent: str  # "transformers.models.llama.modeling_llama"
     parts: tuple[str, ...]  # "sdpa"
     heads: tuple[str, ...]  # public model classes: the first with a loss comes first, the base model second

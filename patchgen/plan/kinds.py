@@ -42,5 +42,5 @@ def kind_of_class(name: str) -> str:
 
 
 def output_name(modular_file: str, kind: str) -> str:
-    """`modular_llama_sdpa.py` gives `modeling_llama_sdpa.py`."""
+    """`modular_llama_loss.py` gives `modeling_llama_loss.py`."""
     return modular_file.replace("modular_", f"{kind}_", 1)

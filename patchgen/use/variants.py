@@ -27,8 +27,8 @@ _PARENT = re.compile(r"^# Modified from (?P<module>transformers\.\S+?\.modeling_
 class Variant:
     """A generated modeling module; `modular` and `made_by` are "" for one that no lock tells of."""
 
-    name: str  # "llama_sdpa"
-    module: str  # "generated.llama.modeling_llama_sdpa"
+    name: str  # "llama_loss"
+    module: str  # "generated.llama.modeling_llama_loss"
     path: Path
     home: Path  # the folder that `module` is imported from
     modular: str = ""  # as shown

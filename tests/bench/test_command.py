@@ -61,7 +61,7 @@ def test_without_a_gpu_nothing_is_timed(bench):
     ("argv", "said"),
     [
         pytest.param(("L9", "--tiny"), "L9: PG826 is no case of the table matrix", id="case"),
-        pytest.param(("--tiny", "--only", "llama_sdpaa"), "hint: did you mean llama_sdpa", id="variant"),
+        pytest.param(("--tiny", "--only", "llama_losss"), "hint: did you mean llama_loss", id="variant"),
     ],
 )
 def test_names_that_nothing_has(bench, tmp_path, argv, said):

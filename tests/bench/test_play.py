@@ -59,7 +59,7 @@ CASE = Case(
     task="causal",
     contestants=(
         SDPA,
-        variant("llama_sdpa", no_mask=True),
+        variant("llama_loss"),
         CHECKPOINTED,
         Contestant("one row, float32", rows=1, precision="float32"),
         CUDNN,
@@ -90,7 +90,7 @@ def said():
 
 def test_each_that_runs_has_all_of_its_turns(said):
     found = results(said)
-    for name in ("sdpa", "llama_sdpa", "sdpa + checkpointing", "one row, float32"):
+    for name in ("sdpa", "llama_loss", "sdpa + checkpointing", "one row, float32"):
         assert found[name].status == "ok", found[name].note
         assert [len(turn) for turn in found[name].turns] == [2, 1, 1]
         assert len(found[name].block) == 10 and found[name].counts
@@ -103,7 +103,7 @@ def test_what_cannot_run_says_why_and_stops_nobody(said):
     assert found["no kernel"].status == "unavailable"
     assert found["sdpa, cuDNN forced"].note == "the cudnn backend needs a CUDA device"
     assert found["no such optimizer"].note == "ValueError: there is no optimizer 'best'"
-    assert found["llama_sqpa"].status == "failed" and "llama_sdpa" in found["llama_sqpa"].note
+    assert found["llama_sqpa"].status == "failed" and "llama_loss" in found["llama_sqpa"].note
     assert said[-1] == {"case": "S", "done": True}
 
 
@@ -111,7 +111,7 @@ def test_turns_go_there_and_back(said):
     begun = [told["contestant"] for told in said if told.get("begun") and told["contestant"]]
     names = [one.name for one in CASE.contestants]
     assert begun[: len(names)] == names
-    ran = ["sdpa", "llama_sdpa", "sdpa + checkpointing", "one row, float32"]
+    ran = ["sdpa", "llama_loss", "sdpa + checkpointing", "one row, float32"]
     assert begun[len(names) :] == [*reversed(ran), *ran]
 
 
@@ -123,7 +123,7 @@ def test_references_are_those_of_the_rows(said):
 
 def test_weights_begin_the_same_in_every_turn(said):
     found = results(said)
-    assert found["sdpa"].losses == found["llama_sdpa"].losses
+    assert found["sdpa"].losses == found["llama_loss"].losses
     assert found["sdpa"].losses[1] < found["sdpa"].losses[0], "it learns"
     assert 0 < found["sdpa"].apart[1] < 3e-2, "bfloat16 beside float32"
     assert found["one row, float32"].apart[1] < 1e-5
@@ -159,4 +159,4 @@ def test_without_time_nothing_runs_and_all_are_told():
 
 def test_what_is_skipped_is_not_begun():
     case = replace(CASE, contestants=CASE.contestants[:2])
-    assert list(results(play(case, skip={"sdpa"}, tiny=True))) == ["llama_sdpa"]
+    assert list(results(play(case, skip={"sdpa"}, tiny=True))) == ["llama_loss"]

@@ -39,6 +39,7 @@ SESSIONS = (
 # Up to a minute each: many processes that import torch.
 LONG = ("docs/memory.md", "docs/scaling.md", "docs/training.md", "docs/using.md", "docs/writing-a-variant.md")
 PAGES = (*SESSIONS, "docs/LOG.md", "CHANGELOG.md")
+HISTORY = ("LOG.md", "CHANGELOG.md")  # these go on naming what is gone
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 PROJECT = ("generated", "modular", "utils", "Makefile", "patchgen.lock", "pyproject.toml")
 
@@ -196,7 +197,16 @@ def _exists(code: str, page: Page) -> bool:
     if re.search(r"/|\.(py|md|toml|lock|diff|yaml|yml|cfg|txt)$", code) and " " not in code:
         return _is_file(code, page)
     names = re.findall(r"[A-Za-z_][A-Za-z_0-9]+", code)
-    return all(name in _words() or name in _words_of(page) for name in names)
+    gone = _gone() if page.path.name in HISTORY else frozenset()
+    return all(name in _words() or name in _words_of(page) or name in gone for name in names)
+
+
+@cache
+def _gone() -> frozenset[str]:
+    """What the changelog says was removed: pages of history go on naming it."""
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    removed = re.findall(r"^- Removed: (.*(?:\n  .*)*)", changelog, re.MULTILINE)
+    return frozenset(name for entry in removed for name in re.findall(r"`(\w+)`", entry))
 
 
 def _flags(verb: str) -> set[str]:

@@ -11,8 +11,8 @@ import pytest
 from patchgen.cli import main
 from tests.toytree import REPOSITORY, Tree
 
-LLAMA, GPT2 = "generated/llama/modeling_llama_sdpa.py", "generated/gpt2/modeling_gpt2_sdpa.py"
-MODULAR, MODULAR_GPT2 = "modular/llama/modular_llama_sdpa.py", "modular/gpt2/modular_gpt2_sdpa.py"
+LLAMA, GPT2 = "generated/llama/modeling_llama_loss.py", "generated/gpt2/modeling_gpt2_loss.py"
+MODULAR, MODULAR_GPT2 = "modular/llama/modular_llama_loss.py", "modular/gpt2/modular_gpt2_loss.py"
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None, reason="needs the files of transformers"
@@ -67,7 +67,7 @@ def test_edited_output(tree, findings):
     tree.edit(LLAMA, "class LlamaModel", "class LlamaModell")
     (finding,) = findings()
     assert finding.startswith(f"{LLAMA}:")
-    assert "PG501 is stale: modeling_llama_sdpa.py was edited by hand" in finding
+    assert "PG501 is stale: modeling_llama_loss.py was edited by hand" in finding
 
 
 def test_edited_modular_file(tree, findings):
@@ -86,10 +86,10 @@ def test_orphan(tree, findings):
 
 
 def test_misspelt_class(tree, findings):
-    tree.edit(MODULAR, "llama.LlamaAttention)", "llama.LlamaAttentoin)")
+    tree.edit(MODULAR, "llama.LlamaForCausalLM)", "llama.LlamaForCasualLM)")
     (finding,) = findings()
     assert finding.startswith(f"{MODULAR}:")
-    assert "LlamaAttentoin" in finding
+    assert "LlamaForCasualLM" in finding
 
 
 def test_misspelt_folder_of_the_parent(tree, findings):
@@ -102,7 +102,7 @@ def test_misspelt_folder_on_the_command_line(tree, findings):
 
 
 def test_two_errors_in_two_files(tree, findings):
-    tree.edit(MODULAR, "llama.LlamaAttention)", "llama.LlamaAttentoin)")
+    tree.edit(MODULAR, "llama.LlamaForCausalLM)", "llama.LlamaForCasualLM)")
     tree.edit(GPT2, "class GPT2Model(", "class GPT2Modell(")
     assert [line.partition(":")[0] for line in findings()] == [GPT2, MODULAR]
 

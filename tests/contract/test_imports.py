@@ -207,4 +207,4 @@ def test_nothing_of_models_is_imported(tmp_path):
     argv = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert list(tmp_path.rglob("modeling_llama_sdpa.py"))
+    assert list(tmp_path.rglob("modeling_llama_loss.py"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-VARIANTS = ("llama/modular_llama_sdpa.py", "bert/modular_bert_padding_free.py")
+VARIANTS = ("llama/modular_llama_loss.py", "bert/modular_bert_padding_free.py")
 PROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\nroots = ["upstream"]\n'
 
 
@@ -73,4 +73,4 @@ def test_the_wheel_works_without_the_repository(command: Path, tmp_path: Path) -
     assert "3 outputs: 3 ok" in run("check")
     assert "PG101" in run("errors")
     run("verify", "--help")
-    assert "needs torch" in run("verify", "llama_sdpa", code=2)
+    assert "needs torch" in run("verify", "llama_loss", code=2)

@@ -99,7 +99,7 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
         (["bert", "--tiny", "--set", "hidden_size=31"], 1, "hidden size (31) is not a multiple"),
         (["bert", "--tiny", "--optimizer", "adamw-8bit"], 1, "adamw-8bit: PG825 the 8-bit states are bitsandbytes'"),
         (["bert", "--tiny", "--attention", "fast"], 1, "bert: PG825"),
-        (["llama_sdpa", "--tiny", "--checkpoint", "selective"], 1, "the part checkpoint gives it policies"),
+        (["llama_loss", "--tiny", "--checkpoint", "selective"], 1, "the part checkpoint gives it policies"),
         (["bert", "--tiny", "--every", "2"], 1, "--every 2: PG825 says which layers are checkpointed"),
         (["bert", "--tiny", "--card", "big"], 1, "--card big: PG825 is no size"),
         pytest.param(

@@ -41,7 +41,7 @@ def apart(name: str, setup: Setup, **chosen) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize(
     "name",
     [
-        "llama_sdpa",
+        "llama_loss",
         "bert",
         slow("t5"),
         slow("gpt2"),

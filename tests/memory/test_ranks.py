@@ -37,16 +37,16 @@ def job(name: str, engine: str, *changes: tuple[str, object], **more) -> Job:
 
 
 QUICK = (
-    job("llama_sdpa_checkpoint_loss", "fsdp2", checkpoint="full"),
-    job("llama_sdpa", "tp"),
+    job("llama_checkpoint_loss", "fsdp2", checkpoint="full"),
+    job("llama_loss", "tp"),
     job("bert", "ddp"),
     job("mixtral", "fsdp2", ("num_local_experts", 4)),
     job("llama_moe", "ep", ("num_experts", 4)),
 )
 SLOW = (
-    job("llama_sdpa", "fsdp2"),
-    job("llama_sdpa", "ddp"),
-    job("llama_sdpa_checkpoint_loss", "tp", checkpoint="full"),
+    job("llama_loss", "fsdp2"),
+    job("llama_loss", "ddp"),
+    job("llama_checkpoint_loss", "tp", checkpoint="full"),
     job("llama_checkpoint", "fsdp2", checkpoint="full", precision="mixed"),
     job("llama_checkpoint", "fsdp2", checkpoint="full", precision="autocast"),
     job("llama_checkpoint", "fsdp2", checkpoint="full", precision="bf16", accumulate=2),
@@ -60,7 +60,7 @@ SLOW = (
     job("bert_moe", "ep", ("num_experts", 4)),
     # Rows that do not divide: the first rank holds more than the second.
     job("bert_moe", "fsdp2", ("num_experts", 3)),
-    job("llama_sdpa", "tp", ("vocab_size", 99)),
+    job("llama_loss", "tp", ("vocab_size", 99)),
 )
 
 
@@ -89,7 +89,7 @@ def test_two_processes_of_other_engines():
 
 
 @functools.cache
-def books(engine: str, ranks: int, name: str = "llama_sdpa", *changes, **more):
+def books(engine: str, ranks: int, name: str = "llama_loss", *changes, **more):
     target = find_target(name, Choice(tiny=True, changes=(WORDS, *changes)), REPOSITORY)
     return foreseen(target, replace(SETUP, layout=Layout(engine, ranks), **more))
 
@@ -157,7 +157,7 @@ def test_shares_shrink_with_ranks_and_activations_do_not(engine):
 
 @pytest.mark.parametrize(("engine", "spread"), [("zero1", {"optimizer"}), ("zero2", {"optimizer", "gradients"})])
 def test_stages_of_zero(engine, spread):
-    target = find_target("llama_sdpa", Choice(tiny=True, changes=(WORDS,)), REPOSITORY)
+    target = find_target("llama_loss", Choice(tiny=True, changes=(WORDS,)), REPOSITORY)
     alone, found = figures(predicted(target, SETUP)), figures(books(engine, 4))
     for name in ("weights", "gradients", "optimizer"):
         share = 4 if name in spread else 1
@@ -250,7 +250,7 @@ def test_a_model_that_is_not_spread_so(name, engine, ranks, said):
 
 def test_what_is_computed_is_not_measured():
     with pytest.raises(PatchgenError, match="PG853 is computed, and nothing of it can be run here"):
-        measured_on_ranks([job("llama_sdpa", "zero3")], 2)
+        measured_on_ranks([job("llama_loss", "zero3")], 2)
 
 
 def test_a_process_of_a_group_stands_for_no_rank():

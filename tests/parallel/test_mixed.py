@@ -104,9 +104,9 @@ def test_four_processes_in_two_groups(runs, tmp_path):
 def test_going_on_is_exact(tmp_path):
     """With AdamW, whose states are read again, and a step of two batches, whose gradients are summed."""
     engine, switches = "fsdp2", {**SAVED, "batch_size": "2", "grad_accum": 2, "precision": "mixed"}
-    begun = [Job("whole", "llama_sdpa", engine, switches), Job("broken", "llama_sdpa", engine, switches, after=3)]
-    other = Job("other", "llama_sdpa", engine, {**switches, "precision": "fp32"})
-    place = launched([*begun, Job("broken", "llama_sdpa", engine, resume=True), other], tmp_path)
+    begun = [Job("whole", "llama_loss", engine, switches), Job("broken", "llama_loss", engine, switches, after=3)]
+    other = Job("other", "llama_loss", engine, {**switches, "precision": "fp32"})
+    place = launched([*begun, Job("broken", "llama_loss", engine, resume=True), other], tmp_path)
     assert losses(place / "broken")[-4:] == losses(place / "whole")[2:]
     assert weights(place / "broken") == weights(place / "whole") != weights(place / "other")
     ours, theirs = (torch.load(place / name / GRADIENTS) for name in ("broken", "whole"))

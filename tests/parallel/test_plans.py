@@ -104,7 +104,7 @@ def test_the_gallery_has_plans_of_each_kind():
     """Or nothing would be shown by it."""
     model = mixture()
     assert all(plan_of(model, kind) for kind in ("tp", "ep", "pp", "fsdp"))
-    checked = compared(*[on_meta(generated("llama_sdpa").LlamaForCausalLM, LlamaConfig(**SIZES)), llama()]).checked
+    checked = compared(*[on_meta(generated("llama_loss").LlamaForCausalLM, LlamaConfig(**SIZES)), llama()]).checked
     assert checked >= 15
 
 
@@ -112,7 +112,7 @@ def test_verify_has_a_case_for_every_head():
     from patchgen.lab.cases import cases
     from patchgen.lab.claimed import claims_of
 
-    subject = GALLERY["bert_sdpa"]
+    subject = GALLERY["bert_mlm"]
     made = [case.head for case in cases(subject, claims_of(subject.parts)) if case.kind == "plans"]
     assert made == list(subject.heads) and len(made) > 5
 
@@ -136,8 +136,8 @@ def test_verify_warns_of_what_the_parent_has_dead_too():
 
 
 def test_verify_sees_a_rule_that_matches_nothing(monkeypatch):
-    monkeypatch.setattr(generated("llama_sdpa").LlamaForCausalLM, "_tp_plan", {"lm_haed": "colwise_gather_output"})
-    found = verdict("llama_sdpa", "LlamaForCausalLM")
+    monkeypatch.setattr(generated("llama_loss").LlamaForCausalLM, "_tp_plan", {"lm_haed": "colwise_gather_output"})
+    found = verdict("llama_loss", "LlamaForCausalLM")
     assert found.status == "FAIL" and "lm_haed" in found.note
     assert "lm_head.weight: is whole on every process" in found.note
 

@@ -37,10 +37,10 @@ CLOSE = 1e-6
 PATIENCE = 900  # seconds for all runs of a pair: a minute where nothing else runs
 STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant"}
 MODELS = {
-    "llama": ("llama_sdpa_checkpoint_loss", {"checkpoint": "selective"}),
+    "llama": ("llama_checkpoint_loss", {"checkpoint": "selective"}),
     "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
     "mixtral": ("mixtral_checkpoint", {"checkpoint": "full", "config": ["num_local_experts=4"]}),
-    "mixtral_sdpa": ("mixtral_sdpa", {"config": ["num_local_experts=4", "output_router_logits=true"]}),
+    "mixtral_losses": ("mixtral_checkpoint", {"config": ["num_local_experts=4", "output_router_logits=true"]}),
     "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
     "bert_moe": ("bert_moe", {"task": "masked-lm", "config": ["num_experts=4"]}),
     "stock": ("mixtral", {"config": ["num_local_experts=4"]}),
@@ -49,8 +49,8 @@ TOGETHER = ("tp", "tp+ep")  # both processes compute all rows
 FAST = ("ddp llama", "fsdp2 llama", "ep mixtral")
 SLOW = ("ddp llama_moe", "fsdp2 mixtral", "tp llama", "tp llama_moe")
 SLOW += ("ddp bert", "fsdp2 bert", "fsdp2 llama_moe", "tp mixtral", "ep llama_moe")
-SLOW += ("ddp mixtral", "ddp mixtral_sdpa", "ddp bert_moe", "ddp stock", "fsdp2 bert_moe", "fsdp2 stock")
-SLOW += ("tp stock", "tp mixtral_sdpa", "ep bert_moe", "ep stock", "ep mixtral_sdpa", "tp+ep mixtral")
+SLOW += ("ddp mixtral", "ddp mixtral_losses", "ddp bert_moe", "ddp stock", "fsdp2 bert_moe", "fsdp2 stock")
+SLOW += ("tp stock", "tp mixtral_losses", "ep bert_moe", "ep stock", "ep mixtral_losses", "tp+ep mixtral")
 SLOW += ("tp+ep llama_moe",)
 SAVED = {"steps": 6, "length": 32, "save_every": 2, "keep": 3}  # with AdamW and a falling learning rate
 
@@ -126,9 +126,9 @@ def runs(tmp_path_factory):
     """What needs two processes and is made in `make test`."""
     place = tmp_path_factory.mktemp("two")
     named = [Job(**{**vars(job), "name": name}) for name, (job, _, _) in REFUSED.items()]
-    saved = [Job("unbroken", "llama_sdpa", "fsdp2", {**SAVED, "batch_size": "4"})]
-    saved += [Job("broken", "llama_sdpa", "fsdp2", {**SAVED, "batch_size": "4"}, after=3)]
-    saved += [Job("broken", "llama_sdpa", "fsdp2", resume=True)]
+    saved = [Job("unbroken", "llama_loss", "fsdp2", {**SAVED, "batch_size": "4"})]
+    saved += [Job("broken", "llama_loss", "fsdp2", {**SAVED, "batch_size": "4"}, after=3)]
+    saved += [Job("broken", "llama_loss", "fsdp2", resume=True)]
     return moved(MOVED_FAST, [*map(of_pair, FAST), *named, *saved], place)
 
 
@@ -140,12 +140,12 @@ def slow_runs(tmp_path_factory):
 def moved(engines, jobs, place):
     """Makes `jobs`, a run for each engine that goes from one process to two and back, and one that does not."""
     for engine in engines:
-        run(Job(f"moved {engine}", "llama_sdpa", "single", {**SAVED, "batch_size": "8"}, after=3), place)
-    launched(jobs + [Job(f"moved {each}", "llama_sdpa", each, after=5, resume=True) for each in engines], place)
+        run(Job(f"moved {engine}", "llama_loss", "single", {**SAVED, "batch_size": "8"}, after=3), place)
+    launched(jobs + [Job(f"moved {each}", "llama_loss", each, after=5, resume=True) for each in engines], place)
     for engine in engines:
-        run(Job(f"moved {engine}", "llama_sdpa", "single", resume=True), place)
+        run(Job(f"moved {engine}", "llama_loss", "single", resume=True), place)
     if engines:
-        run(Job("one", "llama_sdpa", "single", {**SAVED, "batch_size": "8"}), place)
+        run(Job("one", "llama_loss", "single", {**SAVED, "batch_size": "8"}), place)
     return place
 
 

@@ -30,8 +30,8 @@ PATIENCE = 1500  # seconds for all runs of the pair; its first one compiles
 STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant", "batch_size": "4"}
 TIED = ["tie_word_embeddings=true"]
 MODELS = {
-    "llama": ("llama_sdpa_checkpoint_loss", {"checkpoint": "selective"}),
-    "tied": ("llama_sdpa_checkpoint_loss", {"checkpoint": "full", "config": TIED}),
+    "llama": ("llama_checkpoint_loss", {"checkpoint": "selective"}),
+    "tied": ("llama_checkpoint_loss", {"checkpoint": "full", "config": TIED}),
     "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
     "mixtral": ("mixtral_checkpoint", {"checkpoint": "full", "config": ["num_local_experts=4"]}),
     "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
@@ -64,14 +64,14 @@ def jobs():
     for spoilt, (engine, _) in FELL_BACK.items():
         yield Job(spoilt, "llama", engine, STEPS, spoilt=spoilt)
     for precise in ("zero1", "zero3"):
-        yield Job(f"{precise} bf16", "llama_sdpa", precise, {**STEPS, "precision": "bf16"})
+        yield Job(f"{precise} bf16", "llama_loss", precise, {**STEPS, "precision": "bf16"})
     for engine in BROKEN:
-        yield Job(f"unbroken {engine}", "llama_sdpa", engine, SAVED)
-        yield Job(f"broken {engine}", "llama_sdpa", engine, SAVED, after=3)
+        yield Job(f"unbroken {engine}", "llama_loss", engine, SAVED)
+        yield Job(f"broken {engine}", "llama_loss", engine, SAVED, after=3)
         if engine in ELSEWHERE:
-            yield Job(f"elsewhere {engine}", "llama_sdpa", engine, SAVED, after=3)
-            yield Job(f"elsewhere {engine}", "llama_sdpa", ELSEWHERE[engine], resume=True)
-        yield Job(f"broken {engine}", "llama_sdpa", engine, resume=True)
+            yield Job(f"elsewhere {engine}", "llama_loss", engine, SAVED, after=3)
+            yield Job(f"elsewhere {engine}", "llama_loss", ELSEWHERE[engine], resume=True)
+        yield Job(f"broken {engine}", "llama_loss", engine, resume=True)
 
 
 @pytest.fixture(scope="module")

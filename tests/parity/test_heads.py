@@ -10,10 +10,10 @@ pytest.importorskip("transformers")
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 
 HEADS = [
-    ("llama_sdpa", "LlamaForSequenceClassification", "model"),
-    ("llama_sdpa", "LlamaForQuestionAnswering", "transformer"),
-    ("llama_sdpa", "LlamaForTokenClassification", "model"),
-    ("mixtral_sdpa", "MixtralForSequenceClassification", "model"),
+    ("llama_loss", "LlamaForSequenceClassification", "model"),
+    ("llama_loss", "LlamaForQuestionAnswering", "transformer"),
+    ("llama_loss", "LlamaForTokenClassification", "model"),
+    ("mixtral_checkpoint", "MixtralForSequenceClassification", "model"),
 ]
 
 

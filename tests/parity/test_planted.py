@@ -310,7 +310,7 @@ def test_n8_packing_without_boundaries_is_seen():
 @pytest.mark.slow
 def test_n9_packed_rows_are_kept_apart_under_compile():
     """A mask that is not made because nobody could look at positions while tracing would mix two texts of a row."""
-    (subject,) = subjects(REPOSITORY, ["llama_sdpa"])
+    (subject,) = subjects(REPOSITORY, ["llama_loss"])
     bench = Bench(subject)
     case = Case("", "compiled", LLAMA[1], scene=Scene(rows="packed", train=True), detail="eager")
     both = bench.pair(case)
@@ -322,7 +322,7 @@ def test_n9_packed_rows_are_kept_apart_under_compile():
 @pytest.mark.slow
 def test_n9_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
     """By the same case: positions forgotten where a compiler traces."""
-    (subject,) = subjects(REPOSITORY, ["llama_sdpa"])
+    (subject,) = subjects(REPOSITORY, ["llama_loss"])
     bench = Bench(subject)
     case = Case("", "compiled", LLAMA[1], scene=Scene(rows="packed", train=True), detail="eager")
     right = observe_step

@@ -54,7 +54,7 @@ def optimizer_of(folder):
         ("bert", "masked-lm"),
         ("bert_moe", "masked-lm"),
         ("bert", "classification"),
-        ("llama_sdpa", "classification"),
+        ("llama_loss", "classification"),
     ],
 )
 def test_task(tmp_path, model, task):
@@ -182,7 +182,7 @@ def test_accumulated_batches_are_one_batch(tmp_path):
     [
         ("llama", "full", 3),
         pytest.param("llama", "none", 0, marks=pytest.mark.slow),
-        pytest.param("llama_sdpa", "every=2", 2, marks=pytest.mark.slow),
+        pytest.param("llama_loss", "every=2", 2, marks=pytest.mark.slow),
         pytest.param("llama_checkpoint", "selective", 3, marks=pytest.mark.slow),
     ],
 )
@@ -276,7 +276,7 @@ def test_rows_from_other_processes_are_the_same(tmp_path, plain, monkeypatch):
     assert losses(ended.folder) == losses(plain.folder)
 
 
-@pytest.mark.parametrize(("packing", "model"), [("apart", "llama_sdpa"), ("apart", "llama"), ("joined", "llama_sdpa")])
+@pytest.mark.parametrize(("packing", "model"), [("apart", "llama_loss"), ("apart", "llama"), ("joined", "llama_loss")])
 def test_packed_rows_have_no_padding_to_speak_of(tmp_path, plain, packing, model):
     ended = run(tmp_path / "run", model, packing=packing)
     assert 0.97 * 4 * 8 * 32 < ended.figures["tokens"] <= 4 * 8 * 32
@@ -358,7 +358,7 @@ def test_a_text_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("model", "switches", "code", "told"),
     [
-        ("llama_spda", {}, "PG811", "did you mean llama_sdpa"),
+        ("llama_los", {}, "PG811", "did you mean llama_loss"),
         ("nothing/at-all", {"tiny": False}, "PG811", "cannot be read"),
         ("bert_moe", {"task": "classification"}, "PG812", "it has one for masked-lm"),
         ("vit", {}, "PG812", "has no head for causal-lm"),
@@ -374,8 +374,8 @@ def test_models_that_are_not_to_be_had(tmp_path, model, switches, code, told):
 
 
 def test_a_checkpoint_of_another_model(tmp_path, plain):
-    with pytest.raises(PatchgenError, match="PG811.*is a llama, and bert_sdpa takes bert"):
-        run(tmp_path / "run", "bert_sdpa", task="masked-lm", tiny=False, start=str(plain.folder / "model"))
+    with pytest.raises(PatchgenError, match="PG811.*is a llama, and bert_mlm takes bert"):
+        run(tmp_path / "run", "bert_mlm", task="masked-lm", tiny=False, start=str(plain.folder / "model"))
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from tests.train.runs import losses, run  # noqa: E402
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "path"
     switches = ["--tiny", "--steps", "12", "--learning-rate", "5e-3", "--save-every", "6", "--output", str(path)]
-    done = CliRunner().invoke(command_line, ["train", "llama_sdpa", *switches], standalone_mode=False)
+    done = CliRunner().invoke(command_line, ["train", "llama_loss", *switches], standalone_mode=False)
     if done.exception is not None:
         raise done.exception
     assert f"run              {path}" in done.output
@@ -38,9 +38,9 @@ def test_the_model_learns(folder):
 
 def test_the_folder_says_what_was_asked_and_what_ran_it(folder):
     asked = json.loads((folder / "recipe.json").read_text())
-    assert (asked["model"], asked["steps"], asked["learning_rate"]) == ("llama_sdpa", 12, 5e-3)
+    assert (asked["model"], asked["steps"], asked["learning_rate"]) == ("llama_loss", 12, 5e-3)
     found = json.loads((folder / "run.json").read_text())
-    assert found["model"] == "generated.llama.modeling_llama_sdpa.LlamaForCausalLM"
+    assert found["model"] == "generated.llama.modeling_llama_loss.LlamaForCausalLM"
     assert found["attempts"][0]["packages"]["transformers"] == transformers.__version__
     assert found["configuration"]["num_hidden_layers"] == 3
     assert found["data"]["passages"] == [434, 48]

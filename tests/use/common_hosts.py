@@ -15,10 +15,10 @@ from transformers.models.mixtral import modeling_mixtral
 from upstream.test_modeling_common import ModelTesterMixin
 from upstream.test_training_mixin import TrainingTesterMixin
 
-from generated.bert import modeling_bert_sdpa
-from generated.gpt2 import modeling_gpt2_sdpa
-from generated.llama import modeling_llama_sdpa
-from generated.mixtral import modeling_mixtral_sdpa
+from generated.bert import modeling_bert_mlm
+from generated.gpt2 import modeling_gpt2_loss
+from generated.llama import modeling_llama_loss
+from generated.mixtral import modeling_mixtral_checkpoint
 
 SIZES = {
     "vocab_size": 99,
@@ -118,22 +118,22 @@ def hosted(kind, module):
 class TestOwnLlama(hosted("Llama", modeling_llama)): ...
 
 
-class TestGeneratedLlama(hosted("Llama", modeling_llama_sdpa)): ...
+class TestGeneratedLlama(hosted("Llama", modeling_llama_loss)): ...
 
 
 class TestOwnBert(hosted("Bert", modeling_bert)): ...
 
 
-class TestGeneratedBert(hosted("Bert", modeling_bert_sdpa)): ...
+class TestGeneratedBert(hosted("Bert", modeling_bert_mlm)): ...
 
 
 class TestOwnGpt2(hosted("Gpt2", modeling_gpt2)): ...
 
 
-class TestGeneratedGpt2(hosted("Gpt2", modeling_gpt2_sdpa)): ...
+class TestGeneratedGpt2(hosted("Gpt2", modeling_gpt2_loss)): ...
 
 
 class TestOwnMixtral(hosted("Mixtral", modeling_mixtral)): ...
 
 
-class TestGeneratedMixtral(hosted("Mixtral", modeling_mixtral_sdpa)): ...
+class TestGeneratedMixtral(hosted("Mixtral", modeling_mixtral_checkpoint)): ...

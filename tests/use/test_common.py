@@ -23,7 +23,7 @@ pytest.importorskip("parameterized")
 from tests.toytree import REPOSITORY, environment  # noqa: E402
 
 PAGE = REPOSITORY / "docs/parity/common-tests.md"
-MODELS = {"Llama": "llama_sdpa", "Bert": "bert_sdpa", "Gpt2": "gpt2_sdpa", "Mixtral": "mixtral_sdpa"}
+MODELS = {"Llama": "llama_loss", "Bert": "bert_mlm", "Gpt2": "gpt2_loss", "Mixtral": "mixtral_checkpoint"}
 STATES = ("passed", "skipped", "failed")
 ABSENT = {"exporters/test_export.py": "ExportTesterMixin", "generation/test_utils.py": "GenerationTesterMixin"}
 

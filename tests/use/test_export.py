@@ -57,7 +57,7 @@ config = transformers.AutoConfig.from_pretrained(folder)
 for name, reference in config.auto_map.items():
     model = getattr(transformers, name).from_config(config, trust_remote_code=True)
     assert type(model).__module__.startswith("transformers_modules."), name
-    assert reference == "modeling_mixtral_sdpa." + type(model).__name__
+    assert reference == "modeling_mixtral_checkpoint." + type(model).__name__
 
 ours.save_pretrained("again")
 again, loading = transformers.MixtralForCausalLM.from_pretrained("again", output_loading_info=True)
@@ -120,7 +120,7 @@ def mixtral(tmp_path):
 def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     folder = tmp_path / "tiny-mixtral-sdpa"
-    assert run("export", "mixtral_sdpa", folder, "--checkpoint", mixtral).return_value == 0
+    assert run("export", "mixtral_checkpoint", folder, "--checkpoint", mixtral).return_value == 0
     run_alone(MIXTRAL, folder, tmp_path / "elsewhere")
     told = json.loads((folder / "config.json").read_text())
     assert set(told["auto_map"]) == {"AutoModel"} | {
@@ -130,7 +130,7 @@ def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
     assert (folder / "LICENSE").read_text() == "as you like\n"
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlibrary_name: transformers\nlicense: mit\n")
-    diff = (REPOSITORY / "generated/mixtral/modeling_mixtral_sdpa.diff").read_text(encoding="utf-8")
+    diff = (REPOSITORY / "generated/mixtral/modeling_mixtral_checkpoint.diff").read_text(encoding="utf-8")
     for part in (diff.rstrip(), "Apache License 2.0", "Mistral AI and the HuggingFace Inc. team", "transformers 5."):
         assert part in card
     assert str(tmp_path) not in card
@@ -163,11 +163,11 @@ def test_a_project_with_a_report(tmp_path, monkeypatch):
 
 def test_without_a_checkpoint(tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
-    assert run("export", "bert_sdpa", tmp_path / "bert").return_value == 0
+    assert run("export", "bert_mlm", tmp_path / "bert").return_value == 0
     told = json.loads((tmp_path / "bert/config.json").read_text())
     assert told["model_type"] == "bert"
     assert told["architectures"] == ["BertForMaskedLM"]
-    assert told["auto_map"]["AutoModelForMaskedLM"] == "modeling_bert_sdpa.BertForMaskedLM"
+    assert told["auto_map"]["AutoModelForMaskedLM"] == "modeling_bert_mlm.BertForMaskedLM"
     assert not list((tmp_path / "bert").glob("*.safetensors"))
 
 
@@ -175,11 +175,11 @@ def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     folder = tmp_path / "new" / "out"
     for arguments, said in (
-        (("mixtral_sdap", folder), "did you mean mixtral_sdpa"),
-        (("llama_sdpa", folder, "--checkpoint", mixtral), "the checkpoint is a mixtral"),
-        (("mixtral_sdpa", mixtral), "not an empty folder"),
-        (("mixtral_sdpa", folder, "--checkpoint", tmp_path / "none"), ""),
-        (("mixtral_sdpa", "."), "is the current folder"),
+        (("mixtral_chekpoint", folder), "did you mean mixtral_checkpoint"),
+        (("llama_loss", folder, "--checkpoint", mixtral), "the checkpoint is a mixtral"),
+        (("mixtral_checkpoint", mixtral), "not an empty folder"),
+        (("mixtral_checkpoint", folder, "--checkpoint", tmp_path / "none"), ""),
+        (("mixtral_checkpoint", "."), "is the current folder"),
     ):
         done = CliRunner().invoke(command_line, ["export", *map(str, arguments)])
         assert done.exit_code == 2 and said in done.output, done.output
@@ -199,7 +199,7 @@ def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
 def test_a_checkpoint_that_lacks_something(mixtral, tmp_path, monkeypatch, damage, said):
     monkeypatch.chdir(REPOSITORY)
     damage(mixtral)
-    argv = ["export", "mixtral_sdpa", str(tmp_path / "out"), "--checkpoint", str(mixtral)]
+    argv = ["export", "mixtral_checkpoint", str(tmp_path / "out"), "--checkpoint", str(mixtral)]
     done = CliRunner().invoke(command_line, argv)
     assert done.exit_code == 2 and said in done.output, done.output
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
@@ -209,8 +209,8 @@ def test_into_a_folder_by_a_link(tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "empty")
-    assert run("export", "bert_sdpa", tmp_path / "link").return_value == 0
-    assert (tmp_path / "link").is_symlink() and (tmp_path / "empty/modeling_bert_sdpa.py").is_file()
+    assert run("export", "bert_mlm", tmp_path / "link").return_value == 0
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "empty/modeling_bert_mlm.py").is_file()
 
 
 @pytest.mark.slow
@@ -223,7 +223,7 @@ def test_a_variant_that_no_auto_class_could_load(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "line", ["from ..other import x", "from generated.llama.modeling_llama_sdpa import LlamaModel"]
+    "line", ["from ..other import x", "from generated.llama.modeling_llama_loss import LlamaModel"]
 )
 def test_code_that_needs_the_project_is_refused(line, tmp_path):
     path = tmp_path / "modeling_x.py"

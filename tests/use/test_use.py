@@ -24,10 +24,10 @@ from tests.use.wide import make_project  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
 PARENTS = {
-    "llama_sdpa": llama.LlamaForCausalLM,
-    "bert_sdpa": bert.BertForMaskedLM,
-    "gpt2_sdpa": gpt2.GPT2LMHeadModel,
-    "mixtral_sdpa": mixtral.MixtralForCausalLM,
+    "llama_loss": llama.LlamaForCausalLM,
+    "bert_mlm": bert.BertForMaskedLM,
+    "gpt2_loss": gpt2.GPT2LMHeadModel,
+    "mixtral_checkpoint": mixtral.MixtralForCausalLM,
 }
 each = pytest.mark.parametrize("name", PARENTS)
 
@@ -90,16 +90,16 @@ def test_generates_with_a_cache(name, checkpoints):
 
 
 def test_another_head(checkpoints):
-    model = patchgen.load("llama_sdpa", checkpoints / "llama_sdpa", head="LlamaModel")
+    model = patchgen.load("llama_loss", checkpoints / "llama_loss", head="LlamaModel")
     assert type(model).__name__ == "LlamaModel"
 
 
 @pytest.mark.parametrize(
     ("name", "checkpoint", "head", "said"),
     [
-        pytest.param("llama_spda", "llama_sdpa", None, "did you mean llama_sdpa", id="no such variant"),
-        pytest.param("llama_sdpa", "mixtral_sdpa", "LlamaModel", "variants of mixtral: ", id="another model"),
-        pytest.param("llama_sdpa", "llama_sdpa", "LlamaForMaskedLM", "has no LlamaForMaskedLM", id="no such head"),
+        pytest.param("llama_los", "llama_loss", None, "did you mean llama_loss", id="no such variant"),
+        pytest.param("llama_loss", "mixtral_checkpoint", "LlamaModel", "variants of mixtral: ", id="another model"),
+        pytest.param("llama_loss", "llama_loss", "LlamaForMaskedLM", "has no LlamaForMaskedLM", id="no such head"),
     ],
 )
 def test_refusals(name, checkpoint, head, said, checkpoints):
@@ -115,18 +115,18 @@ def test_an_output_that_was_removed(tmp_path, monkeypatch):
 
 
 def test_a_configuration_without_architectures(checkpoints):
-    config = AutoConfig.from_pretrained(checkpoints / "llama_sdpa")
+    config = AutoConfig.from_pretrained(checkpoints / "llama_loss")
     config.architectures = None
     with pytest.raises(ValueError, match="names no architecture; say head=LlamaForCausalLM"):
-        patchgen.load("llama_sdpa", checkpoints / "llama_sdpa", config=config)
+        patchgen.load("llama_loss", checkpoints / "llama_loss", config=config)
 
 
 def test_an_installed_package_is_enough(tmp_path, monkeypatch, checkpoints):
     """Where there is no patchgen.lock, the modules of `generated` on the path are the variants."""
     monkeypatch.chdir(tmp_path)
-    assert find_variant("bert_sdpa").parent == "transformers.models.bert.modeling_bert"
-    model = patchgen.load("bert_sdpa", checkpoints / "bert_sdpa")
-    assert type(model).__module__ == "generated.bert.modeling_bert_sdpa"
+    assert find_variant("bert_mlm").parent == "transformers.models.bert.modeling_bert"
+    model = patchgen.load("bert_mlm", checkpoints / "bert_mlm")
+    assert type(model).__module__ == "generated.bert.modeling_bert_mlm"
 
 
 def test_importing_patchgen_imports_no_models():
@@ -142,20 +142,20 @@ def test_importing_patchgen_imports_no_models():
 def test_one_variant_takes_the_place_of_its_parent(checkpoints):
     config = tiny_config("llama")
     before = {auto: type(auto.from_config(config)) for auto in (AutoModel, AutoModelForCausalLM)}
-    with patchgen.register("llama_sdpa"):
-        model = AutoModelForCausalLM.from_pretrained(checkpoints / "llama_sdpa")
-        assert type(model).__module__ == "generated.llama.modeling_llama_sdpa"
-        with pytest.raises(ValueError, match="LlamaConfig is taken by llama_sdpa"):
+    with patchgen.register("llama_loss"):
+        model = AutoModelForCausalLM.from_pretrained(checkpoints / "llama_loss")
+        assert type(model).__module__ == "generated.llama.modeling_llama_loss"
+        with pytest.raises(ValueError, match="LlamaConfig is taken by llama_loss"):
             patchgen.register("llama_checkpoint")
-        with patchgen.register("bert_sdpa"):
+        with patchgen.register("bert_mlm"):
             model = AutoModelForMaskedLM.from_config(tiny_config("bert"))
-            assert type(model).__module__ == "generated.bert.modeling_bert_sdpa"
+            assert type(model).__module__ == "generated.bert.modeling_bert_mlm"
     assert {auto: type(auto.from_config(config)) for auto in before} == before
     assert type(AutoModelForMaskedLM.from_config(tiny_config("bert"))) is bert.BertForMaskedLM
 
 
 def test_undone_twice():
-    first = patchgen.register("llama_sdpa")
+    first = patchgen.register("llama_loss")
     first.undo()
     second = patchgen.register("llama_checkpoint")
     first.undo()
@@ -180,11 +180,11 @@ def test_a_model_type_of_its_own(tmp_path, monkeypatch):
 
 def test_a_mixture_from_a_dense_checkpoint(checkpoints, tmp_path):
     """`load` takes the parent's checkpoint where the variant does, and the auto classes what is saved of it."""
-    model = patchgen.load("llama_moe", checkpoints / "llama_sdpa", num_experts=4)
-    expected = outputs(from_transformers("llama_sdpa", checkpoints / "llama_sdpa")).logits
+    model = patchgen.load("llama_moe", checkpoints / "llama_loss", num_experts=4)
+    expected = outputs(from_transformers("llama_loss", checkpoints / "llama_loss")).logits
     torch.testing.assert_close(outputs(model).logits, expected, rtol=1e-4, atol=1e-4)
     model.save_pretrained(tmp_path)
-    with patchgen.register("llama_moe"), patchgen.register("llama_sdpa"):
+    with patchgen.register("llama_moe"), patchgen.register("llama_loss"):
         again = AutoModelForCausalLM.from_pretrained(tmp_path)
         assert type(again) is type(model)
         assert torch.equal(outputs(again).logits, outputs(model).logits)
@@ -218,7 +218,7 @@ def trained(model, folder, **changes):
     return trainer.evaluate()["eval_loss"]
 
 
-@pytest.mark.parametrize("name", ["llama_sdpa", slow("bert_sdpa"), slow("mixtral_sdpa")])
+@pytest.mark.parametrize("name", ["llama_fused", slow("bert_mlm"), slow("mixtral_checkpoint")])
 def test_trainer(name, checkpoints, tmp_path):
     """Under accumulation and checkpointing, to the loss that the parent comes to."""
     pytest.importorskip("accelerate")
@@ -235,14 +235,14 @@ def test_lora(checkpoints, tmp_path):
     """peft finds the targets by `model_type`; the adapter fits the parent."""
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
-    model = patchgen.load("llama_sdpa", checkpoints / "llama_sdpa")
+    model = patchgen.load("llama_loss", checkpoints / "llama_loss")
     wrapped = peft.get_peft_model(model, peft.LoraConfig(r=4, task_type="CAUSAL_LM", init_lora_weights=False))
     wrapped.train()
     wrapped(**batch("right").inputs()).loss.backward()
     with_gradient = [name for name, p in wrapped.named_parameters() if p.grad is not None]
     assert with_gradient and all("lora_" in name for name in with_gradient)
     wrapped.save_pretrained(tmp_path)
-    parent = peft.PeftModel.from_pretrained(from_transformers("llama_sdpa", checkpoints / "llama_sdpa"), tmp_path)
+    parent = peft.PeftModel.from_pretrained(from_transformers("llama_loss", checkpoints / "llama_loss"), tmp_path)
     assert torch.equal(outputs(wrapped).logits, outputs(parent).logits)
 
 
@@ -250,10 +250,10 @@ def test_lora_on_a_fused_layer(checkpoints, tmp_path):
     """Merged, it is in the weights that the parent loads."""
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
-    model = patchgen.load("llama_fused", checkpoints / "llama_sdpa")
+    model = patchgen.load("llama_fused", checkpoints / "llama_loss")
     lora = peft.LoraConfig(r=4, task_type="CAUSAL_LM", target_modules=["qkv_proj"], init_lora_weights=False)
     wrapped = peft.get_peft_model(model, lora)
-    expected, before = outputs(wrapped), outputs(from_transformers("llama_sdpa", checkpoints / "llama_sdpa"))
+    expected, before = outputs(wrapped), outputs(from_transformers("llama_loss", checkpoints / "llama_loss"))
     wrapped.merge_and_unload().save_pretrained(tmp_path)
     parent, report = llama.LlamaForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(report.values()), report
@@ -265,8 +265,8 @@ def test_lora_on_a_fused_layer(checkpoints, tmp_path):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("llama_sdpa", {}),
-        ("llama_sdpa_checkpoint_loss", {"gradient_checkpointing": True}),
+        ("llama_loss", {}),
+        ("llama_checkpoint_loss", {"gradient_checkpointing": True}),
         ("llama_packed", {"packing": True, "packing_strategy": "bfd"}),
         ("llama_packed", {"padding_free": True, "max_length": None}),
     ],
@@ -279,8 +279,8 @@ def test_supervised_fine_tuning(name, changes, checkpoints, tmp_path):
 
     losses = []
     for model in (
-        patchgen.load(name, checkpoints / "llama_sdpa"),
-        from_transformers("llama_sdpa", checkpoints / "llama_sdpa"),
+        patchgen.load(name, checkpoints / "llama_loss"),
+        from_transformers("llama_loss", checkpoints / "llama_loss"),
     ):
         settings = {"max_length": 16, "gradient_checkpointing": False, **changes}
         arguments = trl.SFTConfig(
@@ -300,7 +300,7 @@ def test_supervised_fine_tuning(name, changes, checkpoints, tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["llama_sdpa", slow("gpt2_sdpa")])
+@pytest.mark.parametrize("name", ["llama_loss", slow("gpt2_loss")])
 def test_compiles_whole(name, checkpoints):
     model = patchgen.load(name, checkpoints / name).eval()
     given = {"input_ids": batch().input_ids, "use_cache": False}
@@ -318,7 +318,7 @@ def test_a_mixtures_router_losses_are_not_trls(checkpoints, tmp_path):
     from tests.use.words import word_tokenizer
 
     def losses(**changes):
-        model = patchgen.load("llama_moe", checkpoints / "llama_sdpa", num_experts=4)
+        model = patchgen.load("llama_moe", checkpoints / "llama_loss", num_experts=4)
         how = {"report_to": [], "save_strategy": "no", "use_cpu": True, "bf16": False, "disable_tqdm": True}
         arguments = trl.SFTConfig(output_dir=str(tmp_path), max_steps=1, logging_steps=1, **how, **changes)
         rows = datasets.Dataset.from_list([{"input_ids": e["input_ids"].tolist()} for e in examples()])

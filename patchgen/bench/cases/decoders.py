@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from patchgen.bench.case import Case, Shape, Target
 from patchgen.bench.contestant import (
     CHECKPOINTED,
@@ -32,7 +34,7 @@ _LLAMA_1B = (
     ("tie_word_embeddings", True),
 )
 _LIGER = (LIGER.name, LIGER_LAYERS.name)
-_RIGHT_PADDED = (("assume_right_padding", True),)
+_FIVE: dict[str, Any] = {"said": " + five lines", "attention": "mask_free", "no_mask": True}
 
 L1 = Case(
     id="L1",
@@ -49,31 +51,25 @@ L1 = Case(
         FIVE_LINES_COMPILED,
         LIGER,
         LAYERS,
-        variant("llama_sdpa_checkpoint_loss", "layers", settings=_RIGHT_PADDED, no_mask=True),
+        variant("llama_checkpoint_loss", "layers"),
         LIGER_LAYERS,
         FIVE_LINES,
         variant("llama_loss", saves=0.95),
-        variant("llama_sdpa_checkpoint_loss", said=", selective", checkpoint="selective", no_mask=True, saves=0.9),
+        variant("llama_checkpoint_loss", said=", selective", checkpoint="selective", saves=0.9),
         CHECKPOINTED,
-        variant("llama_sdpa", "whole", settings=_RIGHT_PADDED, no_mask=True),
+        variant("llama_loss", "whole", **_FIVE),
         CUDNN,
         FLASH,
-        variant("llama_sdpa", no_mask=True),
         Contestant("eager, 1 row, checkpointed", attention="eager", rows=1, checkpoint="full"),
     ),
     targets=(
-        Target(("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"), ("sdpa",), "speed", 1.2),
-        Target(("llama_sdpa_checkpoint_loss", "llama_sdpa"), ("sdpa + compile",), "speed", 1.4),
-        Target(("llama_sdpa_checkpoint_loss", "llama_loss"), ("sdpa",), "memory", 0.55),
-        Target(("llama_sdpa_checkpoint_loss, selective",), ("sdpa",), "speed", 0.94),
-        Target(
-            ("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"),
-            ("Liger", "Liger + compiled layers"),
-            "speed",
-            1.03,
-        ),
-        Target(("llama_sdpa_checkpoint_loss", "llama_loss"), _LIGER, "memory", 1.0),
-        Target(("llama_sdpa_checkpoint_loss", "llama_sdpa", "llama_loss"), (), "rate", 495e12),
+        Target(("llama_checkpoint_loss", "llama_loss"), ("sdpa",), "speed", 1.2),
+        Target(("llama_checkpoint_loss", "llama_loss"), ("sdpa + compile",), "speed", 1.4),
+        Target(("llama_checkpoint_loss", "llama_loss"), ("sdpa",), "memory", 0.55),
+        Target(("llama_checkpoint_loss, selective",), ("sdpa",), "speed", 0.94),
+        Target(("llama_checkpoint_loss", "llama_loss"), _LIGER, "speed", 1.03),
+        Target(("llama_checkpoint_loss", "llama_loss"), _LIGER, "memory", 1.0),
+        Target(("llama_checkpoint_loss", "llama_loss"), (), "rate", 495e12),
     ),
     turns=((2, 4), (1, 3)),
     seconds=98,
@@ -119,14 +115,14 @@ L3 = Case(
     contestants=(
         SDPA,
         CHECKPOINTED,
-        variant("llama_sdpa_checkpoint_loss", said=", full", checkpoint="full"),
-        variant("llama_sdpa_checkpoint_loss", said=", selective", checkpoint="selective"),
+        variant("llama_checkpoint_loss", said=", full", checkpoint="full"),
+        variant("llama_checkpoint_loss", said=", selective", checkpoint="selective"),
         Contestant("Liger + checkpointing", liger=True, checkpoint="full"),
         OFFLOADED,
     ),
     targets=(
-        Target(("llama_sdpa_checkpoint_loss",), ("sdpa",), "rows", 2.5),
-        Target(("llama_sdpa_checkpoint_loss",), ("Liger + checkpointing",), "rows", 1.2),
+        Target(("llama_checkpoint_loss",), ("sdpa",), "rows", 2.5),
+        Target(("llama_checkpoint_loss",), ("Liger + checkpointing",), "rows", 1.2),
     ),
     seconds=37,
     fits=True,
@@ -145,21 +141,20 @@ G1 = Case(
         COMPILED,
         FIVE_LINES,
         FIVE_LINES_COMPILED,
-        variant("gpt2_sdpa_gelu_loss", "layers", no_mask=True),
-        variant("gpt2_sdpa_gelu_loss", "whole", settings=_RIGHT_PADDED, no_mask=True),
-        variant("gpt2_sdpa_gelu_loss", no_mask=True, saves=0.75),
+        variant("gpt2_gelu_loss", "layers"),
+        variant("gpt2_gelu_loss", "whole", **_FIVE),
+        variant("gpt2_gelu_loss", saves=0.75),
         variant("gpt2_gelu", saves=0.85),
         variant("gpt2_loss", saves=0.9),
         variant("gpt2_loss", "layers", no_mask=True),
-        variant("gpt2_sdpa"),
         EAGER,
         CUDNN,
         FLASH,
         CHECKPOINTED,
     ),
     targets=(
-        Target(("gpt2_sdpa_gelu_loss", "gpt2_loss", "gpt2_gelu"), ("sdpa + compile",), "speed", 1.3),
-        Target(("gpt2_sdpa_gelu_loss", "gpt2_loss"), ("sdpa + compile",), "memory", 0.6),
+        Target(("gpt2_gelu_loss", "gpt2_loss", "gpt2_gelu"), ("sdpa + compile",), "speed", 1.3),
+        Target(("gpt2_gelu_loss", "gpt2_loss"), ("sdpa + compile",), "memory", 0.6),
     ),
     seconds=38,
 )

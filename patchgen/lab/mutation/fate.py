@@ -20,7 +20,7 @@ class Fate:
     seen nor unseen.
     """
 
-    place: str  # "modeling_llama_sdpa.py:233"
+    place: str  # "modeling_llama_loss.py:233"
     function: str
     says: str
     diff: str

@@ -332,7 +332,7 @@ def test_constants_are_part_of_a_recording():
 
 @pytest.fixture(scope="module")
 def proof():
-    (subject,) = subjects(REPOSITORY, ["llama_sdpa"])
+    (subject,) = subjects(REPOSITORY, ["llama_loss"])
     proof = Proof(subject, Bench(subject).ready)
     names = (
         "float64 full closest",

@@ -32,15 +32,15 @@ def named(*names):
 def test_a_variant_is_found_by_name_module_output_and_modular_file(monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     for name in (
-        "llama_sdpa",
-        "generated.llama.modeling_llama_sdpa",
-        "generated/llama/modeling_llama_sdpa.py",
-        "modular/llama/modular_llama_sdpa.py",
+        "llama_loss",
+        "generated.llama.modeling_llama_loss",
+        "generated/llama/modeling_llama_loss.py",
+        "modular/llama/modular_llama_loss.py",
     ):
-        assert named(name) == ["llama_sdpa"]
-    assert {"bert_sdpa"} <= set(named("modular/bert")) <= set(named())
-    with pytest.raises(LookupError, match="llama_sdpa"):
-        named("lama_sdpa")
+        assert named(name) == ["llama_loss"]
+    assert {"bert_mlm"} <= set(named("modular/bert")) <= set(named())
+    with pytest.raises(LookupError, match="llama_loss"):
+        named("lama_loss")
 
 
 def test_to_verify_all_of_nothing_is_an_error(tmp_path):
@@ -49,8 +49,8 @@ def test_to_verify_all_of_nothing_is_an_error(tmp_path):
 
 
 def test_parent_parts_and_heads_are_read_from_the_record():
-    (found,) = subjects(REPOSITORY, ["bert_sdpa"])
-    assert (found.parent, found.parts) == ("transformers.models.bert.modeling_bert", ("sdpa",))
+    (found,) = subjects(REPOSITORY, ["bert_mlm"])
+    assert (found.parent, found.parts) == ("transformers.models.bert.modeling_bert", ("loss",))
     assert found.heads[:2] == ("BertForMaskedLM", "BertModel")
 
 
