@@ -123,7 +123,7 @@ def test_references_are_those_of_the_rows(said):
 
 def test_weights_begin_the_same_in_every_turn(said):
     found = results(said)
-    assert found["sdpa"].losses == found["llama_loss"].losses
+    assert found["sdpa"].losses == pytest.approx(found["llama_loss"].losses, rel=1e-4)
     assert found["sdpa"].losses[1] < found["sdpa"].losses[0], "it learns"
     assert 0 < found["sdpa"].apart[1] < 3e-2, "bfloat16 beside float32"
     assert found["one row, float32"].apart[1] < 1e-5

@@ -10,9 +10,9 @@ pytest.importorskip("transformers")
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 
 HEADS = [
-    ("llama_loss", "LlamaForSequenceClassification", "model"),
-    ("llama_loss", "LlamaForQuestionAnswering", "transformer"),
-    ("llama_loss", "LlamaForTokenClassification", "model"),
+    ("qwen3_norm", "Qwen3ForSequenceClassification", "model"),
+    ("qwen3_norm", "Qwen3ForQuestionAnswering", "transformer"),
+    ("qwen3_norm", "Qwen3ForTokenClassification", "model"),
     ("mixtral_checkpoint", "MixtralForSequenceClassification", "model"),
 ]
 

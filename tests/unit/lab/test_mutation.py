@@ -332,7 +332,7 @@ def test_constants_are_part_of_a_recording():
 
 @pytest.fixture(scope="module")
 def proof():
-    (subject,) = subjects(REPOSITORY, ["llama_loss"])
+    (subject,) = subjects(REPOSITORY, ["llama_sdpa"])
     proof = Proof(subject, Bench(subject).ready)
     names = (
         "float64 full closest",
