@@ -855,8 +855,8 @@ CHECKPOINT_OPTIONS = ("policy", "every", "use_reentrant", "preserve_rng_state", 
 
 def read_options(given: dict[str, Any], every_n_layers: int = 1) -> tuple[str, int]:
     """The policy, and the k of "every k-th"; ValueError for what is not taken."""
-    if "context_fn" in given:
-        raise ValueError('context_fn is made from the policy: give {"policy": "selective"} in its place')
+    if given.pop("context_fn", None) is not None:
+        given["policy"] = "selective"
     if unknown := sorted(given.keys() - set(CHECKPOINT_OPTIONS)):
         raise ValueError(
             f"unknown options of checkpointing: {', '.join(unknown)}. There are {', '.join(CHECKPOINT_OPTIONS)}."

@@ -1,18 +1,18 @@
 """ALBERT with activation checkpointing, which transformers does not have for it.
 
-Its layers share their weights, so nearly all memory of training is activations.  A layer is checkpointed at each of
-its uses; with one layer for all, `every` has nothing to choose from and is refused.
+    model.activation_checkpointing_enable()
+
+Its layers share their weights, so activations take nearly all the memory of training.  The one layer is run again at
+each of its uses; `every_n_layers` has nothing to choose from.
 """
 
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.albert import modeling_albert as albert
-
-from patchgen.parts.checkpoint import Checkpointing
 
 
 class AlbertLayer(albert.AlbertLayer, GradientCheckpointingLayer):
     pass
 
 
-class AlbertPreTrainedModel(Checkpointing, albert.AlbertPreTrainedModel):
-    pass
+class AlbertPreTrainedModel(albert.AlbertPreTrainedModel):
+    supports_gradient_checkpointing = True

@@ -1,7 +1,6 @@
 """MPNet with activation checkpointing, which transformers does not have for it.
 
-    model.gradient_checkpointing_enable()
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"policy": "selective"})
+    model.activation_checkpointing_enable()
 
 For those who train sentence embeddings with batches that do not fit: contrastive losses want them large.
 """
@@ -9,12 +8,10 @@ For those who train sentence embeddings with batches that do not fit: contrastiv
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.mpnet import modeling_mpnet as mpnet
 
-from patchgen.parts.checkpoint import Checkpointing
-
 
 class MPNetLayer(mpnet.MPNetLayer, GradientCheckpointingLayer):
     pass
 
 
-class MPNetPreTrainedModel(Checkpointing, mpnet.MPNetPreTrainedModel):
-    pass
+class MPNetPreTrainedModel(mpnet.MPNetPreTrainedModel):
+    supports_gradient_checkpointing = True

@@ -102,9 +102,9 @@ def _loading(head: str) -> Iterator[Case]:
 def _effects(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
     for claim in claims:
         yield Case(f"{head} effect of {claim.part}", "effect", head, detail=claim.part)
-        for how in (how for how in claim.checkpointing if how.get("policy") == "selective"):
+        for how in (how for how in claim.checkpointing if "context_fn" in how):
             for length in (0, LONG):
-                name = f"{head} keeps what selective says{', long' if length else ''}"
+                name = f"{head} keeps products{', long' if length else ''}"
                 yield Case(name, "kept", head, scene=Scene(train=True, checkpointing=how, length=length))
 
 
@@ -139,9 +139,8 @@ def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> It
     }
     if trained(claims).checkpointing is not None:
         scenes["not checkpointed"] = Scene(rows="right", train=True)
-    for how in dict.fromkeys(str(sorted(how.items())) for claim in claims for how in claim.checkpointing):
-        kwargs = next(k for claim in claims for k in claim.checkpointing if str(sorted(k.items())) == how)
-        told = ", ".join(f"{name}={value}" for name, value in kwargs.items())
+    ways = {_told(how): how for claim in claims for how in claim.checkpointing}
+    for told, kwargs in ways.items():
         base = Scene(rows="right", train=True, checkpointing=kwargs)
         scenes[f"checkpointed {told}".strip()] = base
         scenes[f"checkpointed with dropout {told}".strip()] = replace(base, dropout=DROPOUT)
@@ -150,6 +149,11 @@ def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> It
             continue
         yield Case(f"{head} float32 {name}", "numbers", head, scene=scene)
     yield Case(f"{head} float32 attention weights", "weights", head, scene=Scene(rows="right"))
+
+
+def _told(how: Mapping[str, Any]) -> str:
+    """The options of checkpointing in words."""
+    return ", ".join(getattr(value, "__name__", f"{name}={value}") for name, value in how.items())
 
 
 # By name: rows, whether in training, and the ways, each in the widest dtype.

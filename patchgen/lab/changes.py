@@ -7,7 +7,7 @@ Before, in the diff of a variant written by hand::
     ...
     +    supports_gradient_checkpointing = True
 
-After: `("gradient_checkpointing",)`, the name of a claim in `patchgen/lab/claims`.
+After: `("checkpoint",)`, the name of a claim in `patchgen/lab/claims`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 
 from patchgen.lab.mutation.changed_lines import added_by
 
-CHECKPOINTING = "gradient_checkpointing"
+CHECKPOINTING = "checkpoint"
 FLAG, LAYER = "supports_gradient_checkpointing", "GradientCheckpointingLayer"
 
 
 def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
     """The claims that follow from the diff beside `output`, whose text is given."""
     diff = output.with_suffix(".diff")
-    if "checkpoint" in parts or not diff.is_file():
+    if CHECKPOINTING in parts or not diff.is_file():
         return ()
     changed = added_by(diff.read_text(encoding="utf-8"))
     return (CHECKPOINTING,) if any(_turns_on_checkpointing(ast.parse(text), changed)) else ()

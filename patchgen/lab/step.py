@@ -16,6 +16,7 @@ from patchgen.lab.claim import Scene
 from patchgen.lab.inputs import Inputs, takes
 from patchgen.lab.ways import BY_CONFIGURATION, dressed
 from patchgen.lab.wide import widened
+from patchgen.use.checkpointing import is_on, switch_off, switch_on
 
 SEED = 11  # of dropout
 TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in training alone
@@ -74,11 +75,11 @@ def remembering_nothing(model: nn.Module) -> Iterator[None]:
 
 
 def _set_checkpointing(model: PreTrainedModel, how: Mapping[str, Any] | None) -> None:
-    if any(getattr(module, "gradient_checkpointing", False) for module in model.modules()):
-        model.gradient_checkpointing_disable()
+    if is_on(model):
+        switch_off(model)
     if how is not None:
-        # Non-reentrant is what transformers 5 takes; said, because it warns where it is not.
-        model.gradient_checkpointing_enable({"use_reentrant": False, **how})
+        # Non-reentrant is transformers' default, which given options replace.
+        switch_on(model, {"use_reentrant": False, **how})
 
 
 def _step(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool) -> dict[str, Tensor]:

@@ -38,7 +38,7 @@ class Subject:
     home: str  # the folder that the module is imported from
     modular: str = ""  # as shown
     settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
-    changes: tuple[str, ...] = ()  # what its diff turns on without a part: "gradient_checkpointing"
+    changes: tuple[str, ...] = ()  # what its diff turns on without a part: "checkpoint"
 
     @property
     def claimed(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class AlbertPreTrainedModel(albert.AlbertPreTrainedModel):
 """
 PYPROJECT = '[tool.patchgen]\nsources = ["by_hand"]\noutputs = {{ by_hand = "{made}" }}\n'
 CASES = (
-    "effect of gradient_checkpointing",
+    "effect of checkpoint",
     "float64 full closest",
     "float32 checkpointed",
     "planted: gradient cut off",
@@ -59,7 +59,7 @@ def results_of(bench: Bench):
 
 def test_checkpointing_is_switched_on_and_compared(tmp_path):
     bench = converted(tmp_path, "made_by_hand", LAYER)
-    assert (bench.subject.parts, bench.subject.changes) == ((), ("gradient_checkpointing",))
+    assert (bench.subject.parts, bench.subject.changes) == ((), ("checkpoint",))
     found = results_of(bench)
     assert {result.status for _, result in found} == {"PASS"}, found
     compared = [(case, result) for case, result in found if case.kind == "numbers"]

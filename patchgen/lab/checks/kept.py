@@ -1,11 +1,11 @@
-"""Whether checkpointing keeps what its policy says, and runs the rest again.
+"""Whether selective checkpointing keeps what it says, and runs the rest again.
 
 Numbers do not tell: what is kept for nothing, or computed twice, is the same.  So products are counted by their shapes
-in one step without checkpointing, with all of it, and with the policy:
+in one step without checkpointing, with all of it, and with what keeps products:
 
     not checkpointed   3 products of shape a, 2 of shape b
     everything again   6                      4             so each runs again
-    selective          3                      4             b is dear to keep: right where the rule says so
+    products kept      3                      4             b is larger than its factors: right where the rule says so
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ Shape = tuple[int, ...]
 Product = tuple[str, Shape, Shape]
 PRODUCTS = frozenset({"aten.mm", "aten.addmm", "aten.convolution"})
 BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
-CHOICES = frozenset({"aten.topk", "aten.sort", "aten.argmax", "aten.max"})
 
 
 def keeps_what_it_says(trial: Trial) -> Verdict:
-    """The policy of the case's scene; products that are cheap to keep are kept, and choices always."""
+    """Under the scene of the case: products that are cheap to keep are kept, and nothing else."""
     pair, scene = trial.pair, trial.case.scene
     if not pair.variant_class.supports_gradient_checkpointing:
         raise Nothing("it has no gradient checkpointing")
@@ -50,10 +49,7 @@ def keeps_what_it_says(trial: Trial) -> Verdict:
 def _wrong(again: Counter[Product], now: Counter[Product]) -> Iterator[str]:
     """`again` is what is computed twice where nothing is kept, `now` what is with the policy."""
     for product in {**again, **now}:
-        name, _, _ = product
-        if name in CHOICES:
-            yield f"a choice is made twice: {product}"
-        elif _is_cheap_to_keep(product) and now[product]:
+        if _is_cheap_to_keep(product) and now[product]:
             yield f"{product} is not kept"
         elif not _is_cheap_to_keep(product) and now[product] < again[product]:
             yield f"{product} is kept, and is larger than what it is made of"
@@ -80,7 +76,7 @@ def _counted(pair: Pair, scene: Scene) -> Counter[Product]:
 
 
 class _Counting(TorchDispatchMode):
-    """Products, attentions and choices that torch runs, the backward pass included."""
+    """Products and attentions that torch runs, the backward pass included."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +86,7 @@ class _Counting(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = str(func.overloadpacket)
-        if name in PRODUCTS | BATCHED | CHOICES or _attends(name):
+        if name in PRODUCTS | BATCHED or _attends(name):
             shapes = [tuple(each.shape) for each in args if isinstance(each, Tensor)]
             factors = shapes[-2:] if name in PRODUCTS | BATCHED and name != "aten.convolution" else shapes[:2]
             self.found[name, factors[0], factors[-1]] += 1

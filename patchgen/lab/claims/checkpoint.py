@@ -1,20 +1,25 @@
-"""checkpoint: layers run again in the backward pass, from what is kept of them, and compute what they did before."""
+"""checkpoint: layers run again in the backward pass, and compute what they did before.
+
+It is claimed of whatever its diff turns checkpointing on in, written by `patchgen new` or by hand.  The errors are
+planted around the function that transformers runs a layer by.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from os.path import commonprefix
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, modeling_utils
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, around, defines
+from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, replaced
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.tolerance import EQUAL, REORDERED
+from patchgen.use.checkpointing import keep_products
 
 DROPOUT = 0.4
 
@@ -73,23 +78,39 @@ def attends(kernel: str) -> bool:
     )
 
 
-def reseeded(layer: Callable[..., Any], run: Any, policy: str, function: Any, *args: Any, **passed_on: Any) -> Any:
-    return checkpoint(function, *args, use_reentrant=False, preserve_rng_state=False)
+Checkpoint = Callable[..., Any]
 
 
-def cut_off(layer: Callable[..., Any], run: Any, policy: str, function: Any, *args: Any, **passed_on: Any) -> Any:
-    args = tuple(each.detach() if isinstance(each, Tensor) else each for each in args)
-    return layer(run, policy, function, *args, **passed_on)
+def _around_checkpoint(wrong: Checkpoint) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+    """For `Plant.apply`: transformers runs each layer by `wrong(checkpoint, ...)`."""
+
+    def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
+        def make(right: Checkpoint) -> Checkpoint:
+            return lambda *args, **kwargs: wrong(right, *args, **kwargs)
+
+        return replaced(modeling_utils, "checkpoint", make)
+
+    return apply
 
 
-def kept_wrong(keep: Callable[..., None], mode: Any, operation: Any, output: Any) -> None:
-    right = not isinstance(output, Tensor) or not output.is_floating_point()
-    keep(mode, operation, output if right else output * torch.tensor(1.1, dtype=output.dtype, device=output.device))
+def reseeded(right: Checkpoint, *args: Any, **kwargs: Any) -> Any:
+    return right(*args, **{**kwargs, "preserve_rng_state": False})
+
+
+def cut_off(right: Checkpoint, function: Any, *args: Any, **kwargs: Any) -> Any:
+    # Of states that are given by keyword too.
+    named = {name: _detached(value) for name, value in getattr(function, "keywords", {}).items()}
+    run = partial(function.func, *function.args, **named) if named else function
+    return right(run, *map(_detached, args), **kwargs)
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
 
 
 def has_dropout(specimen: Specimen) -> bool:
-    rates = [name for name, value in specimen.config.to_dict().items() if "drop" in name and isinstance(value, float)]
-    return defines("checkpoint_layer")(specimen) and bool(rates)
+    settings = specimen.config.to_dict().items()
+    return any("drop" in name and isinstance(value, float) for name, value in settings)
 
 
 CLAIM = Claim(
@@ -98,28 +119,20 @@ CLAIM = Claim(
     routes=routes,
     effect=effect,
     shown_in=Scene(train=True, checkpointing={}),
-    checkpointing=({}, {"policy": "selective"}),
+    checkpointing=({}, {"context_fn": keep_products}),
     plants=(
         Plant(
             "dropout reseeded",
             "the recompute draws other dropout masks",
-            around("checkpoint_layer", reseeded),
+            _around_checkpoint(reseeded),
             scene=Scene(train=True, dropout=DROPOUT, checkpointing={}),
             fits=has_dropout,
         ),
         Plant(
             "gradient cut off",
             "nothing below a layer gets a gradient from it",
-            around("checkpoint_layer", cut_off),
+            _around_checkpoint(cut_off),
             scene=Scene(train=True, checkpointing={}),
-            fits=defines("checkpoint_layer"),
-        ),
-        Plant(
-            "kept product wrong",
-            "the recompute is given a product a tenth too large",
-            around("keep", kept_wrong, within="Keeping"),
-            scene=Scene(train=True, checkpointing={"policy": "selective"}),
-            fits=defines("Keeping"),
         ),
     ),
 )

@@ -478,8 +478,8 @@ class XModel:
 @pytest.mark.parametrize(
     ("added", "parts", "changes"),
     [
-        ({1}, (), ("gradient_checkpointing",)),
-        ({6}, (), ("gradient_checkpointing",)),
+        ({1}, (), ("checkpoint",)),
+        ({6}, (), ("checkpoint",)),
         ({2}, (), ()),
         ({1, 6}, ("checkpoint",), ()),  # the part says it
     ],

@@ -547,7 +547,6 @@ def test_options():
         ({"every": "2"}, "every='2': it takes"),
         ({"use_reentrant": True}, "use_reentrant=True is refused: .* no gradient"),
         ({"preserve_rng_state": False}, "preserve_rng_state=False is refused: .* dropout masks"),
-        ({"context_fn": print}, "context_fn is made from the policy"),
         ({"policy": "selective", "debug": True}, "debug=True is for"),
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(value),

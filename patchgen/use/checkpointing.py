@@ -1,0 +1,113 @@
+"""Selective activation checkpointing: products and attention are kept, the rest of a layer is computed again.
+
+An option for any model of transformers that has activation checkpointing, changed by patchgen or not::
+
+    from patchgen.use.checkpointing import keep_products
+
+    model.activation_checkpointing_enable({"context_fn": keep_products})
+    model.activation_checkpointing_enable({"context_fn": keep_products}, every_n_layers=2)
+
+Norms, rotations, activations and dropout are run again in the backward pass: they take much memory and little time.
+Matrix products and attention are not.  `context_fn` is torch's; it needs `use_reentrant=False`, the default of
+transformers.  What torch says of it holds: one backward pass for each forward pass, and an error where a layer changes
+a kept product in place.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+from transformers import PreTrainedModel
+
+# Operations by their names in torch's registry: one that an installation does not have is never met.
+PRODUCTS = frozenset(
+    {
+        "aten::mm",
+        "aten::addmm",
+        "aten::convolution",
+        "aten::_grouped_mm",
+        "aten::_scaled_mm",
+        "aten::_scaled_grouped_mm",
+        "transformers::grouped_mm_fallback",
+    }
+)
+BATCHED_PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
+ATTENTIONS = frozenset(
+    {
+        "aten::_scaled_dot_product_flash_attention",
+        "aten::_scaled_dot_product_flash_attention_for_cpu",
+        "aten::_scaled_dot_product_efficient_attention",
+        "aten::_scaled_dot_product_cudnn_attention",
+        "aten::_scaled_dot_product_fused_attention_overrideable",
+        "aten::_flash_attention_forward",
+        "aten::_efficient_attention_forward",
+        "aten::_cudnn_attention_forward",
+        "torch_attn::_varlen_attn",
+        "flash_attn::_flash_attn_forward",
+        "flash_attn::_flash_attn_varlen_forward",
+        "flex_attention",
+    }
+)
+
+
+def keep_products() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """For `context_fn`: what stands around the forward of a layer, and around its recompute."""
+    forward, recompute = create_selective_checkpoint_contexts(save_or_recompute)
+    return forward, recompute
+
+
+def save_or_recompute(context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    """The policy, as torch asks for it."""
+    kept = is_kept(operation, args, kwargs)
+    return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def is_kept(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the output of `operation` is kept from the forward pass."""
+    name = name_of(operation)
+    if name in BATCHED_PRODUCTS:
+        # Scores of attention take much memory and little time; what is made of them, the reverse.
+        (*_, rows, inner), columns = args[-2].shape, args[-1].shape[-1]
+        return bool(rows * columns <= inner * (rows + columns))
+    if name in ATTENTIONS:
+        # Left out of the recompute, it would not draw its dropout: all dropout after it would change.
+        return not dropout_of(operation, args, kwargs)
+    return name in PRODUCTS
+
+
+@cache
+def name_of(operation: Any) -> str:
+    """`aten::mm` for each overload of it."""
+    return str(operation.name()).partition(".")[0]
+
+
+def dropout_of(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The rate that an attention is called with; 0 where it takes none."""
+    schema = getattr(operation, "_schema", None)  # an operation of higher order has none
+    for index, each in enumerate(schema.arguments if schema else ()):
+        if each.name == "dropout_p":
+            return kwargs.get("dropout_p", args[index] if index < len(args) else each.default_value)
+    return 0.0
+
+
+def switch_on(model: PreTrainedModel, options: dict[str, Any] | None = None, **more: Any) -> None:
+    """Switch checkpointing on, by the name that the installed transformers has for it.
+
+    `options` go to torch's `checkpoint`; `every_n_layers` and `offload` are for transformers.
+    """
+    enable = getattr(model, "activation_checkpointing_enable", None)
+    (enable or model.gradient_checkpointing_enable)(options, **more)
+
+
+def switch_off(model: PreTrainedModel) -> None:
+    """Switch checkpointing off, by the name that the installed transformers has for it."""
+    disable = getattr(model, "activation_checkpointing_disable", None)
+    (disable or model.gradient_checkpointing_disable)()
+
+
+def is_on(model: PreTrainedModel) -> bool:
+    """Whether a layer of `model` is checkpointed."""
+    return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
