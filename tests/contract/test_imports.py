@@ -45,7 +45,7 @@ AROUND = {
     "disk": {"errors", "source", "project"},
     "batch": {"errors", "flat", "ruff", "source", "project", "disk"},
     "gate": {"errors", "flat", "settings", "source", "project", "disk", "batch"},
-    "lab": {"errors", "flat", "source", "project", "gate", "parallel", "child"},
+    "lab": {"errors", "flat", "source", "project", "gate", "parallel", "child", "use"},
     "use": {"errors", "flat", "project", "gate"},
     "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite"},
     "draw": set(),  # figures to pictures
@@ -100,7 +100,7 @@ OUTSIDE = {
     "rich": {"cli"},
     "safetensors": {"train"},
     "tokenizers": {"train"},
-    "torch": {"bench", "coverage", "lab", "memory", "parallel", "parts", "train"},
+    "torch": {"bench", "coverage", "lab", "memory", "parallel", "parts", "train", "use"},
     "transformers": {"bench", "coverage", "lab", "memory", "parallel", "parts", "train", "use"},
 }
 
