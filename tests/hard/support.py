@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
+from patchgen.cli import main
 from patchgen.errors import Problem, catalogue
 from patchgen.flat import Flattened
 from patchgen.flatten import flatten
@@ -63,7 +68,10 @@ def project(folder: Path, files: Mapping[str, str | bytes] = {}) -> Path:
 def run(
     folder: Path, *arguments: str, python: Sequence[str] = (), timeout: float = 60, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m patchgen ARGUMENTS` in `folder`, with few environment variables of ours."""
+    """`python -m patchgen ARGUMENTS` in `folder`, with few environment variables of ours.
+
+    A copy of this process runs it, which has imported everything; a new one where it is to begin otherwise.
+    """
     env = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder.parent),
@@ -73,9 +81,49 @@ def run(
         **environment,
     }
     command = [sys.executable, *python, "-m", "patchgen", *arguments]
+    if not python and not environment:
+        return _run_in_a_copy(folder, command, env, timeout)
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL)
-    text = [stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr)]
-    return subprocess.CompletedProcess(command, done.returncode, *text)
+    return _completed(command, done.returncode, done.stdout, done.stderr)
+
+
+def _run_in_a_copy(
+    folder: Path, command: list[str], env: Mapping[str, str], timeout: float
+) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        child = os.fork()
+        if not child:
+            _become(folder, command, env, stdout.fileno(), stderr.fileno())
+        end = time.monotonic() + timeout
+        while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+            if time.monotonic() > end:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                raise subprocess.TimeoutExpired(command, timeout)
+            time.sleep(0.005)
+        texts = [os.pread(stream.fileno(), 1 << 24, 0) for stream in (stdout, stderr)]
+    return _completed(command, os.waitstatus_to_exitcode(ended[1]), *texts)
+
+
+def _become(folder: Path, command: list[str], env: Mapping[str, str], stdout: int, stderr: int) -> NoReturn:
+    """Be the process that `command` would start."""
+    code = 1
+    try:
+        for number, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), stdout, stderr)):
+            os.dup2(descriptor, number)
+        sys.stdin, sys.stdout, sys.stderr = (open(n, "r" if n == 0 else "w", encoding="utf-8") for n in range(3))
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(env)
+        code = main(command[command.index("patchgen") + 1 :])
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _completed(command: list[str], code: int, *texts: bytes) -> subprocess.CompletedProcess[str]:
+    return subprocess.CompletedProcess(command, code, *(text.decode("utf-8", "replace") for text in texts))
 
 
 def tree(folder: Path) -> dict[str, bytes]:
