@@ -27,6 +27,8 @@ PACKAGES = ("flash-attn", "torch's kernels")
 RATES = ("attention_probs_dropout_prob", "hidden_dropout_prob", "attention_dropout")
 # Names of attention that transformers has, and one that nobody has.
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "misspelt")
+# How a model that calls transformers' interface is run: `checks.interface`.
+INTERFACE = ("eager", "flex_attention", "flash", "registered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
         *_plants(main, claims, plan.dtypes),
         *_scenes(main, claims, plan.dtypes),
         *_ways(main, claims),
+        *_interface(main, claims),
         *_pace(main, claims, plan),
         *_flash(subject, claims, plan.dtypes),
         *_settings(subject, claims, plan.dtypes),
@@ -198,6 +201,18 @@ def _ways(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
     asked = Scene(rows="left", ways=(BY_CONFIGURATION,))
     yield Case(f"{head} float64 attention weights by configuration", "weights", head, "float64", scene=asked)
     yield Case(f"{head} float64 attention weights, full", "weights", head, "float64")
+
+
+def _interface(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
+    """By each function that a model may be asked for, where it calls transformers' interface."""
+    if not any(claim.by_flags for claim in claims):
+        return
+    for how in INTERFACE:
+        for rows in ROWS[:3]:
+            scene = trained(claims, rows)
+            yield Case(f"{head} float64 {rows} by {how}", "interface", head, "float64", scene=scene, detail=how)
+    scene = Scene(rows="left")
+    yield Case(f"{head} float32 left by eager", "interface", head, "float32", scene=scene, detail="eager")
 
 
 def _pace(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:

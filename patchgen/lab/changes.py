@@ -18,17 +18,30 @@ from pathlib import Path
 
 from patchgen.lab.mutation.changed_lines import added_by
 
-CHECKPOINTING = "checkpoint"
+CHECKPOINTING, INTERFACE = "checkpoint", "attention_interface"
+LOOKUP = "ALL_ATTENTION_FUNCTIONS.get_interface"
 FLAG, LAYER = "supports_gradient_checkpointing", "GradientCheckpointingLayer"
 
 
 def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
     """The claims that follow from the diff beside `output`, whose text is given."""
     diff = output.with_suffix(".diff")
-    if CHECKPOINTING in parts or not diff.is_file():
+    if not diff.is_file():
         return ()
     changed = added_by(diff.read_text(encoding="utf-8"))
-    return (CHECKPOINTING,) if any(_turns_on_checkpointing(ast.parse(text), changed)) else ()
+    tree = ast.parse(text)
+    found = {
+        CHECKPOINTING: CHECKPOINTING not in parts and any(_turns_on_checkpointing(tree, changed)),
+        INTERFACE: any(_calls_the_interface(tree, changed)),
+    }
+    return tuple(name for name, holds in found.items() if holds)
+
+
+def _calls_the_interface(tree: ast.Module, changed: Collection[int]) -> Iterator[bool]:
+    """Of each call: whether it newly looks an attention function up."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.lineno in changed:
+            yield ast.unparse(node.func) == LOOKUP
 
 
 def _turns_on_checkpointing(tree: ast.Module, changed: Collection[int]) -> Iterator[bool]:

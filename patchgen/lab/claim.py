@@ -151,6 +151,8 @@ class Claim:
     terms: Callable[[Observation, PreTrainedModel], Observation] = as_it_is
     # What `attn_implementation` may be: others are a ValueError when the model is built.  None: as the parent.
     attentions: tuple[str, ...] | None = None
+    # Whether others are what the flags of the class say: run, a ValueError, or an ImportError where not installed.
+    by_flags: bool = False
     # Of those, the one that attention weights have to be asked of.  None: any gives them.
     weights_under: str | None = None
     # The `gradient_checkpointing_kwargs` that verify runs, beside none.

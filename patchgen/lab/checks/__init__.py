@@ -13,6 +13,7 @@ from patchgen.lab.checks.compiled import compiles
 from patchgen.lab.checks.dropout import drops_as_parent
 from patchgen.lab.checks.effects import shows_effect
 from patchgen.lab.checks.generation import generates, keeps_cache
+from patchgen.lab.checks.interface import computes_by
 from patchgen.lab.checks.kept import keeps_what_it_says
 from patchgen.lab.checks.kernels import runs_kernels, zeros_at_padding
 from patchgen.lab.checks.numbers import equals_parent
@@ -32,6 +33,7 @@ CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
     "cache": keeps_cache,
     "generated": generates,
     "attention": accepts,
+    "interface": computes_by,
     "compiled": compiles,
     "kernels": runs_kernels,
     "zeros": zeros_at_padding,

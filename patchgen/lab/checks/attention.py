@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from patchgen.lab.built import quiet
 from patchgen.lab.checks.numbers import compare
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict, decided
 from patchgen.lab.claim import Scene, reload
+from patchgen.lab.interface import flex_on_cpu
 from patchgen.lab.pair import Pair
 from patchgen.lab.step import observe_step
 
@@ -40,7 +42,18 @@ def accepts(trial: Trial) -> Verdict:
         return Verdict("PASS" if same else "FAIL", f"{_outcome(ours)}; the parent: {_outcome(theirs)}")
     if all(name in accepted for accepted in declared):
         return Verdict("FAIL" if isinstance(ours, Exception) else "PASS", f"declared; {_outcome(ours)}")
+    if any(claim.by_flags for claim in pair.claims) and supports(pair.variant_class, name):
+        # FlashAttention is not installed on a CPU: transformers says how it is.
+        right = isinstance(ours, ImportError) if name.startswith("flash") else ours is None
+        return Verdict("PASS" if right else "FAIL", f"supported by its flags; {_outcome(ours)}")
     return Verdict("PASS" if isinstance(ours, ValueError) else "FAIL", f"not declared; {_outcome(ours)}")
+
+
+def supports(model_class: type[PreTrainedModel], name: str) -> bool:
+    """Whether the flags of the class say that it takes `name`."""
+    if name.startswith("flash_attention"):
+        return model_class._supports_flash_attn
+    return {"sdpa": model_class._supports_sdpa, "flex_attention": model_class._supports_flex_attn}.get(name, False)
 
 
 def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Exception | None:
@@ -52,7 +65,8 @@ def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Excepti
                 model = pair.build(pair.master(torch.float32), model_class, Path(folder), settings)
         else:
             model = model_class._from_config(pair.config(), attn_implementation=name)
-        observe_step(model.to(pair.device), pair.inputs(Scene(), torch.float32), Scene())
+        with flex_on_cpu() if pair.device == "cpu" else nullcontext():
+            observe_step(model.to(pair.device), pair.inputs(Scene(), torch.float32), Scene())
     except Exception as error:
         return error
     return None
