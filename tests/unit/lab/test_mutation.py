@@ -472,6 +472,9 @@ class XLayer(GradientCheckpointingLayer):
 
 class XModel:
     supports_gradient_checkpointing = True
+
+    def forward(self):
+        function = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager)
 """
 
 
@@ -482,9 +485,11 @@ class XModel:
         ({6}, (), ("checkpoint",)),
         ({2}, (), ()),
         ({1, 6}, ("checkpoint",), ()),  # the part says it
+        ({9}, (), ("attention_interface",)),
+        ({6, 9}, ("checkpoint",), ("attention_interface",)),
     ],
 )
-def test_checkpointing_is_read_from_the_diff(added, parts, changes, tmp_path):
+def test_what_is_turned_on_is_read_from_the_diff(added, parts, changes, tmp_path):
     hunks = "".join(f"@@ -0,0 +{number} @@\n+x\n" for number in sorted(added))
     (tmp_path / "modeling_x.diff").write_text(f"--- a\n+++ b\n{hunks}")
     assert changes_of(tmp_path / "modeling_x.py", BY_HAND, parts) == changes

@@ -1,0 +1,137 @@
+"""The variants that call transformers' attention interface, by each function that it has for them.
+
+Against transformers' own classes, which write their attention out.
+"""
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
+from transformers.masking_utils import flash_attention_mask, sdpa_mask  # noqa: E402
+
+from patchgen.lab.interface import flash_reference, flex_on_cpu, registered  # noqa: E402
+from patchgen.lab.parity import differences, observe, worst  # noqa: E402
+from patchgen.lab.tiny import SIZES, Batch, batch, tiny_config  # noqa: E402
+from patchgen.lab.tolerance import BIT_EQUAL, rounding  # noqa: E402
+from patchgen.lab.trace import traced  # noqa: E402
+from patchgen.lab.weights import draw_weights  # noqa: E402
+from patchgen.lab.wide import widened  # noqa: E402
+
+LAYERS = SIZES["num_hidden_layers"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A head of a variant and of its parent, and whether a bias is added to its scores."""
+
+    model: str
+    variant: str
+    head: str
+    biased: bool = False
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, side: str) -> Any:
+        home = {
+            "parent": f"transformers.models.{self.model}.modeling_{self.model}",
+            "variant": f"generated.{self.model}.modeling_{self.variant}",
+        }
+        return getattr(importlib.import_module(home[side]), self.head)
+
+    def build(self, side: str, attention: str | None, dtype: Any = torch.float64, **changes: Any) -> Any:
+        config = tiny_config(self.model, attn_implementation=attention, **self.changes | changes)
+        model = self.of(side)(config).to(dtype).eval()
+        draw_weights(model)
+        return model
+
+    def seen(self, side: str, attention: str | None, given: Batch, **how: Any) -> dict[str, Any]:
+        weights = how.pop("weights", False)
+        model = self.build(side, attention, **how)
+        # BLOOM takes its softmax in float32 whatever it is.
+        with widened():
+            return observe(model, given, weights=weights)
+
+
+CASES = {
+    "mpnet": Case("mpnet", "mpnet_sdpa_checkpoint", "MPNetForMaskedLM", biased=True),
+}
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+each_unbiased = pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name) for name, case in CASES.items() if not case.biased]
+)
+each_padding = pytest.mark.parametrize("padding", ["none", "right", "left"])
+
+
+def assert_equal(reference: dict[str, Any], candidate: dict[str, Any], bound: float) -> None:
+    found = differences(reference, candidate)
+    assert worst(found) <= bound, "\n".join(str(difference) for difference in found[:5])
+
+
+@each_case
+@each_padding
+def test_eager_is_the_parent_to_the_last_bit(case, padding):
+    for dtype in (torch.float64, torch.float32):
+        reference, ours = (
+            observe(case.build(side, "eager", dtype), batch(padding), weights=True) for side in ("parent", "variant")
+        )
+        assert any("attentions" in name for name in ours)
+        assert_equal(reference, ours, BIT_EQUAL)
+
+
+@each_case
+@each_padding
+def test_sdpa_and_flex_train_as_the_parent(case, padding):
+    reference = case.seen("parent", "eager", batch(padding))
+    with traced() as trace:
+        by_sdpa = case.seen("variant", None, batch(padding))
+    assert len(trace.sdpa) == LAYERS and not trace.softmaxes_over(batch(padding).input_ids.shape[1])
+    assert_equal(reference, by_sdpa, rounding(torch.float64))
+    with flex_on_cpu():
+        by_flex = case.seen("variant", "flex_attention", batch(padding))
+    assert_equal(reference, by_flex, rounding(torch.float64))
+
+
+@each_case
+def test_a_function_of_ones_own_is_called(case):
+    reference = case.seen("parent", "eager", batch("left"))
+    with registered("mine", sdpa_attention_forward, sdpa_mask) as calls:
+        ours = case.seen("variant", "mine", batch("left"))
+    assert len(calls) == LAYERS
+    assert all((call.get("position_bias") is not None) == case.biased for call in calls)
+    assert_equal(reference, ours, rounding(torch.float64))
+
+
+@each_case
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_flash_attention_is_refused_or_asks_to_be_installed(case, version):
+    error, words = (ValueError, "does not support Flash Attention") if case.biased else (ImportError, "install")
+    with pytest.raises(error, match=words):
+        case.build("variant", f"flash_attention_{version}")
+
+
+@each_unbiased
+@each_padding
+def test_flash_attention_gets_the_masks_that_it_takes(case, padding):
+    reference = case.seen("parent", "eager", batch(padding))
+    with registered("flash_reference", flash_reference, flash_attention_mask) as calls:
+        ours = case.seen("variant", "flash_reference", batch(padding))
+    assert len(calls) == LAYERS
+    assert_equal(reference, ours, rounding(torch.float64))
+
+
+@each_case
+def test_the_function_can_be_changed(case):
+    model, given = case.build("variant", "eager"), batch("left")
+    before = model(**given.inputs()).logits
+    model.set_attn_implementation("sdpa")
+    with traced() as trace:
+        after = model(**given.inputs()).logits
+    assert len(trace.sdpa) == LAYERS
+    assert (after - before)[given.real].abs().max() <= 1e-5 * before.abs().max()
+    with pytest.raises(ValueError, match='attn_implementation="misspelt"'):
+        model.set_attn_implementation("misspelt")
