@@ -19,7 +19,6 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.mpnet import modeling_mpnet as mpnet
 
 from patchgen.edits import edit, new, old
-from patchgen.parts.checkpoint import Checkpointing
 
 
 def eager_attention_forward(
@@ -45,7 +44,8 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
-class MPNetPreTrainedModel(Checkpointing, mpnet.MPNetPreTrainedModel):
+class MPNetPreTrainedModel(mpnet.MPNetPreTrainedModel):
+    supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_flex_attn = True
     _supports_attention_backend = True
