@@ -29,12 +29,14 @@ from tests.toytree import REPOSITORY, environment
 
 SESSIONS = (
     "README.md",
+    "docs/alternatives.md",
     "docs/design.md",
     "docs/memory.md",
     "docs/scaling.md",
     "docs/training.md",
     "docs/using.md",
     "docs/writing-a-variant.md",
+    "docs/your-project.md",
 )
 # Up to a minute each: many processes that import torch.
 LONG = ("docs/memory.md", "docs/scaling.md", "docs/training.md", "docs/using.md", "docs/writing-a-variant.md")
