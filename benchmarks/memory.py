@@ -42,8 +42,8 @@ FAMILIES = (
 TINY = Setup(batch=3, length=40)
 # The same, trained in other ways.
 WAYS = (
-    {"precision": "bf16"},
-    {"precision": "autocast"},
+    {"precision": "pure-bf16"},
+    {"precision": "amp-bf16"},
     {"optimizer": "sgd"},
     {"optimizer": "adafactor"},
     {"optimizer": "adamw-foreach"},
@@ -57,14 +57,14 @@ WALK: tuple[tuple[str, dict[str, object]], ...] = (
     ("as it comes", {}),
     ("batches of 1, 4 accumulated", {"batch": 1, "accumulate": 4}),
     ("layers checkpointed", {"checkpoint": "full"}),
-    ("autocast to bfloat16", {"precision": "autocast"}),
+    ("autocast to bfloat16", {"precision": "amp-bf16"}),
     ("Adafactor", {"optimizer": "adafactor"}),
     ("and with the room: batches of 4 again", {"batch": 4, "accumulate": 1}),
 )
 ALONE: tuple[tuple[str, dict[str, object]], ...] = (
     ("sdpa", {"attention": "sdpa"}),
-    ("autocast to bfloat16", {"precision": "autocast"}),
-    ("all in bfloat16", {"precision": "bf16"}),
+    ("autocast to bfloat16", {"precision": "amp-bf16"}),
+    ("all in bfloat16", {"precision": "pure-bf16"}),
     ("AdamW foreach", {"optimizer": "adamw-foreach"}),
     ("SGD", {"optimizer": "sgd"}),
 )
@@ -120,7 +120,7 @@ def large() -> Iterator[tuple[str, ...]]:
     """Rows of the third table."""
     for name, config, change, card in LARGE:
         target = find_target(name, Choice(config=config), REPOSITORY)
-        setup = Setup(length=LENGTH, precision="bf16", device="cuda", **change)
+        setup = Setup(length=LENGTH, precision="pure-bf16", device="cuda", **change)
         began = time.perf_counter()
         books = predicted(target, setup)
         took = time.perf_counter() - began

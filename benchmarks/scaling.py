@@ -45,7 +45,7 @@ class Cell:
     config: str
     engine: str
     ranks: int
-    precision: str = "mixed"
+    precision: str = "fsdp-mixed"
     length: int = LENGTH
     changes: tuple[tuple[str, Any], ...] = ()
 
@@ -59,7 +59,9 @@ def _cells(table: str, model: str, config: str, told: Sequence[tuple[str, Sequen
     for ranks in (8, 64, 1024):
         for engine, where in told:
             if ranks in where:
-                yield Cell(table, model, config, engine, ranks, "autocast" if engine in ("ddp", "tp") else "mixed")
+                yield Cell(
+                    table, model, config, engine, ranks, "amp-bf16" if engine in ("ddp", "tp") else "fsdp-mixed"
+                )
 
 
 EVERY = (8, 64, 1024)
@@ -84,7 +86,7 @@ CELLS = (
         "llama-70b",
         [("zero3", (64,)), ("fsdp2", EVERY), ("tp", (8,)), ("fsdp2+tp,size=8", (64, 1024))],
     ),
-    Cell("70 B", DENSE, "llama-70b", "fsdp2", 64, "autocast"),
+    Cell("70 B", DENSE, "llama-70b", "fsdp2", 64, "amp-bf16"),
     *_cells(
         "30 B, 3 B of them for a token",
         MIXTURE,
@@ -149,7 +151,7 @@ def _row(cell: Cell, found: dict[str, Any]) -> tuple[str, ...]:
     sent = _by_kind(found)
     fits = "yes" if found["peak"] <= CARD else "no"
     told = [size(each) if each else "" for each in (*sent, sum(sent))]
-    engine = f"{cell.engine}, autocast" if cell.precision == "autocast" else cell.engine
+    engine = f"{cell.engine}, autocast" if cell.precision == "amp-bf16" else cell.engine
     return f"{cell.ranks:,}", engine, *map(size, held), fits, *told
 
 
@@ -208,7 +210,7 @@ def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
 
 def _said(cell: Cell) -> str:
     told = f"{cell.table.partition(',')[0]}, {cell.ranks:,} GPUs, {cell.engine}"
-    return f"{told}, autocast" if cell.precision == "autocast" and "fsdp2" in cell.engine else told
+    return f"{told}, autocast" if cell.precision == "amp-bf16" and "fsdp2" in cell.engine else told
 
 
 def main() -> None:

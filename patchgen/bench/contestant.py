@@ -9,7 +9,7 @@ from typing import Any, Literal
 Role = Literal["baseline", "rival", "variant"]
 Layout = Literal["padded", "packed", "flat"]
 Compiled = Literal["", "whole", "layers", "graphs"]
-Precision = Literal["float32", "tf32", "bfloat16", "autocast bfloat16", "autocast float16"]
+Precision = Literal["fp32", "tf32", "amp-bf16", "amp-fp16", "pure-bf16"]  # see `patchgen.precision`
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Contestant:
     compiled    "whole": the model; "layers": each layer for itself; "graphs": the model, launched by CUDA graphs
     checkpoint  "full"; "offload": full, what is kept held by the host; "selective": of variants with that part
     experts     `experts_implementation`
-    precision   of weights, or of autocast over weights in float32
+    precision   of weights, and of autocast over them
     accumulate  backward passes in a step, over as many parts of the batch
     rows        where they are not the case's
     layout      of texts that are packed: in rows of the case's length, or "flat", all in one row
@@ -42,7 +42,7 @@ class Contestant:
     checkpoint: str = ""
     liger: bool = False
     experts: str = ""
-    precision: Precision = "bfloat16"
+    precision: Precision = "pure-bf16"
     optimizer: str = "fused"
     accumulate: int = 1
     rows: int | None = None

@@ -72,7 +72,7 @@ def reference_of(stage: Stage, rows: int | None = None) -> Reference:
         switch_checkpointing_on(model, "full")  # scores of all layers would not fit
     several = min(len(batch.inputs["input_ids"]), max(1, math.ceil(batch.places / TOKENS)))
     total = 0.0
-    with products("float32"):
+    with products("fp32"):
         for part in batch.parts(several):
             share = _labelled(stage.case, part) / batch.labelled
             loss = model(**part).loss * share

@@ -25,12 +25,12 @@ from patchgen.bench.fused import Whole, parts_in, wholes_of
 from patchgen.bench.rivals import Patch, Unavailable, apply_liger, flash_of_torch, forced, insist, patched
 from patchgen.bench.texts import Batch, batch_of
 from patchgen.lab.tiny import tiny_config
+from patchgen.precision import autocast_to, weights_in
 from patchgen.use.classes import module_of
 from patchgen.use.variants import find_variant
 
 # Of a tiny model: wider than the words of its head are many, as large models are not; logits must weigh something.
 TINY = {"vocab_size": 768, "num_hidden_layers": 2}
-WEIGHTS = {"bfloat16": torch.bfloat16}  # every other precision has them in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,13 @@ class Stage:
 
     def dtype(self, contestant: Contestant) -> torch.dtype:
         """Of the contestant's weights; float32 in a tiny model whose contestant names nothing else."""
-        if self.scale.tiny and contestant.precision == "bfloat16":
-            return torch.float32
-        return WEIGHTS.get(contestant.precision, torch.float32)
+        wide = self.scale.tiny and contestant.precision == "pure-bf16"
+        return torch.float32 if wide else getattr(torch, weights_in(contestant.precision))
 
     def computes_in(self, contestant: Contestant) -> torch.dtype:
         """The dtype of its products: autocast's, or that of its weights."""
-        if not contestant.precision.startswith("autocast"):
-            return self.dtype(contestant)
-        return torch.bfloat16 if contestant.precision == "autocast bfloat16" else torch.float16
+        narrow = autocast_to(contestant.precision)
+        return getattr(torch, narrow) if narrow else self.dtype(contestant)
 
     def reset(self, dtype: torch.dtype) -> None:
         """Weights as they were at first, in `dtype`; no gradients."""
@@ -135,7 +133,7 @@ class Stage:
 
     def reference(self) -> PreTrainedModel:
         """The stock model under eager attention over the same weights."""
-        return self._model(Contestant("reference", attention="eager", precision="float32"))
+        return self._model(Contestant("reference", attention="eager", precision="fp32"))
 
     def _model(self, contestant: Contestant) -> PreTrainedModel:
         config = config_of(self.case, self.scale.tiny, dict(contestant.settings))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from patchgen.bench.contestant import Precision
 from patchgen.bench.stage import Entrant
+from patchgen.precision import autocast_to
 
 
 @dataclass(slots=True)
@@ -49,8 +50,9 @@ class Trainer:
 
 def autocast(precision: Precision, device: str) -> Any:
     """Autocast where the precision says so."""
-    dtype = torch.float16 if precision.endswith("float16") and "bfloat16" not in precision else torch.bfloat16
-    return torch.autocast(device.partition(":")[0], dtype, enabled=precision.startswith("autocast"))
+    narrow = autocast_to(precision)
+    dtype = getattr(torch, narrow or "bfloat16")
+    return torch.autocast(device.partition(":")[0], dtype, enabled=bool(narrow))
 
 
 @contextmanager

@@ -100,14 +100,14 @@ def further_turn(stage: Stage, entrant: Entrant, steps: Steps, result: Result) -
 def _trainer(stage: Stage, entrant: Entrant) -> Trainer:
     optimizer = optimizer_of(entrant.contestant.optimizer, stage.begin(entrant))
     device = stage.scale.device
-    scaled = entrant.contestant.precision == "autocast float16" and device.startswith("cuda")
+    scaled = entrant.contestant.precision == "amp-fp16" and device.startswith("cuda")
     return Trainer(entrant, optimizer, device, torch.amp.GradScaler("cuda") if scaled else None)
 
 
 def bounds_of(stage: Stage, entrant: Entrant) -> Bounds:
     """Those of the coarsest dtype that the contestant computes in."""
     precision = entrant.contestant.precision
-    wide = stage.dtype(entrant.contestant) == torch.float32 and not precision.startswith(("autocast", "tf32"))
+    wide = stage.computes_in(entrant.contestant) == torch.float32 and precision != "tf32"
     return WIDE if wide else NARROW
 
 

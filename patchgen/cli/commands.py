@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from patchgen import precision
 from patchgen.cli.options import FOLDER, common, reporting
 from patchgen.cli.train_switches import switches
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from patchgen.cli.printing import Style
     from patchgen.cli.session import Session
 
-PRECISIONS = ("fp32", "bf16", "autocast", "mixed")  # of `memory`
 DTYPES = ("float64", "float32", "bfloat16")  # of `verify`
 PARTS = ("sdpa", "checkpoint", "loss", "norm", "moe", "grouped", "fused", "flash")  # of `new`
 BENCH_TABLES = ("matrix", "finetune", "pretrain", "memory")
@@ -275,10 +275,10 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
 @click.option("--length", type=click.IntRange(1), help="Tokens of a row; 512 where the model has places for them.")
 @click.option(
     "--precision",
-    type=click.Choice(PRECISIONS),
+    type=click.Choice(precision.NAMES),
     default="fp32",
     show_default=True,
-    help="bf16: weights and states too; autocast: products alone; mixed: what --engine gathers.",
+    help="As of `train`; amp: autocast over float32 weights; pure: weights and states too.",
 )
 @click.option("--optimizer", metavar="NAME", default="adamw", show_default=True, help="sgd, adafactor, momentum, ...")
 @click.option("--checkpoint", metavar="POLICY", default="none", show_default=True, help="none, full or selective.")

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from patchgen.train.recipe import PACKINGS, PRECISIONS, TASKS, Recipe
+from patchgen import precision
+from patchgen.train.recipe import PACKINGS, TASKS, Recipe
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Recipe)}
@@ -50,7 +51,9 @@ _GROUPS: tuple[Callable[[Any], Any], ...] = (
     _switch("--weight-decay", "Of the optimizer.", type=click.FloatRange(0)),
     _switch("--optim", "foreach, fused, adafactor, 8bit, sgd, or another that Trainer has.", metavar="NAME"),
     _switch(
-        "--precision", "Of products; weights are kept in fp32; mixed gathers bf16.", type=click.Choice(PRECISIONS)
+        "--precision",
+        "amp: autocast over float32 weights; pure: weights and states too; fsdp-mixed: what --engine gathers.",
+        type=click.Choice(precision.NAMES),
     ),
     _switch("--checkpoint", "What is computed again: none, full, selective; every=K.", metavar="POLICY"),
     _switch("--compile", "none, or whole or regional, with mode= and backend=.", metavar="SCOPE"),

@@ -77,7 +77,7 @@ def _crossing(peaks: Callable[[int], tuple[int, ...]], low: int, high: int, room
 
 def _savings(setup: Setup) -> str:
     ways = [
-        ("--precision bf16", setup.precision != "bf16"),
+        ("--precision pure-bf16", setup.precision != "pure-bf16"),
         ("--checkpoint full", setup.checkpoint == "none"),
         ("--optimizer adafactor or sgd", setup.optimizer.startswith("adamw")),
         ("a shorter --length", True),

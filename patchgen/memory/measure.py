@@ -40,10 +40,12 @@ def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
     with quiet():
         torch.manual_seed(seed)
         given = batch_for(target.model_class, target.config, setup.batch, setup.length)
-        dtype = torch.bfloat16 if setup.precision == "bf16" else None
+        dtype = torch.bfloat16 if setup.precision == "pure-bf16" else None
         inputs = {n: t.to(setup.device, dtype if t.is_floating_point() else None) for n, t in given.items()}
         model = built(target, setup)
-        called = laid_out(model, setup.layout, setup.device, setup.precision == "mixed") if setup.layout else model
+        called = (
+            laid_out(model, setup.layout, setup.device, setup.precision == "fsdp-mixed") if setup.layout else model
+        )
         optimizer = optimizer_of(model.parameters(), setup.optimizer)
         prime(model, optimizer)
         step = partial(run, model, inputs, setup, optimizer, called=called)

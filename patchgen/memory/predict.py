@@ -63,7 +63,7 @@ def predicted(target: Target, setup: Setup) -> Books:
         called: nn.Module = model
         if spread:
             with ledger:  # DDP makes buckets, which stay
-                called = laid_out(model, spread, label(setup.device), setup.precision == "mixed")
+                called = laid_out(model, spread, label(setup.device), setup.precision == "fsdp-mixed")
             ledger.forget_dead()
         optimizer = optimizer_of(model.parameters(), setup.optimizer)
         prime(model, optimizer)
@@ -92,7 +92,7 @@ def predicted(target: Target, setup: Setup) -> Books:
 
 def _told(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Tensor]:
     """Fake tensors of the shapes of `given`, whose values are known."""
-    dtype = torch.bfloat16 if setup.precision == "bf16" else None
+    dtype = torch.bfloat16 if setup.precision == "pure-bf16" else None
     inputs = {}
     for name, value in given.items():
         value = value.to(dtype) if value.is_floating_point() and dtype else value

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from patchgen import precision
 from patchgen.errors import Location, PatchgenError
 from patchgen.memory.layout import Layout
 
-PRECISIONS = ("fp32", "bf16", "autocast", "mixed")
 OPTIMIZERS = ("sgd", "momentum", "adamw", "adamw-foreach", "adafactor")
 CHECKPOINTS = ("none", "full", "selective")
 DEVICES = ("cpu", "cuda")
@@ -27,10 +27,9 @@ def refused(switch: str, what: str, hint: str = "") -> PatchgenError:
 class Setup:
     """One way to train.
 
-    "fp32" and "bf16" are the type of weights, gradients and states; "autocast" is float32 weights, and bfloat16 where
-    torch computes in it; "mixed" is float32 weights that FSDP2 gathers in bfloat16, their gradients summed in float32,
-    or DeepSpeed's bf16.  Each of `accumulate` forward and backward passes sees `batch` rows of `length`, on each rank
-    of `layout` where there is one; ranks that compute the same rows together see the same ones.
+    Precisions are those of `patchgen.precision`; with ZeRO, "fsdp-mixed" is DeepSpeed's own bf16.  Each of
+    `accumulate` forward and backward passes sees `batch` rows of `length`, on each rank of `layout` where there is
+    one; ranks that compute the same rows together see the same ones.
     """
 
     batch: int = 1
@@ -46,7 +45,7 @@ class Setup:
 
     def __post_init__(self) -> None:
         """Raises PatchgenError PG825 for what is not known here."""
-        known = {"precision": PRECISIONS, "optimizer": OPTIMIZERS, "checkpoint": CHECKPOINTS, "device": DEVICES}
+        known = {"precision": precision.NAMES, "optimizer": OPTIMIZERS, "checkpoint": CHECKPOINTS, "device": DEVICES}
         for name, values in known.items():
             value = getattr(self, name)
             if value not in values:
@@ -59,12 +58,13 @@ class Setup:
     def _insist_on_precision(self) -> None:
         computed = self.layout is not None and self.layout.computed
         sharded = self.layout is not None and (computed or self.layout.parts.fsdp > 1)
-        if self.precision == "mixed" and not sharded:
+        if self.precision == "fsdp-mixed" and not sharded:
             what = "is of engines that gather weights"
-            raise refused("--precision mixed", what, "--engine fsdp2, ep, zero3 and their like; autocast needs none")
-        if computed and self.precision not in ("fp32", "mixed"):
-            what = "DeepSpeed has fp32 and its own bf16, which is mixed here"
-            raise refused(f"--precision {self.precision}", what, "--precision mixed")
+            hint = "--engine fsdp2, ep, zero3 and their like; amp-bf16 needs none"
+            raise refused("--precision fsdp-mixed", what, hint)
+        if computed and self.precision not in ("fp32", "amp-bf16", "fsdp-mixed"):
+            what = "DeepSpeed has fp32, autocast to bfloat16, and its own bf16, which is fsdp-mixed here"
+            raise refused(f"--precision {self.precision}", what, "--precision amp-bf16")
 
     @property
     def tokens(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map_only
 from transformers import PreTrainedModel
 
 from patchgen.errors import PatchgenError
@@ -18,8 +19,9 @@ from patchgen.memory.kernels import label
 from patchgen.memory.place import raised_at
 from patchgen.memory.setup import Setup
 from patchgen.memory.target import Target
+from patchgen.precision import autocast_to, weights_in
 
-DTYPES = {"fp32": torch.float32, "autocast": torch.float32, "mixed": torch.float32, "bf16": torch.bfloat16}
+HALVES = (torch.bfloat16, torch.float16)
 
 
 def built(target: Target, setup: Setup) -> PreTrainedModel:
@@ -29,9 +31,10 @@ def built(target: Target, setup: Setup) -> PreTrainedModel:
     """
     config = type(target.config)(**target.config.to_dict())
     more = {"attn_implementation": setup.attention} if setup.attention else {}
+    dtype = getattr(torch, weights_in(setup.precision))
     with torch.device(label(setup.device)):
         try:
-            model: PreTrainedModel = target.model_class._from_config(config, dtype=DTYPES[setup.precision], **more)
+            model: PreTrainedModel = target.model_class._from_config(config, dtype=dtype, **more)
         except (RuntimeError, IndexError, TypeError, AttributeError, KeyError, ImportError) as error:
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             raise ValueError(f"{target.model_class.__name__} cannot be built so: {what}") from error
@@ -128,8 +131,9 @@ def run(
 def _loss(model: PreTrainedModel, called: nn.Module, given: Mapping[str, Tensor], setup: Setup) -> Tensor:
     more: dict[str, Any] = {"use_cache": False} if takes_cache(type(model)) else {}
     precision: AbstractContextManager[Any] = nullcontext()
-    if setup.precision == "autocast":
-        precision = torch.autocast(label(setup.device), torch.bfloat16)
+    narrow = autocast_to(setup.precision)
+    if narrow:
+        precision = torch.autocast(label(setup.device), getattr(torch, narrow))
     with precision:
         try:
             out = called(**given, **more)
@@ -137,6 +141,8 @@ def _loss(model: PreTrainedModel, called: nn.Module, given: Mapping[str, Tensor]
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             hint = "a shorter --length, another --attention, or values of the configuration by --set may do"
             raise PatchgenError("PG822", raised_at(error), f"the model's forward fails: {what}", hint) from error
+        if narrow:  # as accelerate has it, which Trainer uses
+            out = tree_map_only(Tensor, lambda each: each.float() if each.dtype in HALVES else each, out)
         loss = out.loss if getattr(out, "loss", None) is not None else _sum(out)
     return loss
 

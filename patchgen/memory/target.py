@@ -144,12 +144,15 @@ def _configured(config_class: type[PreTrainedConfig], size: str | None, choice: 
         if choice.tiny:
             config = tiny_config(config_class, DROPOUT)
             changes = {**_all_layers(config), **changes}
+            given = config.to_dict()
         else:
-            config = config_class(**(_told(size, config_class) if size is not None else {}))
+            given = _told(size, config_class) if size is not None else {}
+            config = config_class(**given)
         _insist_on_known(config, changes)
         # A second name of a value would stand beside the first one, and lose.
         own = {config.attribute_map.get(name, name): value for name, value in changes.items()}
-        return type(config)(**{**config.to_dict(), **own}) if own else config
+        # Values that follow from others, such as the size of a head, follow from the changed ones.
+        return type(config)(**{**given, **own}) if own else config
     except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
         raise refused("--set", f"{config_class.__name__} does not take this: {error}") from error
 

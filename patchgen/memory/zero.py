@@ -35,12 +35,13 @@ def foreseen(target: Target, setup: Setup) -> Books:
 def computed(target: Target, setup: Setup) -> Books:
     """The books of a rank of `setup.layout`, made from those of one process.
 
-    "mixed" is DeepSpeed's bf16: weights and gradients in bfloat16, and a float32 copy of weights beside the states.
+    "fsdp-mixed" is DeepSpeed's bf16: weights and gradients in bfloat16, and a float32 copy of weights beside the
+    states.
     """
     assert setup.layout is not None
     stage, ranks = int(setup.layout.engine.removeprefix("zero")), setup.layout.ranks
-    mixed = setup.precision == "mixed"
-    alone = predicted(target, replace(setup, layout=None, precision="bf16" if mixed else setup.precision))
+    mixed = setup.precision == "fsdp-mixed"
+    alone = predicted(target, replace(setup, layout=None, precision="pure-bf16" if mixed else setup.precision))
     wide = 2 if mixed else 1  # states in float32, of which the books have bfloat16 ones
     entries = [_part(entry, stage, ranks, wide) for entry in alone.entries]
     copies = 4 * alone.parameters // ranks if mixed else 0

@@ -58,7 +58,7 @@ def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]
         # Else Accelerate puts DeepSpeed's Adam in the place of whatever optimizer was asked for.
         "zero_force_ds_cpu_optimizer": False,
     }
-    return told | ({"torch_autocast": {"enabled": True, "dtype": "bfloat16"}} if precision == "bf16" else {})
+    return told | ({"torch_autocast": {"enabled": True, "dtype": "bfloat16"}} if precision == "amp-bf16" else {})
 
 
 def insist_on_deepspeed(engine: Engine, device: str) -> None:

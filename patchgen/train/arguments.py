@@ -58,7 +58,7 @@ def _every(recipe: Recipe) -> dict[str, Any]:
 
 
 def _precision(recipe: Recipe, device: str) -> dict[str, Any]:
-    given: dict[str, Any] = {"fp16": recipe.precision == "fp16", "bf16": recipe.precision == "bf16"}
+    given: dict[str, Any] = {"fp16": recipe.precision == "amp-fp16", "bf16": recipe.precision == "amp-bf16"}
     # Said on CUDA in either case: torch's own default may be set by the environment.
     return {**given, "tf32": recipe.precision == "tf32"} if device == "cuda" else given
 

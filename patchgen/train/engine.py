@@ -8,6 +8,7 @@ import torch
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.engine import ACCELERATED, Engine
+from patchgen.precision import ACCELERATE
 from patchgen.train.machine import optimizer_of
 from patchgen.train.recipe import AUTO, Recipe
 from patchgen.train.switches import refuse
@@ -27,7 +28,7 @@ def device_of(asked: str) -> str:
 def insist_on_what_is_said(recipe: Recipe, environment: Mapping[str, str]) -> None:
     """PG833 where a launcher's precision or compiler would be taken, and the recipe says another."""
     told = environment.get(ACCELERATED, "no").lower()
-    if told not in ("no", recipe.precision):
+    if told != "no" and ACCELERATE.get(told, told) != recipe.precision:
         what = f"the launcher says {told} ({ACCELERATED}), and the recipe {recipe.precision}"
         hint = "launch with --mixed_precision no; patchgen's own --precision is what is written down"
         raise PatchgenError("PG833", Location(f"--precision {recipe.precision}"), what, hint)
@@ -44,11 +45,11 @@ MIXED = ("fsdp2", "ep", "fsdp2+tp")  # engines that gather weights, and have bee
 
 def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = False) -> None:
     """PG837 for what works on one process alone, or on whole weights alone; PG813 for what works on gathered alone."""
-    if recipe.precision == "mixed" and engine.name not in MIXED:
+    if recipe.precision == "fsdp-mixed" and engine.name not in MIXED:
         what = f"gathers weights in bfloat16, and {engine.name} "
         what += "gathers none" if not engine.gathers else "has not been shown with it"
-        hint = f"--precision bf16 computes in it; engines that gather so: {', '.join(MIXED)}"
-        refuse("precision", "mixed", what, hint)
+        hint = f"--precision amp-bf16 computes in it; engines that gather so: {', '.join(MIXED)}"
+        refuse("precision", "fsdp-mixed", what, hint)
     if not engine.several:
         return
     if search:
@@ -66,9 +67,12 @@ def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = 
     if optimizer_of(recipe) not in SPREAD_OPTIMIZERS:
         what = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
         raise PatchgenError("PG837", Location(f"--optim {recipe.optim}"), what, "--optim fused, foreach or sgd")
-    if recipe.precision == "fp16":
+    if recipe.precision == "amp-fp16":
         what = f"scales its gradients, which has not been tried where {engine.name} spreads them"
-        raise PatchgenError("PG837", Location("--precision fp16"), what, "--precision bf16")
+        raise PatchgenError("PG837", Location("--precision amp-fp16"), what, "--precision amp-bf16")
+    if recipe.precision == "pure-bf16":
+        what = f"has not been tried where {engine.name} lays weights out"
+        raise PatchgenError("PG837", Location("--precision pure-bf16"), what, "--precision amp-bf16")
     if recipe.compile != "none":
         what = f"has not been tried where {engine.name} lays weights out"
         raise PatchgenError("PG837", Location(f"--compile {recipe.compile}"), what, "--engine ddp")

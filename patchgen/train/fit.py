@@ -139,7 +139,7 @@ def _too_large(batch: int, peak: int | None, budget: int) -> PatchgenError:
 def too_large_hint(batch: int) -> str:
     """What makes a step smaller."""
     smaller = "--batch-size auto, or " if batch > 1 else ""
-    return f"{smaller}--checkpoint full, a smaller --length, --precision bf16, --lora on"
+    return f"{smaller}--checkpoint full, a smaller --length, --precision pure-bf16, --lora on"
 
 
 def gib(size: Any) -> str:

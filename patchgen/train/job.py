@@ -31,14 +31,13 @@ from patchgen.train.folder import FOUND, RunFolder
 from patchgen.train.machine import description, free_memory, insist_on_machine
 from patchgen.train.means import takes_means
 from patchgen.train.meter import Meter, Watch, operations_a_second, operations_of_a_token
-from patchgen.train.models import Source, parameters_of, source_of
+from patchgen.train.models import Source, dtype_of, parameters_of, source_of
 from patchgen.train.recipe import Recipe
 from patchgen.train.share import ROWS, rows_of_a_step, shared
 from patchgen.train.switches import insist_on_sense, refuse
 from patchgen.train.trainer import EngineTrainer
 
 SAMPLE = 8  # rows on which the operations of a token are counted
-WEIGHT = 4  # bytes: weights and gradients are kept in float32
 STATES = 2  # of an optimizer for each weight, the most that is usual
 
 
@@ -98,7 +97,7 @@ def job_of(recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, s
     insist_on_machine(recipe, device, search=search)
     insist_on_engine_switches(recipe, engine, search=search)
     insist_on_deepspeed(engine, device)
-    engine = dataclasses.replace(engine, mixed=recipe.precision == "mixed")
+    engine = dataclasses.replace(engine, mixed=recipe.precision == "fsdp-mixed")
     _insist_on_optimizer(recipe, folder.path, device)
     _insist_on_schedule(recipe)
     source = source_of(recipe)
@@ -145,14 +144,14 @@ def _insist_on_room(job: Job) -> None:
         return
     recipe = job.recipe
     parameters = parameters_of(job.source, recipe, job.material.tokenizer, job.material.labels)
-    needed = parameters * WEIGHT * (1 if recipe.lora else 2) // job.engine.shares
+    needed = parameters * dtype_of(recipe).itemsize * (1 if recipe.lora else 2) // job.engine.shares
     if needed > (free := free_memory(job.device)):
         what = f"{parameters:,} parameters take {gib(needed)} with their gradients, and {gib(free)} are free"
         hint = "--tiny, --config num_hidden_layers=4 and such, or --lora on"
         raise PatchgenError("PG816", Location(recipe.model), what, hint)
     if not recipe.save_every or recipe.lora:
         return
-    needed = parameters * WEIGHT * (1 + STATES) * (recipe.keep + 1)
+    needed = parameters * dtype_of(recipe).itemsize * (1 + STATES) * (recipe.keep + 1)
     if needed > (free := shutil.disk_usage(job.folder.path).free):
         what = f"{recipe.keep} checkpoints, and one more while it is written, take {gib(needed)}; {gib(free)} are free"
         raise PatchgenError("PG910", Location(str(job.folder.path)), what, "another --output, or --save-every 0")

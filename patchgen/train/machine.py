@@ -44,11 +44,11 @@ def insist_on_machine(recipe: Recipe, device: str, *, search: bool = False) -> N
             refuse("precision", "tf32", "is a mode of CUDA's matrix products, and this is a CPU", code="PG814")
         case "tf32" if torch.cuda.get_device_capability() < AMPERE:
             refuse("precision", "tf32", f"{torch.cuda.get_device_name()} has none; Ampere is the first", code="PG814")
-        case "fp16" if not on_gpu:
+        case "amp-fp16" if not on_gpu:
             what = "scales its loss, which is there for CUDA alone; this is a CPU"
-            refuse("precision", "fp16", what, "--precision bf16 needs no scale", code="PG814")
-        case "bf16" | "mixed" if on_gpu and not torch.cuda.is_bf16_supported():
-            hint = f"--precision {'fp16' if recipe.precision == 'bf16' else 'fp32'}"
+            refuse("precision", "amp-fp16", what, "--precision amp-bf16 needs no scale", code="PG814")
+        case "amp-bf16" | "pure-bf16" | "fsdp-mixed" if on_gpu and not torch.cuda.is_bf16_supported():
+            hint = f"--precision {'amp-fp16' if recipe.precision == 'amp-bf16' else 'fp32'}"
             refuse("precision", recipe.precision, f"{torch.cuda.get_device_name()} has no bf16", hint, code="PG814")
     optimizer = optimizer_of(recipe)
     if any(sign in optimizer for sign in EIGHT_BIT):

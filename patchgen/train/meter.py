@@ -19,6 +19,7 @@ from transformers import TrainerCallback
 from patchgen.draw.lines import Line, lines
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.engine import Engine
+from patchgen.precision import products_in
 from patchgen.train.folder import CURVE, RunFolder, series
 from patchgen.train.machine import forget_peak, peak_memory
 
@@ -58,7 +59,7 @@ def operations_of_a_token(model: Any, batch: Mapping[str, Any]) -> float:
 
 def operations_a_second(device: str, precision: str) -> float:
     """What the device does in matrix products of the precision, the best of some: what MFU is measured against."""
-    dtype = {"fp16": torch.float16, "bf16": torch.bfloat16, "mixed": torch.bfloat16}.get(precision, torch.float32)
+    dtype = getattr(torch, products_in(precision))
     size = 8192 if device == "cuda" else 768
     left, right = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
     best = math.inf

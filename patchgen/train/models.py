@@ -22,6 +22,7 @@ from transformers import (
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.lab.tiny import SIZES, tiny_config
+from patchgen.precision import weights_in
 from patchgen.train.recipe import Recipe
 from patchgen.train.switches import Adapting, adapting, config_changes, refuse
 from patchgen.use.classes import auto_entries
@@ -189,7 +190,7 @@ def insist_on_positions(config: Any, recipe: Recipe) -> None:
 
 
 def build(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str], note: Note = silent) -> Any:
-    """The model, weights in float32, with LoRA's matrices where they are wanted.
+    """The model, weights in the precision's dtype, with LoRA's matrices where they are wanted.
 
     `note` is told of weights that its checkpoint does not have, or has for nobody.
     Its random numbers are drawn from the global generator, which the caller has seeded.
@@ -205,11 +206,19 @@ def build(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str],
         if model.config.pad_token_id is None:
             model.config.pad_token_id = tokenizer.pad_token_id
     else:
-        model = source.model_class(configuration(source, recipe, tokenizer, labels))
-    model = model.float()
+        config = configuration(source, recipe, tokenizer, labels)
+        model = source.model_class._from_config(config, dtype=dtype_of(recipe))
+    if dtype_of(recipe) == torch.float32:
+        model = model.float()
     model.config.use_cache = False
     chosen = adapting(recipe.lora)
     return model if chosen is None else _adapted(model, recipe, chosen)
+
+
+def dtype_of(recipe: Recipe) -> torch.dtype:
+    """Of weights, gradients and the optimizer's states."""
+    dtype: torch.dtype = getattr(torch, weights_in(recipe.precision))
+    return dtype
 
 
 def _loaded(source: Source, recipe: Recipe, labels: Sequence[str], note: Note) -> Any:
@@ -218,7 +227,7 @@ def _loaded(source: Source, recipe: Recipe, labels: Sequence[str], note: Note) -
     try:
         model, told = source.model_class.from_pretrained(
             source.checkpoint,
-            dtype=torch.float32,
+            dtype=dtype_of(recipe),
             output_loading_info=True,
             **changes,
             **_labelled(recipe, labels),

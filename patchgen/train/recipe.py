@@ -11,7 +11,6 @@ import json
 from dataclasses import dataclass
 
 TASKS = ("causal-lm", "masked-lm", "classification")
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "mixed")
 PACKINGS = ("none", "apart", "joined")
 AUTO = "auto"
 

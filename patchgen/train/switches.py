@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from patchgen import precision
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.train.recipe import AUTO, Recipe
 
@@ -144,6 +145,8 @@ def insist_on_sense(recipe: Recipe) -> None:
         (adapting, recipe.lora),
     ):
         parse(text)
+    if recipe.precision not in precision.NAMES:  # of a recipe that was written down
+        refuse("precision", recipe.precision, "is not known", f"there are {_listed(precision.NAMES)}")
     if recipe.batch_size != AUTO and not (recipe.batch_size.isdecimal() and int(recipe.batch_size)):
         refuse("batch-size", recipe.batch_size, "is neither a number of rows nor auto")
     if recipe.packing != "none" and recipe.task == "classification":

@@ -62,7 +62,7 @@ CASE = Case(
     contestants=(
         *(SDPA, CUDNN, FLASH, COMPILED, LAYERS, GRAPHS, FIVE_LINES, FIVE_LINES_COMPILED),
         variant("llama_loss"),
-        Contestant("autocast float16", precision="autocast float16"),
+        Contestant("autocast float16", precision="amp-fp16"),
     ),
     seconds=500,
 )

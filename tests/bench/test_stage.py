@@ -106,7 +106,7 @@ def test_the_reference_is_the_mean_over_all_parts(monkeypatch):
         pytest.param(L1, SDPA, id="stock"),
         pytest.param(L1, Contestant("parts", accumulate=2), id="in two backward passes"),
         pytest.param(B2, variant("bert_mlm_padding_free"), id="without padding"),
-        pytest.param(L1, Contestant("autocast", precision="autocast bfloat16"), id="under autocast"),
+        pytest.param(L1, Contestant("autocast", precision="amp-bf16"), id="under autocast"),
     ],
 )
 def test_what_is_right_is_ok(case, contestant):

@@ -49,6 +49,7 @@ AROUND = {
     "use": {"errors", "flat", "project", "gate"},
     "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite"},
     "draw": set(),  # figures to pictures
+    "precision": set(),  # names
     "child": set(),  # a process that is given work, and watched
 }
 # What writes modular files: reads models as text, and knows nothing of how modular files are flattened.
@@ -73,11 +74,11 @@ COVERAGE = {
     },
 }
 # What it costs to train: builds models over shared weights, times them in processes of their own.
-BENCH = {"bench": {"errors", "child", "disk", "lab", "parts", "use", "draw"}}
+BENCH = {"bench": {"errors", "child", "disk", "lab", "parts", "precision", "use", "draw"}}
 # The training loop: transformers' own, over models and text.
-TRAIN = {"train": {"errors", "disk", "draw", "lab", "parallel", "use"}}
+TRAIN = {"train": {"errors", "disk", "draw", "lab", "parallel", "precision", "use"}}
 # What a training step holds in memory: runs models on shapes.
-MEMORY = {"memory": {"errors", "draw", "lab", "parallel", "use"}}
+MEMORY = {"memory": {"errors", "draw", "lab", "parallel", "precision", "use"}}
 # Several processes: engines, and the plans by which they split a model.
 PARALLEL = {"parallel": {"errors", "flat", "use"}}
 TABLE = CORE | AROUND | NEW | COVERAGE | BENCH | TRAIN | MEMORY | PARALLEL

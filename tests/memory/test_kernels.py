@@ -72,7 +72,7 @@ def test_a_mask_is_added_to_scores_and_padded():
 def test_autocast_computes_softmax_in_float32():
     found = {}
     for device in ("cpu", "cuda"):
-        entries = kept(books("bert", replace(SETUP, device=device, precision="autocast", attention="eager")))
+        entries = kept(books("bert", replace(SETUP, device=device, precision="amp-bf16", attention="eager")))
         found[device] = {entry.dtype for entry in entries if entry.maker == "aten._softmax.default"}
     assert found == {"cpu": {torch.bfloat16}, "cuda": {torch.float32}}
 
@@ -92,7 +92,7 @@ def test_functions_are_torch_s_own_afterwards():
 
 
 def test_roles_at_the_peak_are_all_that_is_held():
-    found = books("llama_checkpoint", replace(SETUP, checkpoint="full", precision="autocast"))
+    found = books("llama_checkpoint", replace(SETUP, checkpoint="full", precision="amp-bf16"))
     highest = peak(found)
     assert highest.bytes == figures(found).peak
     assert {"weights", "optimizer", "activations"} <= dict(highest.roles).keys()

@@ -63,8 +63,8 @@ def test_family(name):
 @pytest.mark.parametrize(
     "setup",
     [
-        pytest.param({"precision": "bf16"}, id="bf16"),
-        pytest.param({"precision": "autocast"}, id="autocast: weights in two types", marks=pytest.mark.slow),
+        pytest.param({"precision": "pure-bf16"}, id="pure-bf16"),
+        pytest.param({"precision": "amp-bf16"}, id="autocast: weights in two types", marks=pytest.mark.slow),
         pytest.param({"optimizer": "sgd"}, id="no states", marks=pytest.mark.slow),
         pytest.param({"optimizer": "momentum"}, id="one state", marks=pytest.mark.slow),
         pytest.param({"optimizer": "adafactor"}, id="states of rows and columns"),
@@ -76,7 +76,7 @@ def test_family(name):
         pytest.param({"checkpoint": "full"}, id="checkpoint"),
         pytest.param({"checkpoint": "selective"}, id="what a policy keeps"),
         pytest.param(
-            {"checkpoint": "full", "every": 2, "precision": "autocast"}, id="each second layer", marks=pytest.mark.slow
+            {"checkpoint": "full", "every": 2, "precision": "amp-bf16"}, id="each second layer", marks=pytest.mark.slow
         ),
     ],
 )

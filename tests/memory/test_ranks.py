@@ -47,9 +47,9 @@ SLOW = (
     job("llama_loss", "fsdp2"),
     job("llama_loss", "ddp"),
     job("llama_checkpoint_loss", "tp", checkpoint="full"),
-    job("llama_checkpoint", "fsdp2", checkpoint="full", precision="mixed"),
-    job("llama_checkpoint", "fsdp2", checkpoint="full", precision="autocast"),
-    job("llama_checkpoint", "fsdp2", checkpoint="full", precision="bf16", accumulate=2),
+    job("llama_checkpoint", "fsdp2", checkpoint="full", precision="fsdp-mixed"),
+    job("llama_checkpoint", "fsdp2", checkpoint="full", precision="amp-bf16"),
+    job("llama_checkpoint", "fsdp2", checkpoint="full", precision="pure-bf16", accumulate=2),
     job("llama_checkpoint", "ddp", checkpoint="full", accumulate=2),
     job("bert", "fsdp2"),
     job("mixtral", "ddp"),
@@ -119,7 +119,7 @@ def test_fsdp2_gathers_twice_and_scatters_once():
 
 
 def test_fsdp2_in_bfloat16_gathers_half_and_scatters_all():
-    wide, narrow = books("fsdp2", 2), books("fsdp2", 2, precision="mixed")
+    wide, narrow = books("fsdp2", 2), books("fsdp2", 2, precision="fsdp-mixed")
     assert 2 * sent(narrow, "all-gather", "forward") == sent(wide, "all-gather", "forward")
     assert sent(narrow, "reduce-scatter", "backward") == sent(wide, "reduce-scatter", "backward")
 
@@ -175,7 +175,7 @@ def test_stage_three_and_fsdp2_send_as_much():
 
 def test_deepspeeds_bf16_has_float32_beside_it():
     """12 bytes a weight, of which states have 8, and 2 for each weight and each gradient (arXiv:1910.02054, 3.1)."""
-    found = books("zero1", 2, precision="mixed")
+    found = books("zero1", 2, precision="fsdp-mixed")
     count = found.parameters
     told = figures(found)
     assert (told.weights, told.gradients) == (2 * count, 2 * count)
@@ -195,7 +195,7 @@ def test_ddp_keeps_buckets_as_large_as_gradients():
 
 def test_autocast_keeps_a_copy_of_all_that_fsdp2_gathers():
     """Until the forward pass has ended: what a rank holds does not shrink below two bytes a weight."""
-    found = books("fsdp2", 8, precision="autocast", checkpoint="full", name="llama_checkpoint")
+    found = books("fsdp2", 8, precision="amp-bf16", checkpoint="full", name="llama_checkpoint")
     copies = sum(entry.bytes for entry in found.entries if entry.role == "casts")
     in_layers = found.parameters - 2 * LLAMA["vocab_size"] * LLAMA["hidden_size"]
     assert copies >= 2 * 0.95 * in_layers

@@ -113,7 +113,7 @@ ALL, SPREAD = ("ddp", "fsdp2", "tp", "ep"), ("fsdp2", "tp", "ep")
         ({"batch_size": "auto"}, ALL),
         ({"lora": "on"}, SPREAD),
         ({"optim": "adafactor"}, SPREAD),
-        ({"precision": "fp16"}, SPREAD),
+        ({"precision": "amp-fp16"}, SPREAD),
         ({"compile": "regional"}, SPREAD),
         ({}, ()),
     ],
@@ -188,7 +188,7 @@ def test_stages_of_zero(text, stage, offload):
     [
         ({"lora": "rank=8"}, "--lora"),
         ({"optim": "adafactor"}, "--optim adafactor"),
-        ({"precision": "fp16"}, "--precision fp16"),
+        ({"precision": "amp-fp16"}, "--precision amp-fp16"),
         ({"compile": "whole"}, "--compile whole"),
     ],
 )
@@ -200,11 +200,11 @@ def test_what_has_not_been_shown_under_zero(switches, told):
 
 @pytest.mark.parametrize("text", ["single", "ddp", "tp", "tp+ep", "zero2", "zero3"])
 def test_mixed_precision_is_of_engines_that_gather(text):
-    recipe = Recipe(model="llama", precision="mixed")
+    recipe = Recipe(model="llama", precision="fsdp-mixed")
     engine = engine_of(text, {} if text == "single" else launched(2))
     with pytest.raises(PatchgenError, match=f"PG813.*{re.escape(text)} gathers none") as refused:
         insist_on_engine_switches(recipe, engine)
-    assert "--precision bf16" in refused.value.problem.hint
+    assert "--precision amp-bf16" in refused.value.problem.hint
     for name in ("fsdp2", "ep", "fsdp2+tp,size=2"):
         insist_on_engine_switches(recipe, engine_of(name, launched(4)))
 
@@ -228,8 +228,8 @@ def test_a_launcher_that_starts_what_it_is_told():
 
 def test_a_launcher_that_says_other_than_the_recipe():
     insist_on_what_is_said(Recipe(model="llama"), {})
-    insist_on_what_is_said(Recipe(model="llama", precision="bf16"), ACCELERATE)
-    insist_on_what_is_said(Recipe(model="llama", precision="bf16"), {"ACCELERATE_MIXED_PRECISION": "bf16"})
+    insist_on_what_is_said(Recipe(model="llama", precision="amp-bf16"), ACCELERATE)
+    insist_on_what_is_said(Recipe(model="llama", precision="amp-bf16"), {"ACCELERATE_MIXED_PRECISION": "bf16"})
     with pytest.raises(PatchgenError, match="PG833.*bf16.*fp32"):
         insist_on_what_is_said(Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_MIXED_PRECISION": "bf16"})
     with pytest.raises(PatchgenError, match="PG833.*inductor"):

@@ -22,12 +22,12 @@ ROUNDED = 1e-2  # a bfloat16 is within 1/256 of what it stands for
 EXACT = 1e-6  # what two processes that compute in float32 come to
 GRADIENT = 2e-2
 REFUSED = {
-    "gathered in float32": ("fsdp2", "mixed", "weights are gathered in float32", "gathered in their own type"),
+    "gathered in float32": ("fsdp2", "fsdp-mixed", "weights are gathered in float32", "gathered in their own type"),
     "gathered in bfloat16": ("fsdp2", "fp32", "weights are gathered in bfloat16", "gathered in torch.bfloat16"),
 }
 
 
-def job(engine, model, precision="mixed", rows="4"):
+def job(engine, model, precision="fsdp-mixed", rows="4"):
     name, switches = MODELS[model]
     return Job(f"{engine} {model}", name, engine, {**STEPS, **switches, "batch_size": rows, "precision": precision})
 
@@ -103,7 +103,7 @@ def test_four_processes_in_two_groups(runs, tmp_path):
 @pytest.mark.slow
 def test_going_on_is_exact(tmp_path):
     """With AdamW, whose states are read again, and a step of two batches, whose gradients are summed."""
-    engine, switches = "fsdp2", {**SAVED, "batch_size": "2", "grad_accum": 2, "precision": "mixed"}
+    engine, switches = "fsdp2", {**SAVED, "batch_size": "2", "grad_accum": 2, "precision": "fsdp-mixed"}
     begun = [Job("whole", "llama_loss", engine, switches), Job("broken", "llama_loss", engine, switches, after=3)]
     other = Job("other", "llama_loss", engine, {**switches, "precision": "fp32"})
     place = launched([*begun, Job("broken", "llama_loss", engine, resume=True), other], tmp_path)

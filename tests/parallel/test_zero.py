@@ -64,7 +64,7 @@ def jobs():
     for spoilt, (engine, _) in FELL_BACK.items():
         yield Job(spoilt, "llama", engine, STEPS, spoilt=spoilt)
     for precise in ("zero1", "zero3"):
-        yield Job(f"{precise} bf16", "llama_loss", precise, {**STEPS, "precision": "bf16"})
+        yield Job(f"{precise} bf16", "llama_loss", precise, {**STEPS, "precision": "amp-bf16"})
     for engine in BROKEN:
         yield Job(f"unbroken {engine}", "llama_loss", engine, SAVED)
         yield Job(f"broken {engine}", "llama_loss", engine, SAVED, after=3)

@@ -28,7 +28,7 @@ def engine(name="zero3", world=2, offload=""):
 
 
 def test_other_engines_are_told_nothing():
-    assert arguments_of_zero(engine("fsdp2"), "bf16", "cpu") == {}
+    assert arguments_of_zero(engine("fsdp2"), "amp-bf16", "cpu") == {}
     insist_on_deepspeed(engine("ddp"), "cpu")
 
 
@@ -41,7 +41,7 @@ def test_stages(stage):
 
 
 def test_weights_stay_in_float32():
-    told = arguments_of_zero(engine("zero2"), "bf16", "cpu")
+    told = arguments_of_zero(engine("zero2"), "amp-bf16", "cpu")
     assert told["bf16"] is False and told["deepspeed"]["torch_autocast"] == {"enabled": True, "dtype": "bfloat16"}
 
 

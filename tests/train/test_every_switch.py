@@ -202,7 +202,7 @@ def test_a_policy_that_a_model_does_not_have(tmp_path, model):
 
 
 def test_bf16(tmp_path, plain, calls):
-    ended = run(tmp_path / "run", precision="bf16")
+    ended = run(tmp_path / "run", precision="amp-bf16")
     assert calls["torch.bfloat16"] > 0
     assert losses(ended.folder) != losses(plain.folder)
     assert losses(ended.folder) == pytest.approx(losses(plain.folder), rel=1e-3)

@@ -24,7 +24,7 @@ GPU = {"device": "cuda"}
 WIDE = ("hidden_size=512", "intermediate_size=2048")
 
 
-@pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
+@pytest.mark.parametrize("precision", ["tf32", "amp-fp16", "amp-bf16", "pure-bf16"])
 def test_precision(tmp_path, precision):
     if precision == "tf32" and torch.cuda.get_device_capability() < (8, 0):
         pytest.skip("before Ampere")

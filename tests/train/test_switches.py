@@ -105,7 +105,7 @@ def test_what_makes_no_sense(switches):
     ("switches", "told"),
     [
         ({"precision": "tf32"}, "this is a CPU"),
-        ({"precision": "fp16"}, "--precision bf16 needs no scale"),
+        ({"precision": "amp-fp16"}, "--precision amp-bf16 needs no scale"),
         ({"optim": "8bit"}, "this is a CPU"),
         ({"optim": "paged_adamw_8bit"}, "this is a CPU"),
     ],
@@ -117,7 +117,7 @@ def test_what_a_cpu_cannot_run(switches, told):
     assert told in str(refused.value)
 
 
-@pytest.mark.parametrize("switches", [{}, {"precision": "bf16"}, {"optim": "adafactor"}, {"lora": "on"}], ids=str)
+@pytest.mark.parametrize("switches", [{}, {"precision": "amp-bf16"}, {"optim": "adafactor"}, {"lora": "on"}], ids=str)
 def test_what_a_cpu_can_run(switches):
     if "lora" in switches:
         pytest.importorskip("peft")
