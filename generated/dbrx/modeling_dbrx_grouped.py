@@ -14,18 +14,18 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
+from transformers.core_model_loading import Concatenate, ConversionOps, Transpose, WeightConverter
 from transformers.generation import GenerationMixin
-from transformers.integrations import use_kernel_forward_from_hub
+from transformers.integrations import use_experts_implementation, use_kernel_forward_from_hub
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import MoeCausalLMOutputWithPast, MoeModelOutputWithPast
@@ -240,126 +240,45 @@ class DbrxAttention(nn.Module):
         return attn_output, attn_weights
 
 
-class DbrxExpertGLU(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.hidden_size = config.hidden_size
-        self.ffn_hidden_size = config.ffn_hidden_size
-        self.moe_num_experts = config.moe_num_experts
-
-        self.w1 = nn.Parameter(torch.empty(self.moe_num_experts * self.ffn_hidden_size, self.hidden_size))
-        self.v1 = nn.Parameter(torch.empty(self.moe_num_experts * self.ffn_hidden_size, self.hidden_size))
-        self.w2 = nn.Parameter(torch.empty(self.moe_num_experts * self.ffn_hidden_size, self.hidden_size))
-
-        act_fn_name = config.ffn_act_fn.get("name", "silu")
-        self.activation_fn = ACT2FN[act_fn_name]
-
-    def forward(
-        self, x: torch.Tensor, expert_w1: torch.Tensor, expert_v1: torch.Tensor, expert_w2: torch.Tensor
-    ) -> torch.Tensor:
-        gate_proj = x.matmul(expert_w1.T)
-        up_proj = x.matmul(expert_v1.T)
-        gate_proj = self.activation_fn(gate_proj)
-        intermediate_states = gate_proj * up_proj
-        down_proj = intermediate_states.matmul(expert_w2)
-        return down_proj
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """The pairs of a token and an expert, sorted by expert."""
-
-    expert_P: Tensor
-    order_P: Tensor  # which pair it was, of T * K
-    ends_E: Tensor  # where each expert's pairs end.  The last is P: no row of a product is left as torch found it.
-    k: int
-
-    def take(self, x_TD: Tensor) -> Tensor:
-        """The token of each pair, (P, D)."""
-        return x_TD[self.order_P // self.k]
-
-    def back(self, out_PD: Tensor) -> Tensor:
-        """Rows of pairs in the order of tokens, (T, K, D)."""
-        back_P = torch.empty_like(self.order_P)
-        back_P[self.order_P] = torch.arange(len(self.order_P), device=self.order_P.device)
-        return out_PD[back_P].view(-1, self.k, out_PD.shape[-1])
-
-
-def pairs_of(choice_TK: Tensor, experts: int) -> Pairs:
-    """For experts that are numbers below `experts`.
-
-    A larger one is of another device, by transformers' convention, and has a weight of zero: it runs as the last.
-    """
-    expert_P, order_P = choice_TK.clamp(max=experts - 1).reshape(-1).sort(stable=True)
-    ends_E = torch.searchsorted(expert_P, torch.arange(experts, device=expert_P.device), right=True).int()
-    return Pairs(expert_P, order_P, ends_E, choice_TK.shape[-1])
-
-
-def grouped_linear(x_PD: Tensor, weight_EFD: Tensor, bias_EF: Tensor | None, pairs: Pairs) -> Tensor:
-    """`F.linear` of each row by the weight, and bias, of its expert."""
-    out_PF = grouped_product(x_PD, weight_EFD.transpose(1, 2), pairs.ends_E)
-    return out_PF if bias_EF is None else out_PF + bias_EF[pairs.expert_P].to(out_PF.dtype)
-
-
-# torch 2.10 has it public, 2.8 under a name of its own.
-GROUPED_PRODUCT = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-
-
-def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
-    kind = x_PD.device.type
-    if torch.is_autocast_enabled(kind) and x_PD.dtype != torch.float64:
-        # As every other product; torch's grouped one is not on autocast's list.
-        dtype = torch.get_autocast_dtype(kind)
-        x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
-    if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EDF):
-        return GROUPED_PRODUCT(x_PD, weight_EDF, offs=ends_E)
-    as_one_operation = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
-    if as_one_operation is not None:  # a loop that a compiler does not look into
-        return as_one_operation(x_PD, weight_EDF, ends_E)
-    starts = [0, *ends_E.tolist()]
-    return torch.cat([x_PD[first:last] @ w for first, last, w in zip(starts, starts[1:], weight_EDF, strict=False)])
-
-
-GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-# On a CPU torch 2.10 wants data to begin at multiples of 16 bytes, which that of a mapped file does not.
-ALIGNED_DATA = [int(number) for number in torch.__version__.split(".")[:2]] <= [2, 10]
-
-
-def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
-    """Whether torch's grouped product takes these here."""
-    if x_PD.dtype != weight_EDF.dtype or x_PD.dtype not in GROUPED_DTYPES:
-        return False
-    # Rows begin at multiples of 16 bytes, in the backward pass too.
-    if any(size * x_PD.element_size() % 16 for size in weight_EDF.shape[1:]):
-        return False
-    if torch.compiler.is_compiling():
-        return x_PD.dtype == torch.bfloat16
-    if x_PD.is_cuda:
-        return hasattr(F, "grouped_mm") and torch.cuda.get_device_capability(x_PD.device) >= (8, 0)
-    if x_PD.device.type == "cpu":
-        aligned = not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
-        return hasattr(F, "grouped_mm") and (aligned or not ALIGNED_DATA)
-    return True
-
-
+@use_experts_implementation
 class DbrxExperts(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.mlp = DbrxExpertGLU(config)
+        config = config.ffn_config  # `_experts_implementation` is the model's
+        experts, inner, features = config.moe_num_experts, config.ffn_hidden_size, config.hidden_size
+        self.gate_up_proj = nn.Parameter(torch.empty(experts, 2 * inner, features))
+        self.down_proj = nn.Parameter(torch.empty(experts, features, inner))
+        self.act_fn = ACT2FN[config.ffn_act_fn.get("name", "silu")]
         self.hidden_size = config.hidden_size
         self.ffn_hidden_size = config.ffn_hidden_size
         self.num_experts = config.moe_num_experts
 
-    def forward(self, hidden_states, top_k_index, top_k_weights):
-        rows = hidden_states.shape[0]
-        pairs = pairs_of(top_k_index, self.num_experts)
-        x = pairs.take(hidden_states.reshape(-1, self.hidden_size))
-        shape = (self.num_experts, self.ffn_hidden_size, self.hidden_size)
-        gate, up = (grouped_linear(x, weight.view(shape), None, pairs) for weight in (self.mlp.w1, self.mlp.v1))
-        out = grouped_product(self.mlp.activation_fn(gate) * up, self.mlp.w2.view(shape), pairs.ends_E)
-        out = (pairs.back(out) * top_k_weights[..., None]).to(hidden_states.dtype).sum(1)
-        return out.view(rows, -1, self.hidden_size)
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        top_k_index: torch.Tensor,
+        top_k_weights: torch.Tensor,
+    ) -> torch.Tensor:
+        batch_size = hidden_states.shape[0]
+        hidden_states = hidden_states.reshape(-1, self.hidden_size)
+
+        next_states = torch.zeros_like(hidden_states, dtype=hidden_states.dtype, device=hidden_states.device)
+        with torch.no_grad():
+            expert_mask = torch.nn.functional.one_hot(top_k_index, num_classes=self.num_experts + 1)
+            expert_mask = expert_mask.permute(2, 1, 0)
+            expert_hit = torch.greater(expert_mask.sum(dim=(-1, -2)), 0).nonzero()
+
+        for expert_idx in expert_hit:
+            expert_idx = expert_idx[0]
+            with torch.no_grad():
+                idx, token_idx = torch.where(expert_mask[expert_idx])
+            states = self._apply_gate(nn.functional.linear(hidden_states[token_idx], self.gate_up_proj[expert_idx]))
+            states = nn.functional.linear(states, self.down_proj[expert_idx])
+            states = states.view(-1, self.hidden_size) * top_k_weights[token_idx, idx, None]
+            next_states.index_add_(0, token_idx, states)
+
+        next_states = next_states.view(batch_size, -1, self.hidden_size)
+        return next_states
 
 
 class DbrxRouter(nn.Module):
@@ -385,7 +304,7 @@ class DbrxFFN(nn.Module):
     def __init__(self, config, **kwargs):
         super().__init__()
         self.router = DbrxRouter(config.ffn_config)
-        self.experts = DbrxExperts(config.ffn_config)
+        self.experts = DbrxExperts(config)
 
         self.moe_normalize_expert_weights = config.ffn_config.moe_normalize_expert_weights
         self.top_k = config.ffn_config.moe_top_k
@@ -402,7 +321,7 @@ class DbrxFFN(nn.Module):
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         router_logits = self.router(hidden_states)
         top_k_weights, top_k_index = self.route_tokens_to_experts(router_logits)
-        output = self.experts(hidden_states, top_k_index, top_k_weights)
+        output = self.experts(hidden_states.flatten(0, 1), top_k_index, top_k_weights).view_as(hidden_states)
         return output
 
 
@@ -480,6 +399,23 @@ class DbrxBlock(GradientCheckpointingLayer):
         return hidden_states
 
 
+class ByExpert(ConversionOps):
+    """(experts * rows, columns) to (experts, rows, columns), or back."""
+
+    def __init__(self, back=False):
+        self.back = back
+
+    def convert(self, input_dict, config, **kwargs):
+        given = {name: value[0] if isinstance(value, list) else value for name, value in input_dict.items()}
+        if self.back:
+            return {name: weight.flatten(0, 1) for name, weight in given.items()}
+        return {name: weight.unflatten(0, (config.ffn_config.moe_num_experts, -1)) for name, weight in given.items()}
+
+    @property
+    def reverse_op(self):
+        return ByExpert(not self.back)
+
+
 class DbrxPreTrainedModel(PreTrainedModel):
     config: DbrxConfig
     base_model_prefix = "transformer"
@@ -502,10 +438,20 @@ class DbrxPreTrainedModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
         std = self.config.initializer_range
-        if isinstance(module, DbrxExpertGLU):
-            init.normal_(module.w1, mean=0.0, std=std)
-            init.normal_(module.v1, mean=0.0, std=std)
-            init.normal_(module.w2, mean=0.0, std=std)
+        if isinstance(module, DbrxExperts):
+            init.normal_(module.gate_up_proj, mean=0.0, std=std)
+            init.normal_(module.down_proj, mean=0.0, std=std)
+
+    @staticmethod
+    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+        # Of this class alone: what is registered by name would reach transformers' own model too.
+        load_config.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
+        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+
+    _weight_conversions = [
+        WeightConverter(["experts.mlp.w1", "experts.mlp.v1"], "experts.gate_up_proj", [ByExpert(), Concatenate(1)]),
+        WeightConverter("experts.mlp.w2", "experts.down_proj", [ByExpert(), Transpose(1, 2)]),
+    ]
 
 
 @auto_docstring

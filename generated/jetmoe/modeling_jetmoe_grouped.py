@@ -16,7 +16,7 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from transformers import initialization as init
@@ -24,6 +24,7 @@ from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
+from transformers.integrations.moe import _grouped_linear
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_layers import GenericForSequenceClassification, GradientCheckpointingLayer
 from transformers.modeling_outputs import MoeCausalLMOutputWithPast, MoeModelOutputWithPast
@@ -107,48 +108,6 @@ class JetMoeRotaryEmbedding(nn.Module):
         return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)
 
 
-# torch 2.10 has it public, 2.8 under a name of its own.
-GROUPED_PRODUCT = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-
-
-def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
-    kind = x_PD.device.type
-    if torch.is_autocast_enabled(kind) and x_PD.dtype != torch.float64:
-        # As every other product; torch's grouped one is not on autocast's list.
-        dtype = torch.get_autocast_dtype(kind)
-        x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
-    if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EDF):
-        return GROUPED_PRODUCT(x_PD, weight_EDF, offs=ends_E)
-    as_one_operation = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
-    if as_one_operation is not None:  # a loop that a compiler does not look into
-        return as_one_operation(x_PD, weight_EDF, ends_E)
-    starts = [0, *ends_E.tolist()]
-    return torch.cat([x_PD[first:last] @ w for first, last, w in zip(starts, starts[1:], weight_EDF, strict=False)])
-
-
-GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-# On a CPU torch 2.10 wants data to begin at multiples of 16 bytes, which that of a mapped file does not.
-ALIGNED_DATA = [int(number) for number in torch.__version__.split(".")[:2]] <= [2, 10]
-
-
-def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
-    """Whether torch's grouped product takes these here."""
-    if x_PD.dtype != weight_EDF.dtype or x_PD.dtype not in GROUPED_DTYPES:
-        return False
-    # Rows begin at multiples of 16 bytes, in the backward pass too.
-    if any(size * x_PD.element_size() % 16 for size in weight_EDF.shape[1:]):
-        return False
-    if torch.compiler.is_compiling():
-        return x_PD.dtype == torch.bfloat16
-    if x_PD.is_cuda:
-        return hasattr(F, "grouped_mm") and torch.cuda.get_device_capability(x_PD.device) >= (8, 0)
-    if x_PD.device.type == "cpu":
-        aligned = not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
-        return hasattr(F, "grouped_mm") and (aligned or not ALIGNED_DATA)
-    return True
-
-
 class JetMoeParallelExperts(nn.Module):
     def __init__(self, num_experts: int, input_size: int, output_size: int) -> None:
         """
@@ -174,7 +133,28 @@ class JetMoeParallelExperts(nn.Module):
         self.output_size = output_size
 
     def forward(self, inputs, expert_size):
-        return grouped_product(inputs, self.weight.transpose(1, 2), expert_size.cumsum(0).int())
+        """
+        Forward pass of the JetMoeParallelExperts module.
+
+        Args:
+            inputs (Tensor):
+                Input tensor.
+            expert_size:
+                Expert size information.
+
+        Returns:
+            Tensor: Output tensor.
+        """
+        if inputs.dtype != torch.float64:  # torch has no grouped product of it
+            kind = inputs.device.type
+            dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype
+            return _grouped_linear(inputs.to(dtype), self.weight.to(dtype), expert_size.cumsum(0).int())
+        input_list = inputs.split(expert_size.tolist(), dim=0)
+        output_list = []
+        for i in range(self.num_experts):
+            output_list.append(F.linear(input_list[i], self.weight[i]))
+        results = torch.cat(output_list, dim=0)
+        return results
 
 
 class JetMoeTopKGating(nn.Module):

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from torch import Tensor
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
+from transformers.integrations import use_experts_implementation
 from transformers.masking_utils import create_causal_mask, create_chunked_causal_mask
 from transformers.modeling_flash_attention_utils import FlashAttentionKwargs
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -49,78 +49,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 logger = logging.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """The pairs of a token and an expert, sorted by expert."""
-
-    expert_P: Tensor
-    order_P: Tensor  # which pair it was, of T * K
-    ends_E: Tensor  # where each expert's pairs end.  The last is P: no row of a product is left as torch found it.
-    k: int
-
-    def take(self, x_TD: Tensor) -> Tensor:
-        """The token of each pair, (P, D)."""
-        return x_TD[self.order_P // self.k]
-
-    def back(self, out_PD: Tensor) -> Tensor:
-        """Rows of pairs in the order of tokens, (T, K, D)."""
-        back_P = torch.empty_like(self.order_P)
-        back_P[self.order_P] = torch.arange(len(self.order_P), device=self.order_P.device)
-        return out_PD[back_P].view(-1, self.k, out_PD.shape[-1])
-
-
-def pairs_of(choice_TK: Tensor, experts: int) -> Pairs:
-    """For experts that are numbers below `experts`.
-
-    A larger one is of another device, by transformers' convention, and has a weight of zero: it runs as the last.
-    """
-    expert_P, order_P = choice_TK.clamp(max=experts - 1).reshape(-1).sort(stable=True)
-    ends_E = torch.searchsorted(expert_P, torch.arange(experts, device=expert_P.device), right=True).int()
-    return Pairs(expert_P, order_P, ends_E, choice_TK.shape[-1])
-
-
-# torch 2.10 has it public, 2.8 under a name of its own.
-GROUPED_PRODUCT = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-
-
-def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
-    kind = x_PD.device.type
-    if torch.is_autocast_enabled(kind) and x_PD.dtype != torch.float64:
-        # As every other product; torch's grouped one is not on autocast's list.
-        dtype = torch.get_autocast_dtype(kind)
-        x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
-    if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EDF):
-        return GROUPED_PRODUCT(x_PD, weight_EDF, offs=ends_E)
-    as_one_operation = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
-    if as_one_operation is not None:  # a loop that a compiler does not look into
-        return as_one_operation(x_PD, weight_EDF, ends_E)
-    starts = [0, *ends_E.tolist()]
-    return torch.cat([x_PD[first:last] @ w for first, last, w in zip(starts, starts[1:], weight_EDF, strict=False)])
-
-
-GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-# On a CPU torch 2.10 wants data to begin at multiples of 16 bytes, which that of a mapped file does not.
-ALIGNED_DATA = [int(number) for number in torch.__version__.split(".")[:2]] <= [2, 10]
-
-
-def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
-    """Whether torch's grouped product takes these here."""
-    if x_PD.dtype != weight_EDF.dtype or x_PD.dtype not in GROUPED_DTYPES:
-        return False
-    # Rows begin at multiples of 16 bytes, in the backward pass too.
-    if any(size * x_PD.element_size() % 16 for size in weight_EDF.shape[1:]):
-        return False
-    if torch.compiler.is_compiling():
-        return x_PD.dtype == torch.bfloat16
-    if x_PD.is_cuda:
-        return hasattr(F, "grouped_mm") and torch.cuda.get_device_capability(x_PD.device) >= (8, 0)
-    if x_PD.device.type == "cpu":
-        aligned = not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
-        return hasattr(F, "grouped_mm") and (aligned or not ALIGNED_DATA)
-    return True
-
-
+@use_experts_implementation(is_transposed=True)
 class Llama4TextExperts(nn.Module):
     def __init__(self, config: Llama4TextConfig):
         super().__init__()
@@ -132,15 +61,10 @@ class Llama4TextExperts(nn.Module):
         self.down_proj = nn.Parameter(torch.empty((self.num_experts, self.expert_dim, self.hidden_size)))
         self.act_fn = ACT2FN[config.hidden_act]
 
-    def forward(self, hidden_states, router_scores, router_logits, top_k):
-        choice = router_logits.topk(top_k, dim=1).indices
-        pairs = pairs_of(choice, self.num_experts)
-        # Scores go onto the tokens, before the experts.
-        scores = router_scores.gather(1, choice).reshape(-1)[pairs.order_P]
-        routed = pairs.take(hidden_states) * scores[:, None]
-        gate, up = grouped_product(routed, self.gate_up_proj, pairs.ends_E).chunk(2, dim=-1)
-        out = grouped_product(up * self.act_fn(gate), self.down_proj, pairs.ends_E)
-        return pairs.back(out).sum(1)
+    def forward(self, hidden_states, top_k_index, top_k_weights):
+        gate, up = (hidden_states @ self.gate_up_proj).chunk(2, dim=-1)
+        states = (up * self.act_fn(gate)) @ self.down_proj
+        return states[top_k_index[:, 0], torch.arange(len(hidden_states), device=states.device)] * top_k_weights
 
 
 # Phi3MLP
@@ -225,9 +149,13 @@ class Llama4TextMoe(nn.Module):
     def forward(self, hidden_states):
         hidden_states = hidden_states.reshape(-1, self.hidden_dim)
         router_scores, router_logits = self.router(hidden_states)
-        routed_out = self.experts(hidden_states, router_scores, router_logits, self.top_k)
+        # Scores go onto the tokens, before the experts: each token is a row for each of its experts.
+        top_k_index = router_logits.topk(self.top_k, dim=1).indices
+        routed_in = hidden_states[:, None] * router_scores.gather(1, top_k_index)[..., None]
+        routed_in, top_k_index = routed_in.flatten(0, 1), top_k_index.view(-1, 1)
+        routed_out = self.experts(routed_in, top_k_index, torch.ones_like(routed_in[:, :1]))
         out = self.shared_expert(hidden_states)
-        out.add_(routed_out)
+        out.add_(routed_out.view(-1, self.top_k, routed_out.shape[-1]).sum(dim=1))
         return out, router_logits
 
 

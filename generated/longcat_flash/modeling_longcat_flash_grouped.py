@@ -15,11 +15,10 @@
 # limitations under the License.
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -27,6 +26,7 @@ from transformers.cache_utils import Cache, DynamicCache
 from transformers.conversion_mapping import get_checkpoint_conversion_mapping, register_checkpoint_conversion_mapping
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
+from transformers.integrations.moe import _grouped_linear
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_flash_attention_utils import FlashAttentionKwargs
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -152,78 +152,6 @@ class LongcatFlashTopkRouter(nn.Module):
         return topk_indices
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """The pairs of a token and an expert, sorted by expert."""
-
-    expert_P: Tensor
-    order_P: Tensor  # which pair it was, of T * K
-    ends_E: Tensor  # where each expert's pairs end.  The last is P: no row of a product is left as torch found it.
-    k: int
-
-    def take(self, x_TD: Tensor) -> Tensor:
-        """The token of each pair, (P, D)."""
-        return x_TD[self.order_P // self.k]
-
-    def back(self, out_PD: Tensor) -> Tensor:
-        """Rows of pairs in the order of tokens, (T, K, D)."""
-        back_P = torch.empty_like(self.order_P)
-        back_P[self.order_P] = torch.arange(len(self.order_P), device=self.order_P.device)
-        return out_PD[back_P].view(-1, self.k, out_PD.shape[-1])
-
-
-def pairs_of(choice_TK: Tensor, experts: int) -> Pairs:
-    """For experts that are numbers below `experts`.
-
-    A larger one is of another device, by transformers' convention, and has a weight of zero: it runs as the last.
-    """
-    expert_P, order_P = choice_TK.clamp(max=experts - 1).reshape(-1).sort(stable=True)
-    ends_E = torch.searchsorted(expert_P, torch.arange(experts, device=expert_P.device), right=True).int()
-    return Pairs(expert_P, order_P, ends_E, choice_TK.shape[-1])
-
-
-# torch 2.10 has it public, 2.8 under a name of its own.
-GROUPED_PRODUCT = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-
-
-def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
-    kind = x_PD.device.type
-    if torch.is_autocast_enabled(kind) and x_PD.dtype != torch.float64:
-        # As every other product; torch's grouped one is not on autocast's list.
-        dtype = torch.get_autocast_dtype(kind)
-        x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
-    if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EDF):
-        return GROUPED_PRODUCT(x_PD, weight_EDF, offs=ends_E)
-    as_one_operation = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
-    if as_one_operation is not None:  # a loop that a compiler does not look into
-        return as_one_operation(x_PD, weight_EDF, ends_E)
-    starts = [0, *ends_E.tolist()]
-    return torch.cat([x_PD[first:last] @ w for first, last, w in zip(starts, starts[1:], weight_EDF, strict=False)])
-
-
-GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-# On a CPU torch 2.10 wants data to begin at multiples of 16 bytes, which that of a mapped file does not.
-ALIGNED_DATA = [int(number) for number in torch.__version__.split(".")[:2]] <= [2, 10]
-
-
-def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
-    """Whether torch's grouped product takes these here."""
-    if x_PD.dtype != weight_EDF.dtype or x_PD.dtype not in GROUPED_DTYPES:
-        return False
-    # Rows begin at multiples of 16 bytes, in the backward pass too.
-    if any(size * x_PD.element_size() % 16 for size in weight_EDF.shape[1:]):
-        return False
-    if torch.compiler.is_compiling():
-        return x_PD.dtype == torch.bfloat16
-    if x_PD.is_cuda:
-        return hasattr(F, "grouped_mm") and torch.cuda.get_device_capability(x_PD.device) >= (8, 0)
-    if x_PD.device.type == "cpu":
-        aligned = not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
-        return hasattr(F, "grouped_mm") and (aligned or not ALIGNED_DATA)
-    return True
-
-
 class LongcatFlashExperts(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -247,16 +175,20 @@ class LongcatFlashExperts(nn.Module):
             self.register_parameter("down_proj", None)
 
     def forward(self, hidden_states, top_k_index, top_k_weights):
-        if self.gate_up_proj is None:
+        if self.gate_up_proj is None or hidden_states.dtype == torch.float64:  # torch has no grouped product of it
             return self._forward_of_LongcatFlashExperts(hidden_states, top_k_index, top_k_weights)
-        pairs = pairs_of(top_k_index, self.total_experts)
-        x, ends = pairs.take(hidden_states), pairs.ends_E[: self.num_routed_experts]
+        kind = hidden_states.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_states.dtype
+        experts, order = top_k_index.flatten().sort()
+        routed = torch.arange(self.num_routed_experts, device=experts.device)
+        ends = torch.searchsorted(experts, routed, right=True).int()
+        rows = hidden_states[order // top_k_index.shape[1]].to(dtype)
         # Rows behind the last end are left as they were in memory, gradients too: they are kept out on both sides.
-        idle = (pairs.expert_P >= self.num_routed_experts)[:, None]
-        up = self.gate_up_proj[: self.num_routed_experts].transpose(1, 2)
-        gate, up = grouped_product(x.masked_fill(idle, 0), up, ends).chunk(2, dim=-1)
-        out = grouped_product(self.act_fn(gate) * up, self.down_proj.transpose(1, 2), ends)
-        out = pairs.back(torch.where(idle, self.identity_expert(x), out))
+        idle = (experts >= self.num_routed_experts)[:, None]
+        up = self.gate_up_proj[: self.num_routed_experts].to(dtype)
+        gate, up = _grouped_linear(rows.masked_fill(idle, 0), up, ends).chunk(2, dim=-1)
+        out = _grouped_linear(self.act_fn(gate) * up, self.down_proj.to(dtype), ends)
+        out = torch.where(idle, self.identity_expert(rows), out)[order.argsort()].view(*top_k_index.shape, -1)
         return (out * top_k_weights[..., None]).to(hidden_states.dtype).sum(1)
 
     def _forward_of_LongcatFlashExperts(self, hidden_states, top_k_index, top_k_weights):

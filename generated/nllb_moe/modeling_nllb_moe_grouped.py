@@ -14,20 +14,20 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import torch
 import torch.nn as nn
-from torch import Tensor
 from torch.nn import CrossEntropyLoss
-from torch.nn import functional as F
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.core_model_loading import MergeModulelist, WeightConverter
 from transformers.generation import GenerationMixin
+from transformers.integrations import use_experts_implementation
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.integrations.fsdp import is_fsdp_managed_module
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
@@ -345,135 +345,20 @@ class NllbMoeDenseActDense(nn.Module):
         return hidden_states
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """The pairs of a token and an expert, sorted by expert."""
-
-    expert_P: Tensor
-    order_P: Tensor  # which pair it was, of T * K
-    ends_E: Tensor  # where each expert's pairs end.  The last is P: no row of a product is left as torch found it.
-    k: int
-
-    def take(self, x_TD: Tensor) -> Tensor:
-        """The token of each pair, (P, D)."""
-        return x_TD[self.order_P // self.k]
-
-    def back(self, out_PD: Tensor) -> Tensor:
-        """Rows of pairs in the order of tokens, (T, K, D)."""
-        back_P = torch.empty_like(self.order_P)
-        back_P[self.order_P] = torch.arange(len(self.order_P), device=self.order_P.device)
-        return out_PD[back_P].view(-1, self.k, out_PD.shape[-1])
-
-
-def pairs_of(choice_TK: Tensor, experts: int) -> Pairs:
-    """For experts that are numbers below `experts`.
-
-    A larger one is of another device, by transformers' convention, and has a weight of zero: it runs as the last.
-    """
-    expert_P, order_P = choice_TK.clamp(max=experts - 1).reshape(-1).sort(stable=True)
-    ends_E = torch.searchsorted(expert_P, torch.arange(experts, device=expert_P.device), right=True).int()
-    return Pairs(expert_P, order_P, ends_E, choice_TK.shape[-1])
-
-
-def grouped_linear(x_PD: Tensor, weight_EFD: Tensor, bias_EF: Tensor | None, pairs: Pairs) -> Tensor:
-    """`F.linear` of each row by the weight, and bias, of its expert."""
-    out_PF = grouped_product(x_PD, weight_EFD.transpose(1, 2), pairs.ends_E)
-    return out_PF if bias_EF is None else out_PF + bias_EF[pairs.expert_P].to(out_PF.dtype)
-
-
-# torch 2.10 has it public, 2.8 under a name of its own.
-GROUPED_PRODUCT = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-
-
-def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
-    kind = x_PD.device.type
-    if torch.is_autocast_enabled(kind) and x_PD.dtype != torch.float64:
-        # As every other product; torch's grouped one is not on autocast's list.
-        dtype = torch.get_autocast_dtype(kind)
-        x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
-    if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EDF):
-        return GROUPED_PRODUCT(x_PD, weight_EDF, offs=ends_E)
-    as_one_operation = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
-    if as_one_operation is not None:  # a loop that a compiler does not look into
-        return as_one_operation(x_PD, weight_EDF, ends_E)
-    starts = [0, *ends_E.tolist()]
-    return torch.cat([x_PD[first:last] @ w for first, last, w in zip(starts, starts[1:], weight_EDF, strict=False)])
-
-
-GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-# On a CPU torch 2.10 wants data to begin at multiples of 16 bytes, which that of a mapped file does not.
-ALIGNED_DATA = [int(number) for number in torch.__version__.split(".")[:2]] <= [2, 10]
-
-
-def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
-    """Whether torch's grouped product takes these here."""
-    if x_PD.dtype != weight_EDF.dtype or x_PD.dtype not in GROUPED_DTYPES:
-        return False
-    # Rows begin at multiples of 16 bytes, in the backward pass too.
-    if any(size * x_PD.element_size() % 16 for size in weight_EDF.shape[1:]):
-        return False
-    if torch.compiler.is_compiling():
-        return x_PD.dtype == torch.bfloat16
-    if x_PD.is_cuda:
-        return hasattr(F, "grouped_mm") and torch.cuda.get_device_capability(x_PD.device) >= (8, 0)
-    if x_PD.device.type == "cpu":
-        aligned = not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
-        return hasattr(F, "grouped_mm") and (aligned or not ALIGNED_DATA)
-    return True
-
-
-# Features that keep rows at multiples of 16 bytes in every dtype that is grouped.
-WIDTH = 8
-
-
-def stacked(modules: Iterable[nn.Module], name: str) -> Tensor:
-    """The parameter `name` of each, (E, ...)."""
-    return torch.stack([module.get_parameter(name) for module in modules])
-
-
-def stacked_linear(x_PD: Tensor, modules: Iterable[nn.Module], name: str, pairs: Pairs) -> Tensor:
-    """Each row through the `nn.Linear` called `name` of its expert, which has a bias."""
-    experts = list(modules)
-    weight_EFD, bias_EF = stacked(experts, f"{name}.weight"), stacked(experts, f"{name}.bias")
-    # The bias is the weight of one feature more: added to a narrow product it would be rounded once more than there.
-    bias_EFW = nn.functional.pad(bias_EF[..., None], (0, WIDTH - 1))
-    one_PW = x_PD.new_zeros(len(x_PD), WIDTH).index_fill(1, torch.zeros(1, dtype=torch.long, device=x_PD.device), 1)
-    return grouped_linear(torch.cat([x_PD, one_PW], 1), torch.cat([weight_EFD, bias_EFW], 2), None, pairs)
-
-
-def too_few(tokens: Tensor, experts: Any) -> bool:
-    """Whether there are fewer rows of tokens than experts."""
-    return bool(len(tokens) < len(experts))
-
-
+@use_experts_implementation(has_gate=False, has_bias=True, has_post_expert_norm=True)
 class NllbMoeExperts(nn.ModuleDict):
     def __init__(self, config: NllbMoeConfig, ffn_dim: int):
         super().__init__()
         self.num_experts = config.num_experts
-        for idx in range(self.num_experts):
-            self[f"expert_{idx}"] = NllbMoeDenseActDense(config, ffn_dim)
+        self.up_proj = nn.Parameter(torch.empty(self.num_experts, ffn_dim, config.d_model))
+        self.up_proj_bias = nn.Parameter(torch.empty(self.num_experts, ffn_dim))
+        self.down_proj = nn.Parameter(torch.empty(self.num_experts, config.d_model, ffn_dim))
+        self.down_proj_bias = nn.Parameter(torch.empty(self.num_experts, config.d_model))
+        self.act_fn = nn.Sequential(ACT2FN[config.activation_function], nn.Dropout(config.activation_dropout))
         self.moe_token_dropout = config.moe_token_dropout
         self.token_dropout = nn.Dropout(self.moe_token_dropout)
 
-    def forward(self, hidden_states, router_mask, router_probs):
-        experts = [self[f"expert_{index}"] for index in range(self.num_experts)]
-        if too_few(hidden_states, experts):
-            return self._forward_of_NllbMoeExperts(hidden_states, router_mask, router_probs)
-        # No more than two of a token's probabilities are not zero.
-        gates, places = router_probs.topk(2, dim=-1)
-        pairs = pairs_of(router_mask.gather(-1, places), len(experts))
-        inner = experts[0].act(stacked_linear(pairs.take(hidden_states), experts, "fc1", pairs))
-        # The second may be kept in float32.
-        inner = experts[0].dropout(inner).to(experts[0].fc2.weight.dtype)
-        out = pairs.back(stacked_linear(inner, experts, "fc2", pairs)) * gates[..., None]
-        if self.moe_token_dropout > 0:
-            out = self.token_dropout(out) if self.training else out * (1 - self.moe_token_dropout)
-        return out.to(hidden_states.dtype).sum(1)
-
-    def _forward_of_NllbMoeExperts(
-        self, hidden_states: torch.Tensor, router_mask: torch.Tensor, router_probs: torch.Tensor
-    ):
+    def forward(self, hidden_states: torch.Tensor, router_mask: torch.Tensor, router_probs: torch.Tensor):
         final_hidden_states = torch.zeros_like(hidden_states)
         expert_mask = torch.nn.functional.one_hot(router_mask, num_classes=self.num_experts).permute(2, 1, 0)
 
@@ -481,14 +366,18 @@ class NllbMoeExperts(nn.ModuleDict):
         for expert_idx in expert_hit:
             idx, top_x = torch.where(expert_mask[expert_idx].squeeze(0))
             current_state = hidden_states[None, top_x].reshape(-1, hidden_states.shape[-1])
-            current_hidden_states = self[f"expert_{expert_idx[0]}"](current_state) * router_probs[top_x, idx, None]
-            if self.moe_token_dropout > 0:
-                if self.training:
-                    current_hidden_states = self.token_dropout(current_hidden_states)
-                else:
-                    current_hidden_states *= 1 - self.moe_token_dropout
+            expert = expert_idx[0]
+            current_state = nn.functional.linear(current_state, self.up_proj[expert], self.up_proj_bias[expert])
+            current_state = self.act_fn(current_state)
+            current_state = nn.functional.linear(current_state, self.down_proj[expert], self.down_proj_bias[expert])
+            current_hidden_states = self.post_expert_norm(current_state) * router_probs[top_x, idx, None]
             final_hidden_states.index_add_(0, top_x, current_hidden_states.to(hidden_states.dtype))
         return final_hidden_states
+
+    def post_expert_norm(self, states):
+        if self.training:
+            return self.token_dropout(states)
+        return states * (1 - self.moe_token_dropout)
 
 
 class NllbMoeSparseMLP(nn.Module):
@@ -506,7 +395,8 @@ class NllbMoeSparseMLP(nn.Module):
         batch_size, sequence_length, hidden_dim = hidden_states.shape
         hidden_states = hidden_states.view(-1, hidden_dim)
         top_1_mask, router_probs, _ = self.router(hidden_states, padding_mask)
-        hidden_states = self.experts(hidden_states, top_1_mask, router_probs)
+        router_probs, top_2 = router_probs.topk(2, dim=-1)  # no more of them are not zero
+        hidden_states = self.experts(hidden_states, top_1_mask.gather(-1, top_2), router_probs)
         return hidden_states.reshape(batch_size, sequence_length, hidden_dim)
 
 
@@ -784,11 +674,30 @@ class NllbMoePreTrainedModel(PreTrainedModel):
 
     def _init_weights(self, module):
         super()._init_weights(module)
+        if isinstance(module, NllbMoeExperts):
+            for name, parameter in module.named_parameters():
+                init.zeros_(parameter) if name.endswith("bias") else init.normal_(parameter, std=self.config.init_std)
         if isinstance(module, NllbMoeSinusoidalPositionalEmbedding):
             emb_weights = module.get_embedding(
                 module.num_positions + module.offset, module.embedding_dim, module.padding_idx
             )
             init.copy_(module.weights, emb_weights)
+
+    @staticmethod
+    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+        # Of this class alone: what is registered by name would reach transformers' own model too.
+        load_config.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
+        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+
+    _weight_conversions = [
+        WeightConverter(f"experts.expert_*.{name}", f"experts.{stack}", [MergeModulelist()])
+        for name, stack in (
+            ("fc1.weight", "up_proj"),
+            ("fc1.bias", "up_proj_bias"),
+            ("fc2.weight", "down_proj"),
+            ("fc2.bias", "down_proj_bias"),
+        )
+    ]
 
 
 class NllbMoeEncoder(NllbMoePreTrainedModel):

@@ -15,20 +15,20 @@
 # limitations under the License.
 import copy
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import torch
 import torch.nn as nn
-from torch import Tensor
 from torch.nn import CrossEntropyLoss
-from torch.nn import functional as F
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.core_model_loading import MergeModulelist, WeightConverter
 from transformers.generation import GenerationMixin
+from transformers.integrations import use_experts_implementation
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
@@ -156,130 +156,33 @@ class SwitchTransformersDenseActDense(nn.Module):
         return hidden_states
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """The pairs of a token and an expert, sorted by expert."""
-
-    expert_P: Tensor
-    order_P: Tensor  # which pair it was, of T * K
-    ends_E: Tensor  # where each expert's pairs end.  The last is P: no row of a product is left as torch found it.
-    k: int
-
-    def take(self, x_TD: Tensor) -> Tensor:
-        """The token of each pair, (P, D)."""
-        return x_TD[self.order_P // self.k]
-
-    def back(self, out_PD: Tensor) -> Tensor:
-        """Rows of pairs in the order of tokens, (T, K, D)."""
-        back_P = torch.empty_like(self.order_P)
-        back_P[self.order_P] = torch.arange(len(self.order_P), device=self.order_P.device)
-        return out_PD[back_P].view(-1, self.k, out_PD.shape[-1])
-
-
-def pairs_of(choice_TK: Tensor, experts: int) -> Pairs:
-    """For experts that are numbers below `experts`.
-
-    A larger one is of another device, by transformers' convention, and has a weight of zero: it runs as the last.
-    """
-    expert_P, order_P = choice_TK.clamp(max=experts - 1).reshape(-1).sort(stable=True)
-    ends_E = torch.searchsorted(expert_P, torch.arange(experts, device=expert_P.device), right=True).int()
-    return Pairs(expert_P, order_P, ends_E, choice_TK.shape[-1])
-
-
-def grouped_linear(x_PD: Tensor, weight_EFD: Tensor, bias_EF: Tensor | None, pairs: Pairs) -> Tensor:
-    """`F.linear` of each row by the weight, and bias, of its expert."""
-    out_PF = grouped_product(x_PD, weight_EFD.transpose(1, 2), pairs.ends_E)
-    return out_PF if bias_EF is None else out_PF + bias_EF[pairs.expert_P].to(out_PF.dtype)
-
-
-# torch 2.10 has it public, 2.8 under a name of its own.
-GROUPED_PRODUCT = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-
-
-def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
-    kind = x_PD.device.type
-    if torch.is_autocast_enabled(kind) and x_PD.dtype != torch.float64:
-        # As every other product; torch's grouped one is not on autocast's list.
-        dtype = torch.get_autocast_dtype(kind)
-        x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
-    if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EDF):
-        return GROUPED_PRODUCT(x_PD, weight_EDF, offs=ends_E)
-    as_one_operation = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
-    if as_one_operation is not None:  # a loop that a compiler does not look into
-        return as_one_operation(x_PD, weight_EDF, ends_E)
-    starts = [0, *ends_E.tolist()]
-    return torch.cat([x_PD[first:last] @ w for first, last, w in zip(starts, starts[1:], weight_EDF, strict=False)])
-
-
-GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-# On a CPU torch 2.10 wants data to begin at multiples of 16 bytes, which that of a mapped file does not.
-ALIGNED_DATA = [int(number) for number in torch.__version__.split(".")[:2]] <= [2, 10]
-
-
-def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
-    """Whether torch's grouped product takes these here."""
-    if x_PD.dtype != weight_EDF.dtype or x_PD.dtype not in GROUPED_DTYPES:
-        return False
-    # Rows begin at multiples of 16 bytes, in the backward pass too.
-    if any(size * x_PD.element_size() % 16 for size in weight_EDF.shape[1:]):
-        return False
-    if torch.compiler.is_compiling():
-        return x_PD.dtype == torch.bfloat16
-    if x_PD.is_cuda:
-        return hasattr(F, "grouped_mm") and torch.cuda.get_device_capability(x_PD.device) >= (8, 0)
-    if x_PD.device.type == "cpu":
-        aligned = not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
-        return hasattr(F, "grouped_mm") and (aligned or not ALIGNED_DATA)
-    return True
-
-
-def stacked(modules: Iterable[nn.Module], name: str) -> Tensor:
-    """The parameter `name` of each, (E, ...)."""
-    return torch.stack([module.get_parameter(name) for module in modules])
-
-
-def too_few(tokens: Tensor, experts: Any) -> bool:
-    """Whether there are fewer rows of tokens than experts."""
-    return bool(len(tokens) < len(experts))
-
-
+@use_experts_implementation(has_gate=False)
 class SwitchTransformersExperts(nn.ModuleDict):
     def __init__(self, config: SwitchTransformersConfig):
         super().__init__()
         self.num_experts = config.num_experts
-        for idx in range(config.num_experts):
-            self[f"expert_{idx}"] = SwitchTransformersDenseActDense(config)
+        self.up_proj = nn.Parameter(torch.empty(config.num_experts, config.d_ff, config.d_model))
+        self.down_proj = nn.Parameter(torch.empty(config.num_experts, config.d_model, config.d_ff))
+        self.act_fn = nn.Sequential(ACT2FN[config.dense_act_fn], nn.Dropout(config.dropout_rate))
 
-    def forward(self, hidden_states, selected_experts, routing_weights):
-        if too_few(hidden_states, self):
-            return self._forward_of_SwitchTransformersExperts(hidden_states, selected_experts, routing_weights)
-        experts = list(self.values())
-        # One-hot rows; a row of zeros is a token beyond the capacity.
-        kept = selected_experts.amax(-1, keepdim=True) > 0
-        pairs = pairs_of(selected_experts.argmax(-1), len(experts))
-        inner = grouped_linear(pairs.take(hidden_states), stacked(experts, "wi.weight"), None, pairs)
-        down = stacked(experts, "wo.weight")  # may be kept in float32
-        inner = experts[0].dropout(experts[0].act(inner)).to(down.dtype)
-        out = pairs.back(grouped_linear(inner, down, None, pairs)) * routing_weights[..., None]
-        return torch.where(kept, out, 0).sum(1).to(hidden_states.dtype)
-
-    def _forward_of_SwitchTransformersExperts(
+    def forward(
         self, hidden_states: torch.Tensor, selected_experts: torch.Tensor, routing_weights: torch.Tensor
     ) -> torch.Tensor:
         final_hidden_states = torch.zeros_like(hidden_states)
-        expert_mask = selected_experts.permute(2, 1, 0)
+        expert_mask = nn.functional.one_hot(selected_experts, self.num_experts).permute(2, 1, 0)
 
         expert_hit = torch.greater(expert_mask.sum(dim=(-1, -2)), 0).nonzero()
         for expert_idx in expert_hit:
             idx, top_x = torch.where(expert_mask[expert_idx].squeeze(0))
             current_state = hidden_states[None, top_x].reshape(-1, hidden_states.shape[-1])
-            current_hidden_states = self[f"expert_{expert_idx[0]}"](current_state) * routing_weights[top_x, idx, None]
+            current_state = self.act_fn(nn.functional.linear(current_state, self.up_proj[expert_idx[0]]))
+            current_state = nn.functional.linear(current_state, self.down_proj[expert_idx[0]])
+            current_hidden_states = current_state * routing_weights[top_x, idx, None]
             final_hidden_states.index_add_(0, top_x, current_hidden_states.to(hidden_states.dtype))
         return final_hidden_states
 
 
-class SwitchTransformersSparseMLP(nn.Module):  # inherit from mixtral
+class SwitchTransformersSparseMLP(nn.Module):
     def __init__(self, config: SwitchTransformersConfig):
         super().__init__()
         self.router = SwitchTransformersTop1Router(config)
@@ -290,8 +193,9 @@ class SwitchTransformersSparseMLP(nn.Module):  # inherit from mixtral
         # Route on the unflattened hidden states so that expert capacity is accounted per sequence
         selected_experts, routing_weights, _ = self.router(hidden_states)
         hidden_states = hidden_states.view(-1, hidden_dim)
-        selected_experts = selected_experts.view(-1, 1, self.router.num_experts)
-        routing_weights = routing_weights.view(-1, 1)
+        # A row of zeros is a token beyond the capacity of its expert.
+        routing_weights = (routing_weights * selected_experts.sum(-1, keepdim=True)).view(-1, 1)
+        selected_experts = selected_experts.argmax(-1).view(-1, 1)
         hidden_states = self.experts(hidden_states, selected_experts, routing_weights)
         hidden_states = hidden_states.reshape(batch_size, sequence_length, hidden_dim)
         return hidden_states
@@ -743,9 +647,8 @@ class SwitchTransformersPreTrainedModel(PreTrainedModel):
             key_value_proj_dim = self.config.d_kv
             n_heads = self.config.num_heads
             init.normal_(module.router.classifier.weight, mean=0.0, std=factor * 1)
-            for idx in range(self.config.num_experts):
-                init.normal_(module.experts[f"expert_{idx}"].wi.weight, mean=0.0, std=factor * (d_model**-0.5))
-                init.normal_(module.experts[f"expert_{idx}"].wo.weight, mean=0.0, std=factor * (d_model**-0.5))
+            init.normal_(module.experts.up_proj, mean=0.0, std=factor * (d_model**-0.5))
+            init.normal_(module.experts.down_proj, mean=0.0, std=factor * (d_model**-0.5))
 
     def _shift_right(self, input_ids):
         decoder_start_token_id = self.config.decoder_start_token_id
@@ -767,6 +670,17 @@ class SwitchTransformersPreTrainedModel(PreTrainedModel):
         shifted_input_ids.masked_fill_(shifted_input_ids == -100, pad_token_id)
 
         return shifted_input_ids
+
+    @staticmethod
+    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+        # Of this class alone: what is registered by name would reach transformers' own model too.
+        load_config.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
+        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+
+    _weight_conversions = [
+        WeightConverter("experts.expert_*.wi.weight", "experts.up_proj", [MergeModulelist()]),
+        WeightConverter("experts.expert_*.wo.weight", "experts.down_proj", [MergeModulelist()]),
+    ]
 
 
 class SwitchTransformersStack(SwitchTransformersPreTrainedModel):

@@ -1,18 +1,28 @@
 """JetMoE whose experts, of attention too, run in grouped products instead of a loop over experts.
 
 For those who train it on a GPU: one product for all experts, and no synchronisation to count their tokens.  Router and
-checkpoints are the parent's.
+checkpoints are the parent's.  Attention has its projections as experts, which are no pair of products of one token:
+transformers' interface of experts has no place for them, and its grouped product is called alone.
 """
 
+import torch
+from transformers.integrations.moe import _grouped_linear
 from transformers.models.jetmoe import modeling_jetmoe as jetmoe
 
 from patchgen.edits import edit, new, old
-from patchgen.parts.grouped import grouped_product
 
 
 class JetMoeParallelExperts(jetmoe.JetMoeParallelExperts):
-    def forward(self, inputs, expert_size):
-        return grouped_product(inputs, self.weight.transpose(1, 2), expert_size.cumsum(0).int())
+    @edit("forward")
+    def run_them_together(self, inputs, expert_size, input_list):
+        with old:
+            input_list = inputs.split(expert_size, dim=0)
+        with new:
+            if inputs.dtype != torch.float64:  # torch has no grouped product of it
+                kind = inputs.device.type
+                dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype
+                return _grouped_linear(inputs.to(dtype), self.weight.to(dtype), expert_size.cumsum(0).int())
+            input_list = inputs.split(expert_size.tolist(), dim=0)
 
 
 class JetMoeTopKGating(jetmoe.JetMoeTopKGating):

@@ -1,26 +1,24 @@
-"""Llama 4 whose experts run on the tokens that chose them.
+"""Llama 4 whose experts run on the tokens that chose them, by transformers' interface.
 
 transformers gives every token to every expert and multiplies what was not chosen by zero: with one expert of 16 chosen
 (Scout) 16 times the products, with one of 128 (Maverick) 128 times.  Here each token meets its own experts alone, in
-one grouped product (`patchgen.parts.grouped`).  Numbers and checkpoints are the same.
+grouped products.  `experts_implementation` takes every name that transformers has: "grouped_mm" is the default, with
+"eager" every token meets every expert as in the parent.  Numbers and checkpoints are the same.
 """
 
+import torch
+from transformers.integrations import use_experts_implementation
 from transformers.models.llama4 import modeling_llama4 as llama4
 
 from patchgen.edits import edit, new, old
-from patchgen.parts.grouped import grouped_product, pairs_of
 
 
+@use_experts_implementation(is_transposed=True)
 class Llama4TextExperts(llama4.Llama4TextExperts):
-    def forward(self, hidden_states, router_scores, router_logits, top_k):
-        choice = router_logits.topk(top_k, dim=1).indices
-        pairs = pairs_of(choice, self.num_experts)
-        # Scores go onto the tokens, before the experts.
-        scores = router_scores.gather(1, choice).reshape(-1)[pairs.order_P]
-        routed = pairs.take(hidden_states) * scores[:, None]
-        gate, up = grouped_product(routed, self.gate_up_proj, pairs.ends_E).chunk(2, dim=-1)
-        out = grouped_product(up * self.act_fn(gate), self.down_proj, pairs.ends_E)
-        return pairs.back(out).sum(1)
+    def forward(self, hidden_states, top_k_index, top_k_weights):
+        gate, up = (hidden_states @ self.gate_up_proj).chunk(2, dim=-1)
+        states = (up * self.act_fn(gate)) @ self.down_proj
+        return states[top_k_index[:, 0], torch.arange(len(hidden_states), device=states.device)] * top_k_weights
 
 
 class Llama4TextMoe(llama4.Llama4TextMoe):
@@ -33,6 +31,10 @@ class Llama4TextMoe(llama4.Llama4TextMoe):
             ...
             out.add_(routed_out.reshape(router_scores.shape[1], -1, routed_out.shape[-1]).sum(dim=0))
         with new:
-            routed_out = self.experts(hidden_states, router_scores, router_logits, self.top_k)
+            # Scores go onto the tokens, before the experts: each token is a row for each of its experts.
+            top_k_index = router_logits.topk(self.top_k, dim=1).indices
+            routed_in = hidden_states[:, None] * router_scores.gather(1, top_k_index)[..., None]
+            routed_in, top_k_index = routed_in.flatten(0, 1), top_k_index.view(-1, 1)
+            routed_out = self.experts(routed_in, top_k_index, torch.ones_like(routed_in[:, :1]))
             ...
-            out.add_(routed_out)
+            out.add_(routed_out.view(-1, self.top_k, routed_out.shape[-1]).sum(dim=1))

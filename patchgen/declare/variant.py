@@ -12,12 +12,13 @@ from patchgen.errors import Location
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a part declares of class `name`: mixins before the parent, bases behind it, members as text."""
+    """What a part declares of class `name`: decorators, mixins before the parent, bases behind it, members as text."""
 
     name: str
     mixins: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
+    decorators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,9 @@ def _class(module: Module, name: str, declared: list[Declared], called: str) -> 
     before = _unique(one for d in declared for one in d.mixins)
     behind = _unique(one for d in declared for one in d.behind)
     members = _unique(one for d in declared for one in d.members)
+    above = "".join(f"@{one}\n" for one in _unique(one for d in declared for one in d.decorators))
     body = textwrap.indent("\n\n".join(members), "    ") if members else "    pass"
-    return f"class {called}({', '.join([*before, f'{module.alias}.{name}', *behind])}):\n{body}"
+    return f"{above}class {called}({', '.join([*before, f'{module.alias}.{name}', *behind])}):\n{body}"
 
 
 def _unique(items: Iterable[str]) -> list[str]:

@@ -36,7 +36,7 @@ def both_of(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> tuple[PreTrainedModel, PreTrainedModel]:
     """Parent and variant from what `master` saves, in the settings of `route`, on the CPU, in eval mode."""
-    more = _in_float64(master)
+    more = _in_float64(master, variant_class)
     with tempfile.TemporaryDirectory() as folder, quiet():
         saved, place = Path(folder, "parent"), Path(folder, "variant")
         master.save_pretrained(saved)
@@ -51,13 +51,14 @@ def variant_of(
 ) -> PreTrainedModel:
     """The variant alone, as `both_of` makes it."""
     with tempfile.TemporaryDirectory() as folder, quiet():
-        settings = {**route.variant, **_in_float64(master)}
+        settings = {**route.variant, **_in_float64(master, variant_class)}
         return build(master, variant_class, Path(folder), settings).eval()
 
 
-def _in_float64(master: PreTrainedModel) -> dict[str, Any]:
+def _in_float64(master: PreTrainedModel, variant_class: type[PreTrainedModel]) -> dict[str, Any]:
     # Grouped matmul has no float64: both sides loop over experts.
-    loop = master.dtype == torch.float64 and type(master)._can_set_experts_implementation()
+    can_set = any(each._can_set_experts_implementation() for each in (type(master), variant_class))
+    loop = master.dtype == torch.float64 and can_set
     return {"experts_implementation": "eager"} if loop else {}
 
 

@@ -7,18 +7,21 @@ Before, in the diff of a variant written by hand::
     ...
     +    supports_gradient_checkpointing = True
 
-After: `("checkpoint",)`, the name of a claim in `patchgen/lab/claims`.
+After: `("checkpoint",)`, the name of a claim in `patchgen/lab/claims`.  Experts that newly have transformers' grouped
+products, by its decorator or its function, are `("grouped",)`.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from patchgen.lab.mutation.changed_lines import added_by
 
-CHECKPOINTING, INTERFACE = "checkpoint", "attention_interface"
+CHECKPOINTING, INTERFACE, GROUPED = "checkpoint", "attention_interface", "grouped"
+EXPERTS = re.compile(r"@use_experts_implementation|\b_grouped_linear\(")
 LOOKUP = "ALL_ATTENTION_FUNCTIONS.get_interface"
 FLAG, LAYER = "supports_gradient_checkpointing", "GradientCheckpointingLayer"
 
@@ -33,6 +36,7 @@ def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ..
     found = {
         CHECKPOINTING: CHECKPOINTING not in parts and any(_turns_on_checkpointing(tree, changed)),
         INTERFACE: any(_calls_the_interface(tree, changed)),
+        GROUPED: any(EXPERTS.search(line) for number, line in enumerate(text.splitlines(), 1) if number in changed),
     }
     return tuple(name for name, holds in found.items() if holds)
 

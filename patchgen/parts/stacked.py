@@ -1,40 +1,22 @@
-"""Experts that are modules of their own, run together by `patchgen.parts.grouped`.
+"""Checkpoints of the parent for a model whose weights are laid out in another way.
 
-Parameters, checkpoints and adapters stay what they are; the weights are stacked for each forward pass, which copies
-them once.  With fewer tokens than experts that would cost more than it saves: `too_few` says so, and the parent's loop
-runs, which reads the weights of the chosen experts alone.
+    class DbrxPreTrainedModel(ConvertedCheckpoints, dbrx.DbrxPreTrainedModel):
+        _weight_conversions = [WeightConverter(...), ...]
 
-An expert that no token chose gets a gradient of zeros, where a loop gives it none.  Dropout inside the experts is
-drawn for all of them at once, and not expert by expert.
+transformers undoes `_weight_conversions` when it saves a model, and asks a register for them when it loads one.  That
+register goes by the names of classes and model types, for the whole process: what stands there would reach
+transformers' own model, too.  A model whose conversions are attributes of its class brings them to its own loading.
 """
 
-from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from patchgen.parts.grouped import Pairs, grouped_linear
-
-# Features that keep rows at multiples of 16 bytes in every dtype that is grouped.
-WIDTH = 8
+from transformers.modeling_utils import PreTrainedModel
 
 
-def stacked(modules: Iterable[nn.Module], name: str) -> Tensor:
-    """The parameter `name` of each, (E, ...)."""
-    return torch.stack([module.get_parameter(name) for module in modules])
-
-
-def stacked_linear(x_PD: Tensor, modules: Iterable[nn.Module], name: str, pairs: Pairs) -> Tensor:
-    """Each row through the `nn.Linear` called `name` of its expert, which has a bias."""
-    experts = list(modules)
-    weight_EFD, bias_EF = stacked(experts, f"{name}.weight"), stacked(experts, f"{name}.bias")
-    # The bias is the weight of one feature more: added to a narrow product it would be rounded once more than there.
-    bias_EFW = nn.functional.pad(bias_EF[..., None], (0, WIDTH - 1))
-    one_PW = x_PD.new_zeros(len(x_PD), WIDTH).index_fill(1, torch.zeros(1, dtype=torch.long, device=x_PD.device), 1)
-    return grouped_linear(torch.cat([x_PD, one_PW], 1), torch.cat([weight_EFD, bias_EFW], 2), None, pairs)
-
-
-def too_few(tokens: Tensor, experts: Any) -> bool:
-    """Whether there are fewer rows of tokens than experts."""
-    return bool(len(tokens) < len(experts))
+class ConvertedCheckpoints:
+    @staticmethod
+    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+        # Of this class alone: what is registered by name would reach transformers' own model too.
+        load_config.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
+        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)

@@ -1,15 +1,20 @@
-"""grouped: one product runs all experts, and each token gets what it got from the parent's loop."""
+"""grouped: grouped products run the experts, and each token gets what it got from the parent's loop.
+
+No part of patchgen: it is claimed of whatever the diff gives transformers' grouped experts to.  The errors are planted
+in the modules that hold stacked weights, whichever implementation runs them: torch has no grouped product of float64.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, around, defines
+from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.tolerance import REFORMULATED
 
@@ -17,9 +22,12 @@ PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The parent's own experts, one after the other or all on all tokens."""
-    # More than two are summed in another order, and rounded once.
-    return (Route("its experts", REFORMULATED),)
+    """The parent's own experts, one after the other or all on all tokens; the variant's grouped, and then its eager.
+
+    More than two are summed in another order, and rounded once.
+    """
+    loop = {"experts_implementation": "eager"}
+    return Route("its experts", REFORMULATED), Route("its experts, the variant's eager", REFORMULATED, variant=loop)
 
 
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
@@ -32,59 +40,60 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
         yield f"{ours} other products where the parent has {theirs}"
 
 
-def swapped(product: Callable[..., Tensor], x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    return product(x_PD, weight_EDF.roll(1, 0), ends_E)
+def stacks_of(model: nn.Module) -> Iterator[tuple[nn.Module, list[nn.Parameter]]]:
+    """Each module of stacked weights, with those that are matrices."""
+    for module in model.modules():
+        found = [each for each in module.parameters(recurse=False) if each.dim() == 3]
+        if found and not isinstance(module, nn.modules.conv._ConvNd):
+            yield module, found
 
 
-def late(product: Callable[..., Tensor], x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """Each expert but the last takes two rows of the next one's."""
-    return product(x_PD, weight_EDF, torch.cat([(ends_E[:-1] + 2).clamp(max=len(x_PD)), ends_E[-1:]]))
+@contextmanager
+def swapped(model: PreTrainedModel) -> Iterator[None]:
+    with torch.no_grad():
+        for _, weights in stacks_of(model):
+            for weight in weights:
+                weight.copy_(weight.roll(1, 0))
+    yield
 
 
-def not_brought_back(back: Callable[..., Tensor], pairs: Any, out_PD: Tensor) -> Tensor:
-    return out_PD.view(-1, pairs.k, out_PD.shape[-1])
+@contextmanager
+def moved(model: PreTrainedModel) -> Iterator[None]:
+    """What experts give goes to the token behind."""
+    hooks = [module.register_forward_hook(_one_behind) for module, _ in stacks_of(model)]
+    yield
+    for hook in hooks:
+        hook.remove()
 
 
-def lost_gradient(product: Callable[..., Tensor], x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """The first expert's weights get no gradient."""
-    return product(x_PD, torch.cat([weight_EDF[:1].detach(), weight_EDF[1:]]), ends_E)
+def _one_behind(module: nn.Module, args: Any, out: Tensor) -> Tensor:
+    return out.roll(1, 0)
 
 
-def learns_by_autograd(specimen: Specimen) -> bool:
-    """Whether torch makes the gradients of the products; else the part that makes them has its own planted error."""
-    return defines("grouped_product")(specimen) and not defines("grouped_outer")(specimen)
+@contextmanager
+def first_does_not_learn(model: PreTrainedModel) -> Iterator[None]:
+    hooks = [weight.register_hook(_without_first) for _, weights in stacks_of(model) for weight in weights]
+    yield
+    for hook in hooks:
+        hook.remove()
+
+
+def _without_first(gradient: Tensor) -> Tensor:
+    return torch.cat([torch.zeros_like(gradient[:1]), gradient[1:]])
 
 
 CLAIM = Claim(
     part="grouped",
-    says="one product runs all experts, and computes what they do one after the other",
+    says="grouped products run all experts, and compute what they do one after the other",
     routes=routes,
     effect=effect,
     shown_in=Scene(train=True),
+    same_draws=False,  # dropout within experts is drawn for all of them at once
     plants=(
+        Plant("experts swapped", "each expert runs with the weights of the one before", swapped),
+        Plant("not brought back", "tokens get what others were given", moved),
         Plant(
-            "experts swapped in products",
-            "each expert runs with the weights of the one before",
-            around("grouped_product", swapped),
-            fits=defines("grouped_product"),
-        ),
-        Plant(
-            "ends off",
-            "two tokens of each expert run with the weights of another",
-            around("grouped_product", late),
-            fits=defines("grouped_product"),
-        ),
-        Plant(
-            "not brought back",
-            "tokens get what others were given",
-            around("back", not_brought_back, within="Pairs"),
-            fits=defines("Pairs"),
-        ),
-        Plant(
-            "gradient of an expert lost",
-            "the loss is right, the first expert does not learn",
-            around("grouped_product", lost_gradient),
-            fits=learns_by_autograd,
+            "gradient of an expert lost", "the loss is right, the first expert does not learn", first_does_not_learn
         ),
     ),
 )

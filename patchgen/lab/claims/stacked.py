@@ -1,67 +1,66 @@
-"""stacked: the weights of experts that are modules are stacked in the experts' order, gradients go back to each.
+"""stacked: weights are laid out in another way, and checkpoints stay the parent's.
 
-Errors are planted around `stacked`, the function of the part that does it.
+Gradients are compared in the parent's terms: they are taken apart as transformers takes weights apart that it saves.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.core_model_loading import revert_weight_conversion
 
-from patchgen.lab.claim import Claim, Observation, Plant, Route, Scene, Specimen, around, defines
+from patchgen.lab.claim import Claim, Observation, Plant, Route, Scene, Specimen
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.tolerance import REORDERED
 
-OF_AN_EXPERT = re.compile(r"^gradient of .*\bexperts\.\w*\d+\.")
+GRADIENT = "gradient of "
+OF_AN_EXPERT = re.compile(r"\bexperts\.\w*\d+\.")
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The parent's loop over its modules."""
-    return (Route("its experts", REORDERED),)
+    return (Route("its weights", REORDERED),)
 
 
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
-    """Weights are stacked, and no expert runs as a module."""
-    if not variant.functions["stack"]:
-        yield "no weights were stacked"
+    """Parameters are fewer: some of the parent's are one."""
+    theirs, ours = (len(list(each.paths[0][0].parameters())) for each in (parent, variant))
+    if ours >= theirs:
+        yield f"{ours} parameters where the parent has {theirs}"
 
 
-def terms(observation: Observation, variant: PreTrainedModel) -> Observation:
-    """Without the zeros of experts that no token chose: a loop gives them no gradient."""
-    return {name: each for name, each in observation.items() if not OF_AN_EXPERT.match(name) or bool(each.any())}
+def in_parents_terms(seen: Observation, variant: PreTrainedModel) -> Observation:
+    """Gradients under the names and in the layout of the parent's checkpoint.
+
+    Without the zeros of experts that no token chose: a loop over modules gives them no gradient.
+    """
+    gradients = {name.removeprefix(GRADIENT): each for name, each in seen.items() if name.startswith(GRADIENT)}
+    apart = revert_weight_conversion(variant, gradients)
+    told = {
+        f"{GRADIENT}{name}": each for name, each in apart.items() if bool(each.any()) or not OF_AN_EXPERT.search(name)
+    }
+    return {name: each for name, each in seen.items() if not name.startswith(GRADIENT)} | told
 
 
-def reversed_order(stack: Callable[..., Tensor], modules: Any, name: str) -> Tensor:
-    return stack(list(modules)[::-1], name)
-
-
-def one_for_all(stack: Callable[..., Tensor], modules: Any, name: str) -> Tensor:
-    return stack([next(iter(modules))] * len(list(modules)), name)
-
-
-def constants(stack: Callable[..., Tensor], modules: Any, name: str) -> Tensor:
+@contextmanager
+def in_another_order(model: PreTrainedModel) -> Iterator[None]:
+    """Rows of each stack are moved by half of them."""
     with torch.no_grad():
-        return stack(modules, name)
+        for name, weight in model.named_parameters():
+            if [*revert_weight_conversion(model, {name: weight})] != [name]:
+                weight.copy_(weight.roll(weight.shape[0] // 2, 0))
+    yield
 
 
 CLAIM = Claim(
     part="stacked",
-    says="experts that are modules run together, and checkpoints and parameters stay what they are",
+    says="weights are laid out in another way; checkpoints are the parent's, read and written",
     routes=routes,
     effect=effect,
-    terms=terms,
+    terms=in_parents_terms,
     shown_in=Scene(train=True),
-    same_draws=False,
-    plants=(
-        Plant(
-            "order reversed", "experts run for each other", around("stacked", reversed_order), fits=defines("stacked")
-        ),
-        Plant("one for all", "the first expert runs for all", around("stacked", one_for_all), fits=defines("stacked")),
-        Plant("weights as constants", "experts do not learn", around("stacked", constants), fits=defines("stacked")),
-    ),
+    plants=(Plant("parts in another order", "what was put together is taken for each other", in_another_order),),
 )

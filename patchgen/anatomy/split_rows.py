@@ -5,23 +5,18 @@
         out.append(F.linear(parts[i], self.weight[i]))
     return torch.cat(out, dim=0)
 
-In: such a class.  Out: one grouped product, and an edit after which whoever counts leaves the sizes where they are.
+In: such a class.  Out: the parts of the loop, and who makes a list of the sizes.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 from dataclasses import dataclass
 
 from patchgen.anatomy.code import called, constant, dotted, method_of, receiver, walk
-from patchgen.anatomy.dispatch import Dispatch, NotDispatch
+from patchgen.anatomy.dispatch import NotDispatch
 from patchgen.anatomy.holding import held
 from patchgen.anatomy.module import Class, Module
-from patchgen.declare.edits import code, edit, local_names
-from patchgen.declare.row_values import Value
-from patchgen.declare.rows import Rows
-from patchgen.declare.variant import Declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,38 +61,7 @@ def _dim(call: ast.Call) -> object:
     return next((constant(one.value) for one in call.keywords if one.arg == "dim"), None)
 
 
-def of_split_rows(module: Module, owner: Class, found: SplitRows) -> list[Declared]:
-    """The class with one product for all experts, and the class that counts.
-
-    Raises NotDispatch where more than products of rows is computed, or sizes are read by others too.
-    """
-    counting, method, statement = _counting(module, owner, found)
-    rows = Rows(module, Dispatch(found.method, numbers=frozenset({found.index})), owner)
-    rows.names = set(local_names(found.method))
-    rows.ends = f"{found.sizes}.cumsum(0).int()"
-    rows.values = {found.inputs: Value(ast.Name(found.inputs, ast.Load()), "row")}
-    value = rows.value(_Whole(found).visit(copy.deepcopy(found.each)))
-    if value.kind != "row":
-        raise NotDispatch(found.each, f"`{ast.unparse(found.each)}` gives no row for each row")
-    returned = code(module, found.method, ast.Return(value.node), tuple(rows.used))
-    forward = f"def forward({signature(found.method)}):\n    {returned}"
-    text = edit("leave_the_counts_on_the_device", method, [ast.unparse(statement)], ["pass"])
-    return [Declared(owner.name, members=(forward,)), Declared(counting.name, members=(text,))]
-
-
-class _Whole(ast.NodeTransformer):
-    """All rows in the place of one expert's."""
-
-    def __init__(self, found: SplitRows) -> None:
-        self.found = found
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        if (dotted(node.value), dotted(node.slice)) == (self.found.part, self.found.index):
-            return ast.copy_location(ast.Name(self.found.inputs, ast.Load()), node)
-        return node
-
-
-def _counting(module: Module, owner: Class, found: SplitRows) -> tuple[Class, ast.FunctionDef, ast.stmt]:
+def counting(module: Module, owner: Class, found: SplitRows) -> tuple[Class, ast.FunctionDef, ast.stmt]:
     """Who makes a list of the sizes, in which statement: everybody else who has them hands them on to the experts."""
     name, places = found.sizes, []
     for one in module.classes.values():
@@ -134,11 +98,3 @@ def _handed_on(one: Class, method: ast.FunctionDef, owner: Class, name: str) -> 
             case ast.Return(value=ast.expr() as value):
                 found.append(value)
     return [each for each in found if dotted(each) == name]
-
-
-def signature(method: ast.FunctionDef) -> str:
-    """The parameters of `method`, without annotations."""
-    arguments = copy.deepcopy(method.args)
-    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        arg.annotation = None
-    return ast.unparse(arguments)

@@ -1,0 +1,81 @@
+"""Weights in another layout: checkpoints of the parent are read and written, and its own models load as ever."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from generated.dbrx import modeling_dbrx_grouped as dbrx_grouped  # noqa: E402
+from generated.switch_transformers import modeling_switch_transformers_grouped as switch_grouped  # noqa: E402
+from patchgen.lab.tiny import tiny_config  # noqa: E402
+from patchgen.lab.weights import draw_weights  # noqa: E402
+
+SWITCH = tiny_config(transformers.SwitchTransformersConfig)
+DBRX = tiny_config(transformers.DbrxConfig)
+MODELS = {
+    "switch": (SWITCH, transformers.SwitchTransformersForConditionalGeneration, switch_grouped),
+    "dbrx": (DBRX, transformers.DbrxForCausalLM, dbrx_grouped),
+}
+EACH = pytest.mark.parametrize(("config", "parent", "module"), MODELS.values(), ids=MODELS)
+
+
+def saved(parent, config, folder):
+    model = parent(config).eval()
+    draw_weights(model)
+    model.save_pretrained(folder)
+    return model
+
+
+def loaded(kind, folder, **how):
+    model, report = kind.from_pretrained(folder, output_loading_info=True, **how)
+    assert not any(report.values()), report
+    return model
+
+
+def equal(one, two):
+    ours, theirs = one.state_dict(), two.state_dict()
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@EACH
+def test_checkpoints_go_both_ways_and_the_parent_stays_as_it_is(tmp_path, config, parent, module):
+    model = saved(parent, config, tmp_path / "parent")
+    variant = loaded(getattr(module, parent.__name__), tmp_path / "parent")
+    variant.save_pretrained(tmp_path / "back")
+    variant.save_pretrained(tmp_path / "stacked", save_original_format=False)
+    # Conversions are no entries of a register that transformers' own classes would read.
+    assert equal(loaded(parent, tmp_path / "parent"), model)
+    assert equal(loaded(parent, tmp_path / "back"), model)
+    assert equal(loaded(type(variant), tmp_path / "stacked"), variant)
+
+
+@EACH
+def test_a_model_that_was_not_loaded_is_saved_as_the_parent(tmp_path, config, parent, module):
+    variant = getattr(module, parent.__name__)(config)
+    variant.save_pretrained(tmp_path)
+    parent = loaded(parent, tmp_path)
+    assert not any("up_proj" in name for name in parent.state_dict())
+
+
+def test_a_head_takes_the_checkpoint_of_the_base_model(tmp_path):
+    base = saved(transformers.DbrxModel, DBRX, tmp_path)
+    head = dbrx_grouped.DbrxForCausalLM.from_pretrained(tmp_path)
+    stack = head.transformer.blocks[0].ffn.experts.gate_up_proj
+    gates = base.blocks[0].ffn.experts.mlp.w1.view(len(stack), -1, stack.shape[2])
+    assert torch.equal(stack[:, : gates.shape[1]], gates)
+
+
+@pytest.mark.parametrize("how", ["grouped_mm", "batched_mm", "eager"])
+@EACH
+def test_every_implementation_computes_what_the_parent_does(tmp_path, config, parent, module, how):
+    model = saved(parent, config, tmp_path)
+    variant = loaded(getattr(module, parent.__name__), tmp_path, experts_implementation=how)
+    ids = torch.arange(10, 34).view(2, 12)
+    results = []
+    for each in (model, variant):
+        loss = each(input_ids=ids, labels=ids).loss
+        loss.backward()
+        gradient = {name: p.grad for name, p in each.named_parameters() if "classifier" in name or "router" in name}
+        results.append((loss, *gradient.values()))
+    for one, two in zip(*results, strict=True):
+        assert torch.allclose(one, two, rtol=1e-4, atol=1e-6)
