@@ -86,4 +86,6 @@ class NllbMoePreTrainedModel(ConvertedCheckpoints, nllb_moe.NllbMoePreTrainedMod
             super()._init_weights(module)
             if isinstance(module, NllbMoeExperts):
                 for name, parameter in module.named_parameters():
-                    init.zeros_(parameter) if name.endswith("bias") else init.normal_(parameter, std=self.config.init_std)
+                    init.zeros_(parameter) if name.endswith("bias") else init.normal_(
+                        parameter, std=self.config.init_std
+                    )
