@@ -18,7 +18,7 @@ from transformers.core_model_loading import MergeModulelist, WeightConverter
 from transformers.integrations import use_experts_implementation
 from transformers.models.nllb_moe import modeling_nllb_moe as nllb_moe
 
-from patchgen.edits import Hole, edit, new, old
+from patchgen.edits import edit, new, old
 from patchgen.parts.stacked import ConvertedCheckpoints
 
 
@@ -57,12 +57,10 @@ class NllbMoeExperts(nllb_moe.NllbMoeExperts):
 
 class NllbMoeSparseMLP(nllb_moe.NllbMoeSparseMLP):
     @edit("forward")
-    def give_each_token_its_two(self, hidden_states, padding_mask, top_1_mask, router_probs, _):
+    def give_each_token_its_two(self, hidden_states, top_1_mask, router_probs):
         with old:
-            top_1_mask, router_probs, _ = self.router(hidden_states, padding_mask)
             hidden_states = self.experts(hidden_states, top_1_mask, router_probs)
         with new:
-            top_1_mask, router_probs, _ = self.router(hidden_states, padding_mask)
             router_probs, top_2 = router_probs.topk(2, dim=-1)  # no more of them are not zero
             hidden_states = self.experts(hidden_states, top_1_mask.gather(-1, top_2), router_probs)
 

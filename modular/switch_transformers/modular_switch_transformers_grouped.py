@@ -1,10 +1,10 @@
-"""Switch Transformers whose experts run by transformers' interface, in grouped products instead of a loop over experts.
+"""Switch Transformers whose experts run by transformers' interface, in grouped products instead of a loop over them.
 
 For those who train or encode with many experts on a GPU: two products for all experts, and no synchronisation to find
 out which of them were chosen.  `experts_implementation` takes every name that transformers has: "grouped_mm" is the
 default, "eager" the loop.  Router, jitter and capacity are the parent's: a token beyond an expert's capacity gets
-nothing from it.  The weights are stacked when a checkpoint is loaded, and saved as the parent has them.  An expert that
-no token chose gets a gradient of zeros, where the parent's loop gives it none.
+nothing from it.  The weights are stacked when a checkpoint is loaded, and saved as the parent has them.  An expert
+that no token chose gets a gradient of zeros, where the parent's loop gives it none.
 """
 
 import torch
