@@ -94,4 +94,5 @@ class _Written(ast.NodeTransformer):
                 return ast.Name("weights", ast.Load())
             case name if name.startswith("self.") and index in self.found.numbers:
                 return ast.Subscript(node.value, ast.Name("expert", ast.Load()), ast.Load())
-        return self.generic_visit(node)
+        self.generic_visit(node)
+        return node
