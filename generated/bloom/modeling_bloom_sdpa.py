@@ -16,7 +16,7 @@
 """PyTorch BLOOM model."""
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -25,6 +25,7 @@ from torch.nn import functional as F
 
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
+from transformers.integrations.sdpa_attention import create_position_bias_mask
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
@@ -34,7 +35,7 @@ from transformers.modeling_outputs import (
     SequenceClassifierOutputWithPast,
     TokenClassifierOutput,
 )
-from transformers.modeling_utils import PreTrainedModel, slice_logits_to_keep
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
 from transformers.models.bloom.configuration_bloom import BloomConfig
 from transformers.utils import auto_docstring, logging
 
@@ -163,166 +164,29 @@ class BloomGelu(nn.Module):
         return GeLUFunction.apply(x)
 
 
-def refuse_other_attention(owner: str, implementation: str | None) -> None:
-    """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
-    if implementation not in ("sdpa", "eager", None):
-        # transformers' own words first: its tests, and whoever catches the error, look for them.
-        raise ValueError(
-            f'Specified `attn_implementation="{implementation}"` is not supported: {owner} calls '
-            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
-            "implementation. The class of this name in transformers takes it."
-        )
-
-
-def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> bool:
-    """Whether the statements of the parent run: under "eager", and where their attention weights are asked for.
-
-    `module` has `config`, its own or by `knowing`.
-    """
-    implementation = module.config._attn_implementation
-    refuse_other_attention(type(module).__name__, implementation)
-    return implementation == "eager" or bool(output_attentions) or bool(module.config.output_attentions)
-
-
-def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
-    """(queries, keys): True where a key is not after the query."""
-    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
-    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
-
-
-def additive_mask(
-    mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
-) -> torch.Tensor | None:
-    """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
-    if mask is None and causal and query_BHLD.shape[-2] > 1:
-        mask = seen_before(query_BHLD, key_BGSD)[None, None]
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-    return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
-
-
-def sdpa(
-    query_BHLD: torch.Tensor,
-    key_BGSD: torch.Tensor,
-    value_BGSD: torch.Tensor,
-    mask: torch.Tensor | None,
-    *,
-    causal: bool,
-    scaling: float | None,
-    dropout: float,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling, masked) @ value of shape (B, H, L, D), by one call of SDPA.
-
-    `causal` counts where there is no mask and more than one query; the first query then sees the first key alone.
-    """
-    queries, groups = query_BHLD.shape[2], query_BHLD.shape[1] // key_BGSD.shape[1]
-    # The order matters to torch.compile: a symbolic length first, or the result is no bool.
-    causal = queries > 1 and mask is None and causal
-    if causal and key_BGSD.shape[2] > queries:
-        # A static cache being filled from empty.  Only with as many keys as queries are there fast causal kernels.
-        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
-
-    native = False
-    if groups > 1:
-        # With a mask or a large head, CUDA has native grouped heads in its slow path only.
-        native = mask is None and key_BGSD.shape[-1] == value_BGSD.shape[-1] <= 256
-        if not native and queries == 1:
-            # The query heads that share a key head stand as so many queries of it: no key is copied.
-            query_BHLD = query_BHLD.unflatten(1, (-1, groups)).squeeze(3)
-            mask = mask if mask is None or mask.shape[1] == 1 else mask.unflatten(1, (-1, groups)).squeeze(3)
-        elif not native:
-            key_BGSD = key_BGSD.repeat_interleave(groups, dim=1)
-            value_BGSD = value_BGSD.repeat_interleave(groups, dim=1)
-
-    output = nn.functional.scaled_dot_product_attention(
-        query_BHLD,
-        key_BGSD,
-        value_BGSD,
-        attn_mask=mask,
-        dropout_p=dropout,
-        is_causal=causal,
-        scale=scaling,
-        enable_gqa=native,
-    )
-    return output.reshape(output.shape[0], -1, queries, value_BGSD.shape[-1])
-
-
-def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
-
-    Each term is added to those before it, or hides what it is False for.
-    """
-    if not terms:
-        return None
-    terms = [windows(term, len(query_BHLD)) for term in terms]
-    if all(term.dtype == torch.bool for term in terms):
-        whole = terms[0]
-        for term in terms[1:]:
-            whole = whole & term
-    else:
-        least = torch.finfo(query_BHLD.dtype).min
-        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-        for term in terms:
-            hides = term.dtype == torch.bool
-            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
-        if len(terms) > 1:
-            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
-            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
-    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
-
-
-def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
-    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
-    if term.dim() != 5:
-        return term
-    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
-
-
-def attend(
+def eager_attention_forward(
+    module: nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None = None,
-    *biases: torch.Tensor | float | None,
-    causal: bool = False,
-    scaling: float | torch.Tensor = 1.0,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
     dropout: float = 0.0,
-    heads: int = 1,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling + mask + biases) @ value by one call of SDPA, where an attention wrote it out.
-
-    The axes are those of the matrix products: (B, H, L, D), or (B * H, L, D) with `heads` being H.
-    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None; a number
-    is the same for every key, which softmax does not see.  In a `causal` attention each of several queries sees the
-    keys up to its own where there is no mask.
-    """
-    shape = (*value.shape[:-2], query.shape[-2], value.shape[-1])
-    if isinstance(scaling, torch.Tensor):
-        query, scaling = query * scaling, 1.0
-    terms = [term for term in (mask, *biases) if isinstance(term, torch.Tensor)]
-    if query.dim() == 3:
-        terms = [t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t for t in terms]
-        states = (query, key, value)
-        query, key, value = (one.unflatten(0, (-1, heads)) if one.dim() == 3 else one for one in states)
-    elif query.dim() > 4 and not terms:
-        query, key, value = (one.flatten(0, -4) for one in (query, key, value))
-    if query.dim() != 4:
-        raise ValueError(
-            f"queries of shape {tuple(query.shape)} with a mask: there are to be batch, heads, queries, size"
-        )
-    if mask is None and causal and terms and query.shape[2] > 1:
-        terms.append(seen_before(query, key))
-    output = sdpa(
-        query,
-        key.to(query.dtype),
-        value.to(query.dtype),
-        sum_of_terms(terms, query, key),
-        causal=causal and mask is None and not terms,
-        scaling=scaling,
-        dropout=dropout,
+    position_bias: torch.Tensor | None = None,
+    **kwargs,
+):
+    attn_weights = position_bias.flatten(0, 1).baddbmm(
+        batch1=query.flatten(0, 1), batch2=key.flatten(0, 1).transpose(-1, -2), alpha=scaling
     )
-    return output.to(value.dtype).reshape(shape)
+    attn_weights = attn_weights.view(*query.shape[:3], -1)
+    if attention_mask is not None:
+        attn_weights = attn_weights + attention_mask
+
+    # cast attention scores to fp32, compute scaled softmax and cast back to initial dtype
+    attn_weights = F.softmax(attn_weights, dim=-1, dtype=torch.float32).to(query.dtype)
+    attn_weights = F.dropout(attn_weights, p=dropout, training=module.training)
+    attn_output = torch.matmul(attn_weights, value).transpose(1, 2)
+    return attn_output, attn_weights
 
 
 class BloomAttention(nn.Module):
@@ -425,47 +289,20 @@ class BloomAttention(nn.Module):
             key_layer, value_layer = layer_past.update(key_layer, value_layer, self.layer_idx)
 
         # reshape qkv for further computations
-        query_layer = query_layer.reshape(batch_size * self.num_heads, -1, self.head_dim)
-        key_layer = key_layer.reshape(batch_size * self.num_heads, -1, self.head_dim).transpose(-1, -2)
-        value_layer = value_layer.reshape(batch_size * self.num_heads, -1, self.head_dim)
-
-        # [batch_size * num_heads, q_length, kv_length]
-        if wants_weights(self, output_attentions):
-            attention_mask = additive_mask(attention_mask, query_layer, key_layer.transpose(-1, -2), causal=True)
-            attention_scores = alibi.baddbmm(
-                batch1=query_layer, batch2=key_layer, beta=self.beta, alpha=self.inv_norm_factor
-            )
-
-            # change view to [batch_size, num_heads, q_length, kv_length]
-            attn_weights = attention_scores.view(batch_size, self.num_heads, q_length, -1)
-            if attention_mask is not None:
-                attn_weights = attn_weights + attention_mask
-
-            # cast attention scores to fp32, compute scaled softmax and cast back to initial dtype
-            attention_probs = F.softmax(attn_weights, dim=-1, dtype=torch.float32).to(query_layer.dtype)
-
-            # [batch_size, num_heads, q_length, kv_length]
-            attention_probs = self.attention_dropout(attention_probs)
-
-            # change view [batch_size x num_heads, q_length, kv_length]
-            attention_probs_reshaped = attention_probs.view(batch_size * self.num_heads, q_length, -1)
-            context_layer = torch.bmm(attention_probs_reshaped, value_layer)
-        else:
-            attention_probs = None
-            context_layer = attend(
-                query_layer,
-                key_layer.transpose(-1, -2),
-                value_layer,
-                attention_mask,
-                alibi * self.beta,
-                causal=True,
-                scaling=self.inv_norm_factor,
-                dropout=self.attention_dropout.p if self.training else 0.0,
-                heads=self.num_heads,
-            )
-
-        # change view [batch_size, q_length, num_heads * head_dim]
-        context_layer = self._merge_heads(context_layer)
+        attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
+        )
+        context_layer, attention_probs = attention_interface(
+            self,
+            query_layer,
+            key_layer,
+            value_layer,
+            attention_mask,
+            dropout=self.attention_dropout.p if self.training else 0.0,
+            scaling=self.inv_norm_factor,
+            position_bias=alibi,
+        )
+        context_layer = context_layer.reshape(batch_size, q_length, self.hidden_size)
 
         # aggregate results across tp ranks. See here: https://github.com/pytorch/pytorch/issues/76232
         if self.pretraining_tp > 1 and self.slow_but_exact:
@@ -481,6 +318,8 @@ class BloomAttention(nn.Module):
 
         output_tensor = dropout_add(output_tensor, residual, self.hidden_dropout, self.training)
         return output_tensor, attention_probs
+
+    is_causal = True
 
 
 class BloomMLP(nn.Module):
@@ -577,36 +416,15 @@ class BloomBlock(GradientCheckpointingLayer):
 
 @auto_docstring
 class BloomPreTrainedModel(PreTrainedModel):
-    """Takes `attn_implementation` "sdpa" and "eager".
-
-    Every other is a ValueError when the model is built, and when `set_attn_implementation` is called.
-    """
-
     config: BloomConfig
     base_model_prefix = "transformer"
     supports_gradient_checkpointing = True
     _no_split_modules = ["BloomBlock"]
     _skip_keys_device_placement = ["past_key_values"]
     _can_compile_fullgraph = True
-
     _supports_sdpa = True
-    _supports_flash_attn = False
-    _supports_flex_attn = False
-    _supports_attention_backend = False
-
-    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
-        refuse_other_attention(type(self).__name__, attn_implementation)
-        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
-
-    def get_correct_attn_implementation(self, requested_attention: str | None, *args: Any, **kwargs: Any) -> str:
-        # The only check that a model inside another one gets from `set_attn_implementation`.
-        refuse_other_attention(type(self).__name__, requested_attention)
-        return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)
-
-    @classmethod
-    def _can_set_attn_implementation(cls) -> bool:
-        # transformers looks for its own dispatch in the source, finds none, and would ignore the request.
-        return True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
 
 
 @auto_docstring
@@ -719,7 +537,15 @@ class BloomModel(BloomPreTrainedModel):
             inputs_embeds=inputs_embeds,
             attention_mask=attention_mask,
             past_key_values=past_key_values,
+            allow_is_causal_skip=False,
         )
+        alibi = alibi.view(batch_size, self.num_heads, 1, -1)
+        if self.config._attn_implementation == "sdpa":
+            # One mask for all layers, which would each make one of their own.
+            causal_mask = create_position_bias_mask(alibi, causal_mask, False, alibi, alibi)
+            alibi = None
+        else:
+            alibi = alibi.expand(-1, -1, seq_length, -1)
 
         for i, block in enumerate(self.h):
             if output_hidden_states:

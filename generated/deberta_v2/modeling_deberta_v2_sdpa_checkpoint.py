@@ -32,6 +32,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache
+from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
     BaseModelOutput,
@@ -41,7 +42,7 @@ from transformers.modeling_outputs import (
     SequenceClassifierOutput,
     TokenClassifierOutput,
 )
-from transformers.modeling_utils import PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 from transformers.models.deberta_v2.configuration_deberta_v2 import DebertaV2Config
 from transformers.utils import auto_docstring, logging
 
@@ -139,154 +140,26 @@ def build_rpos(query_layer, key_layer, relative_pos, position_buckets: int, max_
         return relative_pos
 
 
-def refuse_other_attention(owner: str, implementation: str | None) -> None:
-    """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
-    if implementation not in ("sdpa", "eager", None):
-        # transformers' own words first: its tests, and whoever catches the error, look for them.
-        raise ValueError(
-            f'Specified `attn_implementation="{implementation}"` is not supported: {owner} calls '
-            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
-            "implementation. The class of this name in transformers takes it."
-        )
-
-
-def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> bool:
-    """Whether the statements of the parent run: under "eager", and where their attention weights are asked for.
-
-    `module` has `config`, its own or by `knowing`.
-    """
-    implementation = module.config._attn_implementation
-    refuse_other_attention(type(module).__name__, implementation)
-    return implementation == "eager" or bool(output_attentions) or bool(module.config.output_attentions)
-
-
-def sdpa(
-    query_BHLD: torch.Tensor,
-    key_BGSD: torch.Tensor,
-    value_BGSD: torch.Tensor,
-    mask: torch.Tensor | None,
-    *,
-    causal: bool,
-    scaling: float | None,
-    dropout: float,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling, masked) @ value of shape (B, H, L, D), by one call of SDPA.
-
-    `causal` counts where there is no mask and more than one query; the first query then sees the first key alone.
-    """
-    queries, groups = query_BHLD.shape[2], query_BHLD.shape[1] // key_BGSD.shape[1]
-    # The order matters to torch.compile: a symbolic length first, or the result is no bool.
-    causal = queries > 1 and mask is None and causal
-    if causal and key_BGSD.shape[2] > queries:
-        # A static cache being filled from empty.  Only with as many keys as queries are there fast causal kernels.
-        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
-
-    native = False
-    if groups > 1:
-        # With a mask or a large head, CUDA has native grouped heads in its slow path only.
-        native = mask is None and key_BGSD.shape[-1] == value_BGSD.shape[-1] <= 256
-        if not native and queries == 1:
-            # The query heads that share a key head stand as so many queries of it: no key is copied.
-            query_BHLD = query_BHLD.unflatten(1, (-1, groups)).squeeze(3)
-            mask = mask if mask is None or mask.shape[1] == 1 else mask.unflatten(1, (-1, groups)).squeeze(3)
-        elif not native:
-            key_BGSD = key_BGSD.repeat_interleave(groups, dim=1)
-            value_BGSD = value_BGSD.repeat_interleave(groups, dim=1)
-
-    output = nn.functional.scaled_dot_product_attention(
-        query_BHLD,
-        key_BGSD,
-        value_BGSD,
-        attn_mask=mask,
-        dropout_p=dropout,
-        is_causal=causal,
-        scale=scaling,
-        enable_gqa=native,
-    )
-    return output.reshape(output.shape[0], -1, queries, value_BGSD.shape[-1])
-
-
-def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
-    """(queries, keys): True where a key is not after the query."""
-    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
-    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
-
-
-def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
-
-    Each term is added to those before it, or hides what it is False for.
-    """
-    if not terms:
-        return None
-    terms = [windows(term, len(query_BHLD)) for term in terms]
-    if all(term.dtype == torch.bool for term in terms):
-        whole = terms[0]
-        for term in terms[1:]:
-            whole = whole & term
-    else:
-        least = torch.finfo(query_BHLD.dtype).min
-        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-        for term in terms:
-            hides = term.dtype == torch.bool
-            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
-        if len(terms) > 1:
-            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
-            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
-    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
-
-
-def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
-    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
-    if term.dim() != 5:
-        return term
-    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
-
-
-def attend(
+def eager_attention_forward(
+    module: nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None = None,
-    *biases: torch.Tensor | float | None,
-    causal: bool = False,
-    scaling: float | torch.Tensor = 1.0,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
     dropout: float = 0.0,
-    heads: int = 1,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling + mask + biases) @ value by one call of SDPA, where an attention wrote it out.
+    position_bias: torch.Tensor | None = None,
+    **kwargs,
+):
+    attn_weights = torch.matmul(query, key.transpose(2, 3)) * scaling
+    if position_bias is not None:
+        attn_weights = attn_weights + position_bias
+    attn_weights = attn_weights.masked_fill(~attention_mask, torch.finfo(query.dtype).min)
 
-    The axes are those of the matrix products: (B, H, L, D), or (B * H, L, D) with `heads` being H.
-    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None; a number
-    is the same for every key, which softmax does not see.  In a `causal` attention each of several queries sees the
-    keys up to its own where there is no mask.
-    """
-    shape = (*value.shape[:-2], query.shape[-2], value.shape[-1])
-    if isinstance(scaling, torch.Tensor):
-        query, scaling = query * scaling, 1.0
-    terms = [term for term in (mask, *biases) if isinstance(term, torch.Tensor)]
-    if query.dim() == 3:
-        terms = [t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t for t in terms]
-        states = (query, key, value)
-        query, key, value = (one.unflatten(0, (-1, heads)) if one.dim() == 3 else one for one in states)
-    elif query.dim() > 4 and not terms:
-        query, key, value = (one.flatten(0, -4) for one in (query, key, value))
-    if query.dim() != 4:
-        raise ValueError(
-            f"queries of shape {tuple(query.shape)} with a mask: there are to be batch, heads, queries, size"
-        )
-    if mask is None and causal and terms and query.shape[2] > 1:
-        terms.append(seen_before(query, key))
-    output = sdpa(
-        query,
-        key.to(query.dtype),
-        value.to(query.dtype),
-        sum_of_terms(terms, query, key),
-        causal=causal and mask is None and not terms,
-        scaling=scaling,
-        dropout=dropout,
-    )
-    return output.to(value.dtype).reshape(shape)
+    attn_weights = nn.functional.softmax(attn_weights, dim=-1)
+    attn_weights = nn.functional.dropout(attn_weights, p=dropout, training=module.training)
+    attn_output = torch.matmul(attn_weights, value).transpose(1, 2).contiguous()
+    return attn_output, attn_weights
 
 
 class DisentangledSelfAttention(nn.Module):
@@ -396,51 +269,28 @@ class DisentangledSelfAttention(nn.Module):
         if "p2c" in self.pos_att_type:
             scale_factor += 1
         scale = scaled_size_sqrt(query_layer, scale_factor)
-        if wants_weights(self, output_attentions):
-            attention_scores = torch.bmm(query_layer, key_layer.transpose(-1, -2) / scale.to(dtype=query_layer.dtype))
-            if self.relative_attention:
-                rel_embeddings = self.pos_dropout(rel_embeddings)
-                rel_att = self.disentangled_attention_bias(
-                    query_layer, key_layer, relative_pos, rel_embeddings, scale_factor
-                )
-
-            if rel_att is not None:
-                attention_scores = attention_scores + rel_att
-            attention_scores = attention_scores.view(
-                -1, self.num_attention_heads, attention_scores.size(-2), attention_scores.size(-1)
+        if self.relative_attention:
+            rel_embeddings = self.pos_dropout(rel_embeddings)
+            rel_att = self.disentangled_attention_bias(
+                query_layer, key_layer, relative_pos, rel_embeddings, scale_factor
             )
 
-            attention_mask = attention_mask.bool()
-            attention_scores = attention_scores.masked_fill(~(attention_mask), torch.finfo(query_layer.dtype).min)
-            # bsz x height x length x dimension
-            attention_probs = nn.functional.softmax(attention_scores, dim=-1)
-
-            attention_probs = self.dropout(attention_probs)
-            context_layer = torch.bmm(
-                attention_probs.view(-1, attention_probs.size(-2), attention_probs.size(-1)), value_layer
-            )
-        else:
-            if self.relative_attention:
-                rel_embeddings = self.pos_dropout(rel_embeddings)
-                rel_att = self.disentangled_attention_bias(
-                    query_layer, key_layer, relative_pos, rel_embeddings, scale_factor
-                )
-            attention_mask = attention_mask.bool()
-            attention_probs = None
-            context_layer = attend(
-                query_layer / scale.to(dtype=query_layer.dtype),
-                key_layer,
-                value_layer,
-                rel_att,
-                attention_mask,
-                scaling=1.0,
-                dropout=self.dropout.p if self.training else 0.0,
-                heads=self.num_attention_heads,
-            )
-        context_layer = (
-            context_layer.view(-1, self.num_attention_heads, context_layer.size(-2), context_layer.size(-1))
-            .permute(0, 2, 1, 3)
-            .contiguous()
+        heads = (-1, self.num_attention_heads)
+        if isinstance(rel_att, torch.Tensor):
+            # A copy: compiled flex attention gives no gradient to a view.
+            rel_att = rel_att.unflatten(0, heads).clone()
+        attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
+        )
+        context_layer, attention_probs = attention_interface(
+            self,
+            query_layer.unflatten(0, heads),
+            (key_layer / scale.to(dtype=query_layer.dtype)).unflatten(0, heads),
+            value_layer.unflatten(0, heads),
+            attention_mask,
+            dropout=self.dropout.p if self.training else 0.0,
+            scaling=1.0,  # the keys are scaled
+            position_bias=rel_att,
         )
         new_context_layer_shape = context_layer.size()[:-2] + (-1,)
         context_layer = context_layer.view(new_context_layer_shape)
@@ -518,6 +368,8 @@ class DisentangledSelfAttention(nn.Module):
             score += p2c_att / scale.to(dtype=p2c_att.dtype)
 
         return score
+
+    is_causal = False
 
 
 # Copied from transformers.models.deberta.modeling_deberta.DebertaAttention with Deberta->DebertaV2
@@ -742,6 +594,7 @@ class DebertaV2Encoder(nn.Module):
 
     def __init__(self, config):
         super().__init__()
+        self.config = config
 
         self.layer = nn.ModuleList([DebertaV2Layer(config) for _ in range(config.num_hidden_layers)])
         self.relative_attention = getattr(config, "relative_attention", False)
@@ -814,7 +667,10 @@ class DebertaV2Encoder(nn.Module):
             input_mask = attention_mask
         else:
             input_mask = attention_mask.sum(-2) > 0
-        attention_mask = self.get_attention_mask(attention_mask)
+        if self.config._attn_implementation in ("eager", "sdpa"):
+            attention_mask = self.get_attention_mask(attention_mask).bool()
+        else:
+            attention_mask = create_bidirectional_mask(self.config, hidden_states, attention_mask)
         relative_pos = self.get_rel_pos(hidden_states, query_states, relative_pos)
 
         all_hidden_states: tuple[torch.Tensor] | None = (hidden_states,) if output_hidden_states else None
@@ -1230,10 +1086,7 @@ def checkpointed_layers(model: nn.Module, every: int) -> list[nn.Module]:
 
 @auto_docstring
 class DebertaV2PreTrainedModel(PreTrainedModel):
-    """Takes `attn_implementation` "sdpa" and "eager".
-
-    Every other is a ValueError when the model is built, and when `set_attn_implementation` is called.
-    """
+    """Mixin of a `PreTrainedModel` whose layers are `GradientCheckpointingLayer`s."""
 
     config: DebertaV2Config
     base_model_prefix = "deberta"
@@ -1270,23 +1123,8 @@ class DebertaV2PreTrainedModel(PreTrainedModel):
             layer.gradient_checkpointing = index % every == 0
 
     _supports_sdpa = True
-    _supports_flash_attn = False
-    _supports_flex_attn = False
-    _supports_attention_backend = False
-
-    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
-        refuse_other_attention(type(self).__name__, attn_implementation)
-        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
-
-    def get_correct_attn_implementation(self, requested_attention: str | None, *args: Any, **kwargs: Any) -> str:
-        # The only check that a model inside another one gets from `set_attn_implementation`.
-        refuse_other_attention(type(self).__name__, requested_attention)
-        return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)
-
-    @classmethod
-    def _can_set_attn_implementation(cls) -> bool:
-        # transformers looks for its own dispatch in the source, finds none, and would ignore the request.
-        return True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
 
 
 @auto_docstring

@@ -50,7 +50,7 @@ from transformers.modeling_outputs import (
     SequenceClassifierOutput,
     TokenClassifierOutput,
 )
-from transformers.modeling_utils import PreTrainedModel, slice_logits_to_keep
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
 from transformers.models.megatron_bert.configuration_megatron_bert import MegatronBertConfig
 from transformers.pytorch_utils import apply_chunking_to_forward
 from transformers.utils import ModelOutput, auto_docstring, logging
@@ -110,166 +110,24 @@ class MegatronBertEmbeddings(nn.Module):
         return embeddings
 
 
-def refuse_other_attention(owner: str, implementation: str | None) -> None:
-    """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
-    if implementation not in ("sdpa", "eager", None):
-        # transformers' own words first: its tests, and whoever catches the error, look for them.
-        raise ValueError(
-            f'Specified `attn_implementation="{implementation}"` is not supported: {owner} calls '
-            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
-            "implementation. The class of this name in transformers takes it."
-        )
-
-
-def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> bool:
-    """Whether the statements of the parent run: under "eager", and where their attention weights are asked for.
-
-    `module` has `config`, its own or by `knowing`.
-    """
-    implementation = module.config._attn_implementation
-    refuse_other_attention(type(module).__name__, implementation)
-    return implementation == "eager" or bool(output_attentions) or bool(module.config.output_attentions)
-
-
-def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
-    """(queries, keys): True where a key is not after the query."""
-    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
-    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
-
-
-def additive_mask(
-    mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
-) -> torch.Tensor | None:
-    """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
-    if mask is None and causal and query_BHLD.shape[-2] > 1:
-        mask = seen_before(query_BHLD, key_BGSD)[None, None]
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-    return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
-
-
-def sdpa(
-    query_BHLD: torch.Tensor,
-    key_BGSD: torch.Tensor,
-    value_BGSD: torch.Tensor,
-    mask: torch.Tensor | None,
-    *,
-    causal: bool,
-    scaling: float | None,
-    dropout: float,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling, masked) @ value of shape (B, H, L, D), by one call of SDPA.
-
-    `causal` counts where there is no mask and more than one query; the first query then sees the first key alone.
-    """
-    queries, groups = query_BHLD.shape[2], query_BHLD.shape[1] // key_BGSD.shape[1]
-    # The order matters to torch.compile: a symbolic length first, or the result is no bool.
-    causal = queries > 1 and mask is None and causal
-    if causal and key_BGSD.shape[2] > queries:
-        # A static cache being filled from empty.  Only with as many keys as queries are there fast causal kernels.
-        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
-
-    native = False
-    if groups > 1:
-        # With a mask or a large head, CUDA has native grouped heads in its slow path only.
-        native = mask is None and key_BGSD.shape[-1] == value_BGSD.shape[-1] <= 256
-        if not native and queries == 1:
-            # The query heads that share a key head stand as so many queries of it: no key is copied.
-            query_BHLD = query_BHLD.unflatten(1, (-1, groups)).squeeze(3)
-            mask = mask if mask is None or mask.shape[1] == 1 else mask.unflatten(1, (-1, groups)).squeeze(3)
-        elif not native:
-            key_BGSD = key_BGSD.repeat_interleave(groups, dim=1)
-            value_BGSD = value_BGSD.repeat_interleave(groups, dim=1)
-
-    output = nn.functional.scaled_dot_product_attention(
-        query_BHLD,
-        key_BGSD,
-        value_BGSD,
-        attn_mask=mask,
-        dropout_p=dropout,
-        is_causal=causal,
-        scale=scaling,
-        enable_gqa=native,
-    )
-    return output.reshape(output.shape[0], -1, queries, value_BGSD.shape[-1])
-
-
-def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
-
-    Each term is added to those before it, or hides what it is False for.
-    """
-    if not terms:
-        return None
-    terms = [windows(term, len(query_BHLD)) for term in terms]
-    if all(term.dtype == torch.bool for term in terms):
-        whole = terms[0]
-        for term in terms[1:]:
-            whole = whole & term
-    else:
-        least = torch.finfo(query_BHLD.dtype).min
-        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-        for term in terms:
-            hides = term.dtype == torch.bool
-            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
-        if len(terms) > 1:
-            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
-            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
-    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
-
-
-def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
-    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
-    if term.dim() != 5:
-        return term
-    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
-
-
-def attend(
+def eager_attention_forward(
+    module: nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None = None,
-    *biases: torch.Tensor | float | None,
-    causal: bool = False,
-    scaling: float | torch.Tensor = 1.0,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
     dropout: float = 0.0,
-    heads: int = 1,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling + mask + biases) @ value by one call of SDPA, where an attention wrote it out.
+    **kwargs,
+):
+    attn_weights = torch.matmul(query, key.transpose(2, 3)) / math.sqrt(query.shape[-1])
+    if attention_mask is not None:
+        attn_weights = attn_weights + attention_mask
 
-    The axes are those of the matrix products: (B, H, L, D), or (B * H, L, D) with `heads` being H.
-    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None; a number
-    is the same for every key, which softmax does not see.  In a `causal` attention each of several queries sees the
-    keys up to its own where there is no mask.
-    """
-    shape = (*value.shape[:-2], query.shape[-2], value.shape[-1])
-    if isinstance(scaling, torch.Tensor):
-        query, scaling = query * scaling, 1.0
-    terms = [term for term in (mask, *biases) if isinstance(term, torch.Tensor)]
-    if query.dim() == 3:
-        terms = [t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t for t in terms]
-        states = (query, key, value)
-        query, key, value = (one.unflatten(0, (-1, heads)) if one.dim() == 3 else one for one in states)
-    elif query.dim() > 4 and not terms:
-        query, key, value = (one.flatten(0, -4) for one in (query, key, value))
-    if query.dim() != 4:
-        raise ValueError(
-            f"queries of shape {tuple(query.shape)} with a mask: there are to be batch, heads, queries, size"
-        )
-    if mask is None and causal and terms and query.shape[2] > 1:
-        terms.append(seen_before(query, key))
-    output = sdpa(
-        query,
-        key.to(query.dtype),
-        value.to(query.dtype),
-        sum_of_terms(terms, query, key),
-        causal=causal and mask is None and not terms,
-        scaling=scaling,
-        dropout=dropout,
-    )
-    return output.to(value.dtype).reshape(shape)
+    attn_weights = nn.functional.softmax(attn_weights, dim=-1)
+    attn_weights = nn.functional.dropout(attn_weights, p=dropout, training=module.training)
+    attn_output = torch.matmul(attn_weights, value).transpose(1, 2).contiguous()
+    return attn_output, attn_weights
 
 
 # copied from transformers.models.bert.modeling_bert.BertSelfAttention with Bert->MegatronBert
@@ -342,37 +200,19 @@ class MegatronBertSelfAttention(nn.Module):
                     past_key_values.is_updated[self.layer_idx] = True
 
         # Take the dot product between "query" and "key" to get the raw attention scores.
-        if wants_weights(self, output_attentions):
-            attention_mask = additive_mask(
-                attention_mask, query_layer, key_layer, causal=self.config.is_decoder and not is_cross_attention
-            )
-            attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
-
-            attention_scores = attention_scores / math.sqrt(self.attention_head_size)
-            if attention_mask is not None:
-                # Apply the attention mask is (precomputed for all layers in MegatronBertModel forward() function)
-                attention_scores = attention_scores + attention_mask
-
-            # Normalize the attention scores to probabilities.
-            attention_probs = nn.functional.softmax(attention_scores, dim=-1)
-
-            # This is actually dropping out entire tokens to attend to, which might
-            # seem a bit unusual, but is taken from the original Transformer paper.
-            attention_probs = self.dropout(attention_probs)
-            context_layer = torch.matmul(attention_probs, value_layer)
-        else:
-            attention_probs = None
-            context_layer = attend(
-                query_layer,
-                key_layer,
-                value_layer,
-                attention_mask,
-                causal=self.config.is_decoder and (not is_cross_attention),
-                scaling=1 / math.sqrt(self.attention_head_size),
-                dropout=self.dropout.p if self.training else 0.0,
-            )
-
-        context_layer = context_layer.permute(0, 2, 1, 3).contiguous()
+        attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
+        )
+        context_layer, attention_probs = attention_interface(
+            self,
+            query_layer,
+            key_layer,
+            value_layer,
+            attention_mask,
+            dropout=self.dropout.p if self.training else 0.0,
+            scaling=self.attention_head_size**-0.5,
+            is_causal=self.is_decoder and not is_cross_attention,
+        )
         new_context_layer_shape = context_layer.size()[:-2] + (self.all_head_size,)
         context_layer = context_layer.view(new_context_layer_shape)
 
@@ -1064,10 +904,7 @@ def checkpointed_layers(model: nn.Module, every: int) -> list[nn.Module]:
 
 @auto_docstring
 class MegatronBertPreTrainedModel(PreTrainedModel):
-    """Takes `attn_implementation` "sdpa" and "eager".
-
-    Every other is a ValueError when the model is built, and when `set_attn_implementation` is called.
-    """
+    """Mixin of a `PreTrainedModel` whose layers are `GradientCheckpointingLayer`s."""
 
     config: MegatronBertConfig
     base_model_prefix = "bert"
@@ -1103,23 +940,9 @@ class MegatronBertPreTrainedModel(PreTrainedModel):
             layer.gradient_checkpointing = index % every == 0
 
     _supports_sdpa = True
-    _supports_flash_attn = False
-    _supports_flex_attn = False
-    _supports_attention_backend = False
-
-    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
-        refuse_other_attention(type(self).__name__, attn_implementation)
-        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
-
-    def get_correct_attn_implementation(self, requested_attention: str | None, *args: Any, **kwargs: Any) -> str:
-        # The only check that a model inside another one gets from `set_attn_implementation`.
-        refuse_other_attention(type(self).__name__, requested_attention)
-        return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)
-
-    @classmethod
-    def _can_set_attn_implementation(cls) -> bool:
-        # transformers looks for its own dispatch in the source, finds none, and would ignore the request.
-        return True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
 
 
 @auto_docstring(

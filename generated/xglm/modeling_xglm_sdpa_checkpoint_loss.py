@@ -38,7 +38,8 @@ from transformers.loss.loss_utils import ForCausalLMLoss, ForMaskedLMLoss
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions, CausalLMOutputWithCrossAttentions
-from transformers.modeling_utils import PreTrainedModel, slice_logits_to_keep
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
+from transformers.models.xglm import modeling_xglm as xglm
 from transformers.models.xglm.configuration_xglm import XGLMConfig
 from transformers.processing_utils import Unpack
 from transformers.utils import ModelOutput, TransformersKwargs, auto_docstring, is_torchdynamo_compiling, logging
@@ -118,166 +119,30 @@ class XGLMSinusoidalPositionalEmbedding(nn.Module):
         return self.weights.index_select(0, position_ids.view(-1)).view(bsz, seq_len, self.weights.shape[-1]).detach()
 
 
-def refuse_other_attention(owner: str, implementation: str | None) -> None:
-    """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
-    if implementation not in ("sdpa", "eager", None):
-        # transformers' own words first: its tests, and whoever catches the error, look for them.
-        raise ValueError(
-            f'Specified `attn_implementation="{implementation}"` is not supported: {owner} calls '
-            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
-            "implementation. The class of this name in transformers takes it."
-        )
-
-
-def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> bool:
-    """Whether the statements of the parent run: under "eager", and where their attention weights are asked for.
-
-    `module` has `config`, its own or by `knowing`.
-    """
-    implementation = module.config._attn_implementation
-    refuse_other_attention(type(module).__name__, implementation)
-    return implementation == "eager" or bool(output_attentions) or bool(module.config.output_attentions)
-
-
-def seen_before(query_BHLD: torch.Tensor, key_BGSD: torch.Tensor) -> torch.Tensor:
-    """(queries, keys): True where a key is not after the query."""
-    shape = (query_BHLD.shape[-2], key_BGSD.shape[-2])
-    return torch.ones(shape, dtype=torch.bool, device=query_BHLD.device).tril()
-
-
-def additive_mask(
-    mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
-) -> torch.Tensor | None:
-    """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
-    if mask is None and causal and query_BHLD.shape[-2] > 1:
-        mask = seen_before(query_BHLD, key_BGSD)[None, None]
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    zero = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-    return torch.where(mask, zero, torch.finfo(query_BHLD.dtype).min)
-
-
-def sdpa(
-    query_BHLD: torch.Tensor,
-    key_BGSD: torch.Tensor,
-    value_BGSD: torch.Tensor,
-    mask: torch.Tensor | None,
-    *,
-    causal: bool,
-    scaling: float | None,
-    dropout: float,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling, masked) @ value of shape (B, H, L, D), by one call of SDPA.
-
-    `causal` counts where there is no mask and more than one query; the first query then sees the first key alone.
-    """
-    queries, groups = query_BHLD.shape[2], query_BHLD.shape[1] // key_BGSD.shape[1]
-    # The order matters to torch.compile: a symbolic length first, or the result is no bool.
-    causal = queries > 1 and mask is None and causal
-    if causal and key_BGSD.shape[2] > queries:
-        # A static cache being filled from empty.  Only with as many keys as queries are there fast causal kernels.
-        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
-
-    native = False
-    if groups > 1:
-        # With a mask or a large head, CUDA has native grouped heads in its slow path only.
-        native = mask is None and key_BGSD.shape[-1] == value_BGSD.shape[-1] <= 256
-        if not native and queries == 1:
-            # The query heads that share a key head stand as so many queries of it: no key is copied.
-            query_BHLD = query_BHLD.unflatten(1, (-1, groups)).squeeze(3)
-            mask = mask if mask is None or mask.shape[1] == 1 else mask.unflatten(1, (-1, groups)).squeeze(3)
-        elif not native:
-            key_BGSD = key_BGSD.repeat_interleave(groups, dim=1)
-            value_BGSD = value_BGSD.repeat_interleave(groups, dim=1)
-
-    output = nn.functional.scaled_dot_product_attention(
-        query_BHLD,
-        key_BGSD,
-        value_BGSD,
-        attn_mask=mask,
-        dropout_p=dropout,
-        is_causal=causal,
-        scale=scaling,
-        enable_gqa=native,
-    )
-    return output.reshape(output.shape[0], -1, queries, value_BGSD.shape[-1])
-
-
-def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
-
-    Each term is added to those before it, or hides what it is False for.
-    """
-    if not terms:
-        return None
-    terms = [windows(term, len(query_BHLD)) for term in terms]
-    if all(term.dtype == torch.bool for term in terms):
-        whole = terms[0]
-        for term in terms[1:]:
-            whole = whole & term
-    else:
-        least = torch.finfo(query_BHLD.dtype).min
-        whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
-        for term in terms:
-            hides = term.dtype == torch.bool
-            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
-        if len(terms) > 1:
-            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
-            whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
-    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
-
-
-def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
-    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
-    if term.dim() != 5:
-        return term
-    return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
-
-
-def attend(
+def eager_attention_forward(
+    module: nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None = None,
-    *biases: torch.Tensor | float | None,
-    causal: bool = False,
-    scaling: float | torch.Tensor = 1.0,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
     dropout: float = 0.0,
-    heads: int = 1,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling + mask + biases) @ value by one call of SDPA, where an attention wrote it out.
-
-    The axes are those of the matrix products: (B, H, L, D), or (B * H, L, D) with `heads` being H.
-    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None; a number
-    is the same for every key, which softmax does not see.  In a `causal` attention each of several queries sees the
-    keys up to its own where there is no mask.
-    """
-    shape = (*value.shape[:-2], query.shape[-2], value.shape[-1])
-    if isinstance(scaling, torch.Tensor):
-        query, scaling = query * scaling, 1.0
-    terms = [term for term in (mask, *biases) if isinstance(term, torch.Tensor)]
-    if query.dim() == 3:
-        terms = [t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t for t in terms]
-        states = (query, key, value)
-        query, key, value = (one.unflatten(0, (-1, heads)) if one.dim() == 3 else one for one in states)
-    elif query.dim() > 4 and not terms:
-        query, key, value = (one.flatten(0, -4) for one in (query, key, value))
-    if query.dim() != 4:
-        raise ValueError(
-            f"queries of shape {tuple(query.shape)} with a mask: there are to be batch, heads, queries, size"
+    **kwargs,
+):
+    attn_weights = torch.bmm(query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2)) * scaling
+    attn_weights = attn_weights.unflatten(0, query.shape[:2])
+    if attention_mask is not None:
+        attn_weights = attn_weights + attention_mask
+        attn_weights = torch.max(
+            attn_weights, torch.full((), torch.finfo(attn_weights.dtype).min, device=attn_weights.device)
         )
-    if mask is None and causal and terms and query.shape[2] > 1:
-        terms.append(seen_before(query, key))
-    output = sdpa(
-        query,
-        key.to(query.dtype),
-        value.to(query.dtype),
-        sum_of_terms(terms, query, key),
-        causal=causal and mask is None and not terms,
-        scaling=scaling,
-        dropout=dropout,
-    )
-    return output.to(value.dtype).reshape(shape)
+
+    # upcast to fp32 if the weights are in fp16. Please see https://github.com/huggingface/transformers/pull/17437
+    dtype = torch.float32 if attn_weights.dtype == torch.float16 else None
+    attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=dtype).to(attn_weights.dtype)
+    attn_probs = nn.functional.dropout(attn_weights, p=dropout, training=module.training)
+    attn_output = torch.matmul(attn_probs, value).transpose(1, 2).contiguous()
+    return attn_output, attn_weights
 
 
 class XGLMAttention(nn.Module):
@@ -291,6 +156,7 @@ class XGLMAttention(nn.Module):
         is_decoder: bool | None = False,
         bias: bool | None = True,
         layer_idx: bool | None = None,
+        config: xglm.XGLMConfig | None = None,
     ):
         super().__init__()
         self.embed_dim = embed_dim
@@ -311,6 +177,7 @@ class XGLMAttention(nn.Module):
         self.v_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
         self.q_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
         self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
+        self.config = config
 
     def forward(
         self,
@@ -362,72 +229,21 @@ class XGLMAttention(nn.Module):
                 if is_cross_attention and isinstance(past_key_values, EncoderDecoderCache):
                     past_key_values.is_updated[self.layer_idx] = True
 
-        proj_shape = (bsz * self.num_heads, -1, self.head_dim)
         query_states = query_states.view(bsz, tgt_len, self.num_heads, self.head_dim).transpose(1, 2)
-        query_states = query_states.reshape(*proj_shape)
-        key_states = key_states.reshape(*proj_shape)
-        value_states = value_states.reshape(*proj_shape)
-
-        src_len = key_states.size(1)
-        if wants_weights(self, kwargs.get("output_attentions")):
-            attention_mask = additive_mask(
-                attention_mask, query_states, key_states, causal=self.is_decoder and not is_cross_attention
-            )
-            attn_weights = torch.bmm(query_states, key_states.transpose(1, 2))
-
-            if attn_weights.size() != (bsz * self.num_heads, tgt_len, src_len):
-                raise ValueError(
-                    f"Attention weights should be of size {(bsz * self.num_heads, tgt_len, src_len)}, but is"
-                    f" {attn_weights.size()}"
-                )
-
-            if attention_mask is not None:
-                if attention_mask.size() != (bsz, 1, tgt_len, src_len):
-                    raise ValueError(
-                        f"Attention mask should be of size {(bsz, 1, tgt_len, src_len)}, but is {attention_mask.size()}"
-                    )
-                attn_weights = attn_weights.view(bsz, self.num_heads, tgt_len, src_len) + attention_mask
-                attn_weights = torch.max(
-                    attn_weights, torch.full((), torch.finfo(attn_weights.dtype).min, device=attn_weights.device)
-                )
-                attn_weights = attn_weights.view(bsz * self.num_heads, tgt_len, src_len)
-
-            # upcast to fp32 if the weights are in fp16. Please see https://github.com/huggingface/transformers/pull/17437
-            if attn_weights.dtype == torch.float16:
-                attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32).to(torch.float16)
-            else:
-                attn_weights = nn.functional.softmax(attn_weights, dim=-1)
-
-            # this operation is a bit awkward, but it's required to
-            # make sure that attn_weights keeps its gradient.
-            # In order to do so, attn_weights have to be reshaped
-            # twice and have to be reused in the following
-            attn_weights_reshaped = attn_weights.view(bsz, self.num_heads, tgt_len, src_len)
-            attn_weights = attn_weights_reshaped.view(bsz * self.num_heads, tgt_len, src_len)
-
-            attn_probs = nn.functional.dropout(attn_weights, p=self.dropout, training=self.training)
-            attn_output = torch.bmm(attn_probs, value_states)
-        else:
-            attn_weights_reshaped = None
-            attn_output = attend(
-                query_states,
-                key_states,
-                value_states,
-                attention_mask,
-                causal=self.is_decoder and (not is_cross_attention),
-                scaling=1.0,
-                dropout=self.dropout if self.training else 0.0,
-                heads=self.num_heads,
-            )
-
-        if attn_output.size() != (bsz * self.num_heads, tgt_len, self.head_dim):
-            raise ValueError(
-                f"`attn_output` should be of size {(bsz, self.num_heads, tgt_len, self.head_dim)}, but is"
-                f" {attn_output.size()}"
-            )
-
-        attn_output = attn_output.view(bsz, self.num_heads, tgt_len, self.head_dim)
-        attn_output = attn_output.transpose(1, 2)
+        attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
+        )
+        attn_output, attn_weights_reshaped = attention_interface(
+            self,
+            query_states,
+            key_states,
+            value_states,
+            attention_mask,
+            dropout=self.dropout if self.training else 0.0,
+            scaling=1.0,  # the queries are scaled
+            is_causal=not is_cross_attention,
+            **kwargs,
+        )
 
         # Use the `embed_dim` from the config (stored in the class) rather than `hidden_state` because `attn_output` can be
         # partitioned across GPUs when using tensor-parallelism.
@@ -438,46 +254,31 @@ class XGLMAttention(nn.Module):
         return attn_output, attn_weights_reshaped
 
 
-def knowing(config: Any, module: nn.Module, *inside: type[nn.Module]) -> nn.Module:
-    """`module`, where an attention that is built without `config` finds it as an attribute from here on.
-
-    The attention is `module`, or each module of a class of `inside` in it.
-    """
-    for one in module.modules() if inside else (module,):
-        if isinstance(one, inside or nn.Module):
-            one.config = config
-    return module
-
-
 class XGLMDecoderLayer(GradientCheckpointingLayer):
     def __init__(self, config: XGLMConfig, layer_idx=None):
         super().__init__()
         self.embed_dim = config.d_model
 
-        self.self_attn = knowing(
-            config,
-            XGLMAttention(
-                embed_dim=self.embed_dim,
-                num_heads=config.attention_heads,
-                dropout=config.attention_dropout,
-                is_decoder=True,
-                layer_idx=layer_idx,
-            ),
+        self.self_attn = XGLMAttention(
+            embed_dim=self.embed_dim,
+            num_heads=config.attention_heads,
+            dropout=config.attention_dropout,
+            is_decoder=True,
+            layer_idx=layer_idx,
+            config=config,
         )
         self.dropout = config.dropout
         self.activation_fn = ACT2FN[config.activation_function]
         self.activation_dropout = config.activation_dropout
 
         if config.add_cross_attention:
-            self.encoder_attn = knowing(
-                config,
-                XGLMAttention(
-                    embed_dim=self.embed_dim,
-                    num_heads=config.attention_heads,
-                    dropout=config.attention_dropout,
-                    is_decoder=True,
-                    layer_idx=layer_idx,
-                ),
+            self.encoder_attn = XGLMAttention(
+                embed_dim=self.embed_dim,
+                num_heads=config.attention_heads,
+                dropout=config.attention_dropout,
+                is_decoder=True,
+                layer_idx=layer_idx,
+                config=config,
             )
             self.encoder_attn_layer_norm = nn.LayerNorm(self.embed_dim)
 
@@ -923,10 +724,7 @@ def checkpointed_layers(model: nn.Module, every: int) -> list[nn.Module]:
 
 @auto_docstring
 class XGLMPreTrainedModel(PreTrainedModel):
-    """Takes `attn_implementation` "sdpa" and "eager".
-
-    Every other is a ValueError when the model is built, and when `set_attn_implementation` is called.
-    """
+    """Mixin of a `PreTrainedModel` whose layers are `GradientCheckpointingLayer`s."""
 
     config: XGLMConfig
     base_model_prefix = "model"
@@ -963,23 +761,9 @@ class XGLMPreTrainedModel(PreTrainedModel):
             layer.gradient_checkpointing = index % every == 0
 
     _supports_sdpa = True
-    _supports_flash_attn = False
-    _supports_flex_attn = False
-    _supports_attention_backend = False
-
-    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
-        refuse_other_attention(type(self).__name__, attn_implementation)
-        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
-
-    def get_correct_attn_implementation(self, requested_attention: str | None, *args: Any, **kwargs: Any) -> str:
-        # The only check that a model inside another one gets from `set_attn_implementation`.
-        refuse_other_attention(type(self).__name__, requested_attention)
-        return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)
-
-    @classmethod
-    def _can_set_attn_implementation(cls) -> bool:
-        # transformers looks for its own dispatch in the source, finds none, and would ignore the request.
-        return True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
 
 
 @auto_docstring

@@ -4,59 +4,48 @@ For those who train it at all: transformers has no SDPA for it, and checkpoints 
 
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"policy": "selective"})
 
-`attn_implementation` is "sdpa" (the default) or "eager", under which Megatron-BERT's own statements run, as they do
-where attention weights are asked for.  In training of `MegatronBertForMaskedLM` with labels `outputs.logits` is None;
-under `torch.compile` set `config.max_labelled_fraction`.  `MegatronBertForPreTraining` and `MegatronBertForCausalLM`
-take their losses as they did.  See `patchgen.parts.sdpa`, `patchgen.parts.checkpoint` and `patchgen.parts.loss`.
+Attention is called by transformers' interface: `attn_implementation` is "sdpa" (the default), "eager",
+"flash_attention_2" and its successors, "flex_attention", or a function of your own.
+
+In training of `MegatronBertForMaskedLM` with labels `outputs.logits` is None; under `torch.compile` set
+`config.max_labelled_fraction`.  `MegatronBertForPreTraining` and `MegatronBertForCausalLM` take their losses as they
+did.  See `patchgen.parts.checkpoint` and `patchgen.parts.loss`.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
+from torch import nn
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.megatron_bert import modeling_megatron_bert as megatron_bert
 
 from patchgen.edits import edit, new, old
 from patchgen.parts.checkpoint import Checkpointing
 from patchgen.parts.loss import LabelledTokens
-from patchgen.parts.sdpa import SdpaOrEager, additive_mask, attend, wants_weights
+
+
+def eager_attention_forward(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **kwargs,
+):
+    attn_weights = torch.matmul(query, key.transpose(2, 3)) / math.sqrt(query.shape[-1])
+    if attention_mask is not None:
+        attn_weights = attn_weights + attention_mask
+
+    attn_weights = nn.functional.softmax(attn_weights, dim=-1)
+    attn_weights = nn.functional.dropout(attn_weights, p=dropout, training=module.training)
+    attn_output = torch.matmul(attn_weights, value).transpose(1, 2).contiguous()
+    return attn_output, attn_weights
 
 
 class MegatronBertSelfAttention(megatron_bert.MegatronBertSelfAttention):
-    @edit("forward")
-    def call_sdpa(
-        self,
-        attention_mask,
-        attention_probs,
-        is_cross_attention,
-        key_layer,
-        output_attentions,
-        query_layer,
-        value_layer,
-    ):
-        with old:
-            attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
-            ...
-            context_layer = torch.matmul(attention_probs, value_layer)
-        with new:
-            if wants_weights(self, output_attentions):
-                attention_mask = additive_mask(
-                    attention_mask, query_layer, key_layer, causal=self.config.is_decoder and not is_cross_attention
-                )
-                attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
-                ...
-                context_layer = torch.matmul(attention_probs, value_layer)
-            else:
-                attention_probs = None
-                context_layer = attend(
-                    query_layer,
-                    key_layer,
-                    value_layer,
-                    attention_mask,
-                    causal=self.config.is_decoder and (not is_cross_attention),
-                    scaling=1 / math.sqrt(self.attention_head_size),
-                    dropout=self.dropout.p if self.training else 0.0,
-                )
-
     @edit("__init__")
     def know_the_config(self, config):
         with old:
@@ -65,9 +54,35 @@ class MegatronBertSelfAttention(megatron_bert.MegatronBertSelfAttention):
             super().__init__()
             self.config = config
 
+    @edit("forward")
+    def call_the_interface(
+        self, query_layer, key_layer, value_layer, attention_mask, attention_probs, context_layer, is_cross_attention
+    ):
+        with old:
+            attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
+            ...
+            context_layer = context_layer.permute(0, 2, 1, 3).contiguous()
+        with new:
+            attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+                self.config._attn_implementation, eager_attention_forward
+            )
+            context_layer, attention_probs = attention_interface(
+                self,
+                query_layer,
+                key_layer,
+                value_layer,
+                attention_mask,
+                dropout=self.dropout.p if self.training else 0.0,
+                scaling=self.attention_head_size**-0.5,
+                is_causal=self.is_decoder and not is_cross_attention,
+            )
 
-class MegatronBertPreTrainedModel(SdpaOrEager, Checkpointing, megatron_bert.MegatronBertPreTrainedModel):
-    pass
+
+class MegatronBertPreTrainedModel(Checkpointing, megatron_bert.MegatronBertPreTrainedModel):
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
 
 
 class MegatronBertForMaskedLM(LabelledTokens, megatron_bert.MegatronBertForMaskedLM):

@@ -110,4 +110,4 @@ def flash_reference(
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     scores = (query @ key.transpose(2, 3) * scaling).masked_fill(~seen, torch.finfo(query.dtype).min)
     weights = nn.functional.dropout(scores.softmax(-1), p=dropout, training=module.training)
-    return (weights @ value).transpose(1, 2), None
+    return (weights @ value).transpose(1, 2).contiguous(), None

@@ -64,8 +64,8 @@ def _flex(pair: Pair) -> Iterator[Way]:
 
 @contextmanager
 def _flash(pair: Pair) -> Iterator[Way]:
-    with registered("flash_reference", flash_reference, flash_attention_mask) as calls:
-        yield _route("flash_reference"), calls
+    with registered("by_reference", flash_reference, flash_attention_mask) as calls:
+        yield _route("by_reference"), calls
 
 
 @contextmanager
