@@ -76,6 +76,8 @@ class Case:
     seconds  what the whole case may take on a GPU; contestants at the end are left out where it has run out
     turns    for each turn the steps that warm up, and those that are timed
     fits     ask how many rows fit, in place of what a step costs
+    dropout  the model's own dropout is on, as in training; numbers are compared without it
+    batches  so many batches take turns, each padded to its own longest text
     """
 
     id: str
@@ -93,6 +95,8 @@ class Case:
     seconds: float = 60.0
     turns: tuple[tuple[int, int], ...] = ((3, 7), (1, 3))
     fits: bool = False
+    dropout: bool = False
+    batches: int = 1
 
     def contestant(self, name: str) -> Contestant:
         """The contestant of that name; LookupError where there is none."""

@@ -22,7 +22,7 @@ def broken_claims(case: Case, results: Mapping[str, Result]) -> dict[str, str]:
 def _broken(case: Case, contestant: Contestant, result: Result, anchor: Result | None) -> str:
     if result.status not in ("ok", "partial"):
         return ""
-    beside = _beside(contestant, case.contestant(case.anchor), result, anchor) if anchor is not None else ""
+    beside = _beside(contestant, case, result, anchor) if anchor is not None else ""
     return ("" if result.rows is not None else _masked(contestant, result)) or beside
 
 
@@ -34,7 +34,7 @@ def _masked(contestant: Contestant, result: Result) -> str:
     return ""
 
 
-def _beside(contestant: Contestant, first: Contestant, result: Result, anchor: Result) -> str:
+def _beside(contestant: Contestant, case: Case, result: Result, anchor: Result) -> str:
     """What it keeps, and what it has learned from the same texts by the same optimizer."""
     if contestant.saves is not None and result.saved is not None and anchor.saved:
         part = result.saved / anchor.saved
@@ -42,7 +42,9 @@ def _beside(contestant: Contestant, first: Contestant, result: Result, anchor: R
             return f"keeps {part:.2f} of what the anchor keeps for backward, and was to keep {contestant.saves:g}"
     if result.losses is None or anchor.losses is None:
         return ""
-    alike = (contestant.rows, contestant.optimizer) == (first.rows, first.optimizer)
+    first = case.contestant(case.anchor)
+    # Dropout draws otherwise in each implementation.
+    alike = (contestant.rows, contestant.optimizer) == (first.rows, first.optimizer) and not case.dropout
     ours, theirs = result.losses[1], anchor.losses[1]
     if alike and not abs(ours - theirs) <= LATER * abs(theirs):  # nor where it is no number
         return f"its loss after the first turn is {ours:.4g}, and the anchor's {theirs:.4g}"

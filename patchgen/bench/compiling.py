@@ -25,14 +25,15 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
     return [layer for each in lists if type(each[0]) is kind for layer in each]
 
 
-def compile_model(model: nn.Module, how: Compiled, masks: Masks, *, traced_only: bool) -> None:
+def compile_model(model: nn.Module, how: Compiled, masks: Masks, *, traced_only: bool, lengths: bool = False) -> None:
     """Have the model (or its layers) compiled when it first runs, and the masks of its graphs noted.
 
     `traced_only`: the graphs run as they were traced, without a compiler behind; for a machine without a GPU.
+    `lengths`: batches differ, so torch may make a graph for all lengths, as it does by default for the second one.
     """
     backend = _backend(masks, how, traced_only)
     for module in layers_of(model) if how == "layers" else [model]:
-        module.compile(backend=backend, dynamic=False)
+        module.compile(backend=backend, dynamic=None if lengths else False)
 
 
 def allow_many_models() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 # "baseline" is what transformers and its users have without writing code, "rival" what they have by five lines of it.
@@ -56,6 +56,11 @@ def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) 
     """A variant of the gallery; its row is named after it, with `said` behind."""
     ways = {"whole": " + compile", "layers": " + compiled layers", "graphs": " + CUDA graphs", "": ""}
     return Contestant(f"{name}{said}{ways[compiled]}", "variant", name, compiled=compiled, **more)
+
+
+def under_autocast(*contestants: Contestant) -> tuple[Contestant, ...]:
+    """The same over float32 weights, computed in bfloat16 by autocast."""
+    return tuple(replace(one, precision="amp-bf16", saves=None) for one in contestants)
 
 
 EAGER = Contestant("eager", attention="eager")

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import torch
 
-from patchgen.bench.clock import timed
 from patchgen.bench.contestant import Contestant
 from patchgen.bench.optimizers import optimizer_of
 from patchgen.bench.result import Result
 from patchgen.bench.saved import saved_bytes
 from patchgen.bench.stage import Entrant, Stage
 from patchgen.bench.step import Trainer, products
+from patchgen.rate.clock import timed
 
 LIMIT = 130 * 2**30
 TINY_ROWS = 5  # of a tiny anchor: what these keep is the limit of a tiny case

@@ -13,26 +13,8 @@ import torch.nn.attention
 from torch.nn import functional as F
 
 import patchgen
-from patchgen.bench.clock import timed
-from patchgen.bench.spread import quartiles
+from patchgen.rate.peak import datasheet, product
 
-# Dense bfloat16 with accumulation in float32, FLOP/s, by what the vendor's datasheet says; the first name that the
-# device's contains counts.
-DATASHEET = {
-    "B200": 2250e12,
-    "GH200": 989e12,
-    "H200 NVL": 835e12,
-    "H200": 989e12,
-    "H100 PCIe": 756e12,
-    "H100 NVL": 835e12,
-    "H100": 989e12,
-    "A100": 312e12,
-    "A800": 312e12,
-    "L40S": 362e12,
-    "L4": 121e12,
-    "RTX 4090": 165e12,
-}
-SIZE = 8192  # of the product: long enough to be bound by arithmetic alone
 PACKAGES = ("torch", "transformers", "liger-kernel", "flash-attn", "bitsandbytes", "triton")
 
 
@@ -58,11 +40,6 @@ def device_name(device: str) -> str:
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu"
 
 
-def datasheet(name: str) -> float | None:
-    """FLOP/s in bfloat16 of a device of that name; None where it is not known."""
-    return next((peak for known, peak in DATASHEET.items() if known in name), None)
-
-
 def machine(device: str) -> dict[str, Any]:
     """What a first look at a machine asks for; a GPU's product takes a second or two."""
     told: dict[str, Any] = {
@@ -85,14 +62,6 @@ def machine(device: str) -> dict[str, Any]:
             "datasheet": datasheet(told["device"]),
         }
     return told
-
-
-def product(device: str, size: int = SIZE, times: int = 20) -> float:
-    """FLOP/s of a product of two random square matrices in bfloat16: the median of so many."""
-    a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
-    for _ in range(3):
-        a @ b
-    return 2 * size**3 / quartiles(timed(lambda: a @ b, times, device)).median
 
 
 def _varlen() -> str:

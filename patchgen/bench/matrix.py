@@ -8,9 +8,9 @@ Sizes are those of published models, weights are drawn.  Targets are what `docs/
 
 from __future__ import annotations
 
-from patchgen.bench.cases.bert import B1, B2, B3
-from patchgen.bench.cases.decoders import G1, L1, L2, L3
+from patchgen.bench.cases.bert import B1, B2, B2_AMP, B3
+from patchgen.bench.cases.decoders import G1, L1, L2, L2_AMP, L3
 from patchgen.bench.cases.experts import M1, M2
 from patchgen.bench.cases.legacy import X1_BLOOM, X1_MEGATRON, X1_MPNET, X1_ROWS, X1_XGLM
 
-CASES = (B1, B2, B3, L1, L2, L3, G1, M1, M2, X1_MPNET, X1_ROWS, X1_BLOOM, X1_MEGATRON, X1_XGLM)
+CASES = (B1, B2, B2_AMP, B3, L1, L2, L2_AMP, L3, G1, M1, M2, X1_MPNET, X1_ROWS, X1_BLOOM, X1_MEGATRON, X1_XGLM)

@@ -26,7 +26,8 @@ Times are CUDA events around whole steps (forward, backward, optimizer), median 
 take turns (A B C C B A). Tokens are real ones, padding does not count. **MFU** is the share of the product measured in
 the same run, and of the datasheet, by the operations that the task needs: six for each weight of a product and token,
 heads only where there is a label, causal attention once, nothing for what checkpointing computes again. **Apart** is
-the first loss, and the norm of its gradients, from the stock model's in float32. Dropout is off and weights are drawn.
+the first loss, and the norm of its gradients, from the stock model's in float32. Weights are drawn, and dropout is off
+but in B2-amp.
 A variant is **faster** than the fastest of transformers where the interquartile ranges do not overlap, **smaller**
 where its peak is more than a twentieth lower than that of all that is as fast, and **redundant** where five lines of
 one's own do as well.

@@ -21,9 +21,10 @@ from patchgen.bench.fits import rows_that_fit
 from patchgen.bench.reference import Reference, reference_of
 from patchgen.bench.result import Result
 from patchgen.bench.rivals import Unavailable
-from patchgen.bench.stage import Entrant, Scale, Stage
+from patchgen.bench.stage import Entrant, Scale, Stage, config_of
+from patchgen.bench.texts import Batch
 from patchgen.bench.turn import TINY_TURNS, Steps, first_turn, further_turn
-from patchgen.bench.work import work_of
+from patchgen.rate.operations import Forward, count_forward, pairs_of
 
 EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0
 BROKEN = "CUDA error"  # whatever is asked of the device afterwards fails with it
@@ -90,15 +91,22 @@ def _about(running: _Running) -> dict[str, Any]:
     """What all contestants have before them."""
     case, stage = running.case, running.stage
     batch = stage.batch(Contestant("about"))
-    stock = stage.reference()
+    config = config_of(case, stage.scale.tiny)
+    forward = count_forward(stage.stock(case), config, case.shape.length)
     return {
         "texts": len(batch.texts),
         "tokens": batch.tokens,
         "places": batch.places,
         "labelled": batch.labelled,
-        "work": work_of(case, stock, batch),
+        "work": 0.0 if forward is None else work_of(case, forward, batch),
         "parameters": sum(parameter.numel() for parameter in stage.distinct.values()),
     }
+
+
+def work_of(case: Case, forward: Forward, batch: Batch) -> float:
+    """Operations that a step over the batch needs."""
+    pairs = pairs_of(batch.texts)
+    return forward.step(tokens=batch.tokens, labelled=batch.labelled, pairs=pairs, causal=case.task == "causal")
 
 
 def _guarded(running: _Running, contestant: Contestant, act: Callable[[Contestant], Result]) -> None:

@@ -31,6 +31,7 @@ from patchgen.use.variants import find_variant
 
 # Of a tiny model: wider than the words of its head are many, as large models are not; logits must weigh something.
 TINY = {"vocab_size": 768, "num_hidden_layers": 2}
+DROPOUT = 0.1  # of tiny models in cases that have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Entrant:
     patch: Patch
     masks: Masks = field(default_factory=list)
     wholes: tuple[Whole, ...] = ()  # of its fused layers
+    more: tuple[Batch, ...] = ()  # batches that take turns with the first
 
     def on(self) -> ExitStack:
         """A context in which it runs as it is meant to."""
@@ -119,21 +121,25 @@ class Stage:
         insist(contestant.attention, contestant.backend, device, self.computes_in(contestant))
         model = self._model(contestant)
         entrant = Entrant(contestant, model, self.batch(contestant), _patch(contestant, model))
+        entrant.more = tuple(self.batch(contestant, number) for number in range(1, self.case.batches))
         entrant.wholes = tuple(wholes_of(model, self.parameters).values())
         if contestant.checkpoint:
             switch_checkpointing_on(model, contestant.checkpoint)
         if contestant.compiled:
             traced_only = not device.startswith("cuda")
-            compile_model(model, contestant.compiled, entrant.masks, traced_only=traced_only)
+            several = self.case.batches > 1
+            compile_model(model, contestant.compiled, entrant.masks, traced_only=traced_only, lengths=several)
         return entrant
 
-    def batch(self, contestant: Contestant) -> Batch:
-        """The contestant's batch on the device."""
-        return batch_of(self.case, self.words, contestant.layout, contestant.rows).to(self.scale.device)
+    def batch(self, contestant: Contestant, number: int = 0) -> Batch:
+        """The contestant's batch of that number on the device."""
+        made = batch_of(self.case, self.words, contestant.layout, contestant.rows, number)
+        return made.to(self.scale.device)
 
     def reference(self) -> PreTrainedModel:
-        """The stock model under eager attention over the same weights."""
-        return self._model(Contestant("reference", attention="eager", precision="fp32"))
+        """The stock model under eager attention over the same weights, without dropout."""
+        model = self._model(Contestant("reference", attention="eager", precision="fp32"))
+        return model.train(not self.case.dropout)
 
     def _model(self, contestant: Contestant) -> PreTrainedModel:
         config = config_of(self.case, self.scale.tiny, dict(contestant.settings))
@@ -152,12 +158,13 @@ class Stage:
 
 
 def config_of(case: Case, tiny: bool, settings: Mapping[str, Any] | None = None) -> PreTrainedConfig:
-    """The configuration of the case, without dropout and without a cache."""
+    """The configuration of the case, without a cache, and without dropout but where the case has it."""
     if tiny:
-        config = tiny_config(case.model, **{**_tiny_names(case.model), "use_cache": False})
+        names = {**_tiny_names(case.model), "use_cache": False}
+        config = tiny_config(case.model, DROPOUT if case.dropout else 0.0, **names)
     else:
         config = CONFIG_MAPPING[case.model](**dict(case.config), use_cache=False)
-        for name, value in config.to_dict().items():
+        for name, value in config.to_dict().items() if not case.dropout else ():
             if "drop" in name and isinstance(value, float):
                 setattr(config, name, 0.0)
     for name, value in (settings or {}).items():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,9 @@ from torch import Tensor
 
 from patchgen.bench.contestant import Precision
 from patchgen.bench.stage import Entrant
+from patchgen.bench.texts import Batch
 from patchgen.precision import autocast_to
+from patchgen.rate.peak import products_by_tf32
 
 
 @dataclass(slots=True)
@@ -23,10 +24,12 @@ class Trainer:
     optimizer: torch.optim.Optimizer
     device: str
     scaler: Any = None  # of gradients in float16
+    done: int = 0  # steps
 
     def step(self) -> Tensor:
         """Forward, backward, update, gradients gone; the loss, which nobody waits for."""
-        loss = self.backward()
+        loss = self.backward(self.batches[self.done % len(self.batches)])
+        self.done += 1
         if self.scaler is None:
             self.optimizer.step()
         else:
@@ -35,12 +38,17 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         return loss
 
-    def backward(self) -> Tensor:
-        """The mean loss of the batch, its gradients in the weights: not scaled up, but under a scaler."""
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """Those that take turns."""
+        return self.entrant.batch, *self.entrant.more
+
+    def backward(self, batch: Batch | None = None) -> Tensor:
+        """The mean loss of the (first) batch, its gradients in the weights: not scaled up, but under a scaler."""
         contestant = self.entrant.contestant
         several = contestant.accumulate
         total = torch.zeros((), device=self.device)
-        for part in self.entrant.batch.parts(several):
+        for part in (batch or self.entrant.batch).parts(several):
             with autocast(contestant.precision, self.device):
                 loss = self.entrant.model(**part).loss / several
             (loss if self.scaler is None else self.scaler.scale(loss)).backward()
@@ -55,12 +63,6 @@ def autocast(precision: Precision, device: str) -> Any:
     return torch.autocast(device.partition(":")[0], dtype, enabled=bool(narrow))
 
 
-@contextmanager
-def products(precision: Precision) -> Iterator[None]:
+def products(precision: Precision) -> AbstractContextManager[None]:
     """Products of float32 in full, or by TF32 where the precision says so."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    return products_by_tf32(precision == "tf32")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from patchgen.bench.case import Case, Shape, Task
+from patchgen.bench.case import Case, Task
 from patchgen.bench.contestant import Layout
 
 LABELLED = 0.15  # of a text's words, for a masked language model
@@ -53,23 +53,26 @@ class _Text:
     labels_L: Tensor
 
 
-def batch_of(case: Case, words: int, layout: Layout, rows: int | None = None) -> Batch:
-    """The texts of the case in a vocabulary of so many words."""
-    lengths = case.shape.texts(rows)
-    texts = [_text(length, words, case.task, seed) for seed, length in enumerate(lengths)]
+def batch_of(case: Case, words: int, layout: Layout, rows: int | None = None, number: int = 0) -> Batch:
+    """The texts of the case's batch of that number, in a vocabulary of so many words."""
+    lengths = case.shape.texts(rows, seed=number)
+    first = number * len(lengths)
+    texts = [_text(length, words, case.task, seed) for seed, length in enumerate(lengths, start=first)]
     if case.task == "classify":
-        inputs = _padded(texts, longest=_longest(case.shape, lengths))
+        inputs = _padded(texts, longest=_longest(case, lengths))
         return Batch({**inputs, "labels": torch.arange(len(texts)) % 2}, lengths, len(texts))
     labelled = sum(int((text.labels_L != NO_LABEL).sum()) for text in texts)
     if layout != "padded":
         width = case.shape.length if layout == "packed" else sum(lengths)
         return Batch(_packed(texts, width), lengths, labelled)
-    return Batch(_padded(texts, longest=_longest(case.shape, lengths)), lengths, labelled)
+    return Batch(_padded(texts, longest=_longest(case, lengths)), lengths, labelled)
 
 
-def _longest(shape: Shape, lengths: Sequence[int]) -> int:
-    """How long padded rows are: the shape's own length, or that of the longest text where rows hold several."""
-    return max(lengths) if shape.packed else shape.length
+def _longest(case: Case, lengths: Sequence[int]) -> int:
+    """How long padded rows are: the shape's own length, or that of the longest text where rows hold several or batches
+    differ.
+    """
+    return max(lengths) if case.shape.packed or case.batches > 1 else case.shape.length
 
 
 def _text(length: int, words: int, task: Task, seed: int) -> _Text:

@@ -5,13 +5,13 @@ The first turn also finds whether its numbers are right, and what really ran.
 
 from __future__ import annotations
 
+import statistics
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from patchgen.bench.clock import timed
 from patchgen.bench.compiling import noting_masks
 from patchgen.bench.kernels import attention_kernels
 from patchgen.bench.optimizers import optimizer_of
@@ -20,6 +20,7 @@ from patchgen.bench.result import Result
 from patchgen.bench.saved import saved_bytes
 from patchgen.bench.stage import Entrant, Stage
 from patchgen.bench.step import Trainer, autocast, products
+from patchgen.rate.clock import timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ def first_turn(stage: Stage, entrant: Entrant, reference: Reference, steps: Step
     return replace(
         _judged(apart, bounds_of(stage, entrant)),
         turns=() if stage.scale.tiny else (tuple(seconds),),
-        tokens=entrant.batch.tokens,
-        samples=len(entrant.batch.texts),
+        tokens=round(statistics.mean(batch.tokens for batch in trainer.batches)),
+        samples=round(statistics.mean(len(batch.texts) for batch in trainer.batches)),
         peak=peak,
         saved=saved,
         losses=(loss, losses[-1]),
@@ -62,8 +63,10 @@ def first_turn(stage: Stage, entrant: Entrant, reference: Reference, steps: Step
 def _first_step(trainer: Trainer, stage: Stage, reference: Reference) -> tuple[float, Deviation]:
     """The loss at the weights where all begin, and how far it and its gradients are from the reference's."""
     entrant = trainer.entrant
+    entrant.model.train(not stage.case.dropout)
     with nullcontext() if entrant.contestant.compiled else noting_masks(entrant.masks):
         loss = float(trainer.backward())
+    entrant.model.train()
     for whole in entrant.wholes:
         whole.show_gradient()
     scale = trainer.scaler.get_scale() if trainer.scaler else 1.0

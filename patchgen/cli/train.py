@@ -141,7 +141,9 @@ def figures_line(figures: Mapping[str, float], between: str = "  ") -> str:
             words.append(shown.format(figures[name]))
     fast = []
     if "tokens_a_second" in figures:
-        fast += [f"{figures['tokens_a_second']:,.0f} tokens/s", f"MFU {figures['mfu']:.1%}"]
+        fast.append(f"{figures['tokens_a_second']:,.0f} tokens/s")
+    if "mfu" in figures:
+        fast.append(f"MFU {figures['mfu']:.1%}")
     if "peak_bytes" in figures:
         fast.append(f"{figures['peak_bytes'] / GIB:.2f} GiB")
     return between.join("  ".join(part) for part in (words, fast) if part)
@@ -219,6 +221,10 @@ def _search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resum
     return 0
 
 
+# Of the products that the device was seen to make, and of those that its data sheet promises.
+SHARES = {"mfu": "MFU", "mfu_datasheet": "MFU, data sheet"}
+
+
 def _show(ended: Ended) -> None:
     figures = ended.figures
     rows = [("steps", f"{figures['steps']:.0f}"), ("loss", f"{figures['loss']:.4f}")]
@@ -227,7 +233,7 @@ def _show(ended: Ended) -> None:
         rows.append(("accuracy", f"{figures['eval_accuracy']:.3f}"))
     rows += [
         ("tokens a second", f"{figures['tokens_a_second']:,.0f}"),
-        ("MFU", f"{figures['mfu']:.1%}"),
+        *((words, f"{figures[name]:.1%}") for name, words in SHARES.items() if name in figures),
         ("peak memory", f"{figures['peak_bytes'] / GIB:.2f} GiB"),
         ("run", str(ended.folder)),
     ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from patchgen.parallel.engine import Engine
 from patchgen.parallel.meet import first_goes_first
 from patchgen.parallel.spread import spread
 from patchgen.parallel.zero import arguments_of_zero, insist_on_deepspeed, insist_on_sizes
+from patchgen.precision import products_in
+from patchgen.rate.operations import Forward, count_forward, pairs_of
+from patchgen.rate.peak import datasheet, product, products_by_tf32
 from patchgen.train.arguments import arguments_of
 from patchgen.train.begin import Material, built, material_of
 from patchgen.train.corpus import insist_on_one_text
@@ -29,15 +33,16 @@ from patchgen.train.engine import device_of, insist_on_engine_switches
 from patchgen.train.fit import gib
 from patchgen.train.folder import FOUND, RunFolder
 from patchgen.train.machine import description, free_memory, insist_on_machine
-from patchgen.train.means import takes_means
-from patchgen.train.meter import Meter, Watch, operations_a_second, operations_of_a_token
+from patchgen.train.means import shortened, takes_means
+from patchgen.train.meter import Meter, Rates, Watch
 from patchgen.train.models import Source, dtype_of, parameters_of, source_of
 from patchgen.train.recipe import Recipe
+from patchgen.train.rows import Row, lengths_of
 from patchgen.train.share import ROWS, rows_of_a_step, shared
 from patchgen.train.switches import insist_on_sense, refuse
 from patchgen.train.trainer import EngineTrainer
 
-SAMPLE = 8  # rows on which the operations of a token are counted
+TYPICAL = 1000  # rows whose lengths say what a token costs
 STATES = 2  # of an optimizer for each weight, the most that is usual
 
 
@@ -66,7 +71,7 @@ class Job:
 
     def takes_means(self, model: Any) -> bool:
         """Whether the model's loss is a mean over its own batch alone; asked before it is laid out."""
-        return takes_means(model, self.material.collate(self.material.train[:SAMPLE]))
+        return takes_means(model, self.material.collate(shortened(self.material.train[:2])))
 
     def arguments(self, batch: int, **changes: Any) -> Any:
         """What Trainer is to do, with `batch` rows a step; `changes` in its own words."""
@@ -166,13 +171,42 @@ def accuracy(predicted: Any) -> dict[str, float]:
 def measured(job: Job, model: Any) -> Meter:
     """What will measure the run, after what a token costs and what the device can do is known."""
     whole = sum(parameter.nbytes for parameter in model.parameters())
-    if job.engine.shares == 1 or 2 * whole < free_memory(
-        job.device
-    ):  # else it is counted on the CPU, and spread there
+    # Else it stays on the CPU until it is spread.
+    if job.engine.shares == 1 or 2 * whole < free_memory(job.device):
         model.to(job.device)
-    per_token = operations_of_a_token(model, job.material.collate(job.material.train[:SAMPLE]))
-    peak = operations_a_second(job.device, job.recipe.precision)
-    return Meter(job.folder, job.watch, job.device, per_token, peak, job.engine)
+    return Meter(job.folder, job.watch, job.device, rates_of(job, model.config), job.engine)
+
+
+def rates_of(job: Job, config: Any) -> Rates:
+    """What MFU is made of; the run has none where shapes do not tell how many operations the model takes."""
+    recipe = job.recipe
+    forward = count_forward(job.source.model_class, config, recipe.length)
+    if forward is None:
+        job.watch.note("no MFU: shapes alone do not say how many operations this model takes")
+    dtype = products_in(recipe.precision)
+    name = torch.cuda.get_device_name() if job.device == "cuda" else ""
+    per_token = None if forward is None else operations_of_a_token(forward, job.material.train, recipe)
+    with products_by_tf32(recipe.precision == "tf32"):
+        return Rates(per_token, product(job.device, dtype), datasheet(name, dtype))
+
+
+def operations_of_a_token(forward: Forward, rows: Sequence[Row], recipe: Recipe) -> float:
+    """Of a training step for each real token, at the mean of the first rows."""
+    lengths = [length for row in rows[:TYPICAL] for length in lengths_of(row)]
+    tokens = sum(lengths)
+    seen = {
+        "causal-lm": float(tokens - len(lengths)),  # nothing predicts a text's first token
+        "masked-lm": recipe.masked * tokens,
+        "classification": float(len(lengths)),
+    }
+    work = forward.step(
+        tokens=tokens,
+        labelled=seen[recipe.task],
+        pairs=pairs_of(lengths),
+        causal=recipe.task == "causal-lm",
+        frozen=bool(recipe.lora),
+    )
+    return work / tokens
 
 
 def write_down(job: Job, model: Any, batch: int, meter: Meter) -> None:
@@ -193,8 +227,9 @@ def write_down(job: Job, model: Any, batch: int, meter: Meter) -> None:
         "batch_size": batch,
         ROWS: rows_of_a_step(job.recipe, batch, job.engine),
         "seed": job.recipe.seed,
-        "operations_per_token": meter.per_token,
-        "operations_per_second_of_the_device": meter.peak,
+        "operations_per_token": meter.rates.per_token,
+        "operations_per_second_of_the_device": meter.rates.peak,
+        "operations_per_second_of_its_datasheet": meter.rates.datasheet,
         "configuration": model.config.to_diff_dict(),
         "attempts": [*job.folder.found().get("attempts", []), description(job.device)],
     }

@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 from transformers import TrainerCallback
 
 from patchgen.draw.lines import Line, lines
 from patchgen.errors import Location, PatchgenError
 from patchgen.parallel.engine import Engine
-from patchgen.precision import products_in
 from patchgen.train.folder import CURVE, RunFolder, series
 from patchgen.train.machine import forget_peak, peak_memory
 
-BACKWARD = 3  # a step is a forward pass and a backward pass of twice as many operations
 REDRAWN = 5.0  # seconds between two pictures
 WARM = 2  # steps that are not counted: allocations, compilation
 
@@ -41,50 +37,36 @@ class Watch(Protocol):
         """Something to know."""
 
 
-def operations_of_a_token(model: Any, batch: Mapping[str, Any]) -> float:
-    """Floating-point operations of a training step for each place of a batch, counted by running it forward.
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What MFU is made of.
 
-    Without what checkpointing computes again: of the model, not of the machine.
+    per_token  operations of a training step for each real token; None where shapes do not tell
+    peak       operations a second that the device does in products of random data
+    datasheet  the same by its data sheet; None where that is not known
     """
-    device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
-    counter = FlopCounterMode(display=False)
-    # Of attention kernels for a CPU the counter knows nothing; of their matrix products it does.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
-        model(**{name: value.to(device) for name, value in batch.items()})
-    model.train(was_training)
-    return BACKWARD * counter.get_total_flops() / batch["input_ids"].numel()
 
+    per_token: float | None
+    peak: float
+    datasheet: float | None = None
 
-def operations_a_second(device: str, precision: str) -> float:
-    """What the device does in matrix products of the precision, the best of some: what MFU is measured against."""
-    dtype = getattr(torch, products_in(precision))
-    size = 8192 if device == "cuda" else 768
-    left, right = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
-    best = math.inf
-    for _ in range(6):
-        _wait(device)
-        begun = time.perf_counter()
-        torch.mm(left, right)
-        _wait(device)
-        best = min(best, time.perf_counter() - begun)
-    return 2 * size**3 / best
-
-
-def _wait(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
+    def of(self, tokens_a_second: float, devices: int) -> dict[str, float]:
+        """MFU, the share of what the devices can do that went into tokens: of the measured peak and the sheet's."""
+        if self.per_token is None:
+            return {}
+        done = tokens_a_second * self.per_token / devices
+        shares = {"mfu": done / self.peak}
+        if self.datasheet is not None:
+            shares["mfu_datasheet"] = done / self.datasheet
+        return {name: round(share, 5) for name, share in shares.items()}
 
 
 class Meter(TrainerCallback):
     """Writes a line for each that Trainer logs, with tokens a second, MFU and peak memory beside the loss."""
 
-    def __init__(
-        self, folder: RunFolder, watch: Watch, device: str, per_token: float, peak: float, engine: Engine
-    ) -> None:
+    def __init__(self, folder: RunFolder, watch: Watch, device: str, rates: Rates, engine: Engine) -> None:
         self.folder, self.watch, self.device, self.engine = folder, watch, device, engine
-        self.per_token, self.peak = per_token, peak
+        self.rates = rates
         self.seconds, self.tokens, self.warm = 0.0, 0, WARM
         self.window = (0.0, 0)
         self.since, self.seen = 0.0, 0
@@ -95,9 +77,9 @@ class Meter(TrainerCallback):
         """Of all steps but the first ones; 0 where there were no others."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
-    def utilisation(self, tokens_a_second: float) -> float:
-        """MFU: the share of what the devices can do that went into tokens."""
-        return tokens_a_second * self.per_token / (self.peak * self.engine.launch.world)
+    def utilisation(self, tokens_a_second: float) -> dict[str, float]:
+        """MFU, where it is known."""
+        return self.rates.of(tokens_a_second, self.engine.launch.world)
 
     def tokens_of(self, state: Any) -> int:
         """Tokens that were seen: Trainer counts them on each process, also where several see the same rows."""
@@ -130,7 +112,7 @@ class Meter(TrainerCallback):
         seconds, tokens = self.window
         if "loss" in logs and seconds:
             figures["tokens_a_second"] = round(tokens / seconds, 1)
-            figures["mfu"] = round(self.utilisation(tokens / seconds), 5)
+            figures |= self.utilisation(tokens / seconds)
             self.window = (0.0, 0)
         figures["peak_bytes"] = peak_memory(self.device)
         if self.folder.writes:

@@ -88,6 +88,18 @@ def _packed(pieces: list[list[int]], padding: list[int]) -> Row:
     }
 
 
+def lengths_of(row: Row) -> list[int]:
+    """The lengths of the texts in a row that do not see each other; padding in a packed row is left out."""
+    places = row.get("position_ids")
+    if places is None:
+        return [len(row["input_ids"])]
+    begins = [at for at, place in enumerate(places) if place == 0]
+    lengths = [end - begin for begin, end in zip(begins, [*begins[1:], len(places)], strict=True)]
+    # What fills a row up is a piece of its own without a label.
+    pieces = zip(begins, lengths, strict=True)
+    return [n for at, n in pieces if n == 1 or any(label != IGNORED for label in row["labels"][at : at + n])]
+
+
 @dataclass(frozen=True, slots=True)
 class Collate:
     """Rows to a batch.  The masks of masked-lm are drawn from the batch itself.

@@ -163,7 +163,7 @@ def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> Ended:
         **{name: last[name] for name in ("eval_loss", "eval_accuracy") if name in last},
         "tokens": meter.tokens_of(trainer.state),
         "tokens_a_second": round(meter.tokens_a_second, 1),
-        "mfu": round(meter.utilisation(meter.tokens_a_second), 5),
+        **meter.utilisation(meter.tokens_a_second),
         "peak_bytes": peak_memory(meter.device),
     }
     weights = whole_weights(trainer, job.engine)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+import transformers
 from transformers import PreTrainedModel
 
 from patchgen.use.variants import Variant
@@ -22,14 +23,27 @@ ModelClass: TypeAlias = "type[PreTrainedModel]"
 def module_of(variant: Variant) -> ModuleType:
     """The variant's module, imported.
 
-    ValueError where Python takes another file for it, such as that of another project or of an installed package.
+    ValueError where Python takes another file for it, such as that of another project or of an installed package;
+    ImportError, with the release of transformers that it was made for, where it does not import under another one.
     """
     if str(variant.home) not in sys.path:
         sys.path.insert(0, str(variant.home))
-    module = importlib.import_module(variant.module)
+    try:
+        module = importlib.import_module(variant.module)
+    except (ImportError, AttributeError, TypeError) as error:
+        if variant.transformers in ("", transformers.__version__):
+            raise
+        raise ImportError(_made_for_another(variant, error)) from error
     if module.__file__ is None or Path(module.__file__).resolve() != variant.path.resolve():
         raise ValueError(f"{variant.module} is {module.__file__} in this process, and not {variant.path}")
     return module
+
+
+def _made_for_another(variant: Variant, error: Exception) -> str:
+    return (
+        f"{variant.path} was made for transformers {variant.transformers}, and this is {transformers.__version__}: "
+        f"{error}. Install transformers {variant.transformers}, or run `patchgen convert` with this release"
+    )
 
 
 def model_classes(module: ModuleType) -> tuple[ModelClass, ...]:

@@ -34,6 +34,12 @@ class Variant:
     modular: str = ""  # as shown
     made_by: str = ""
 
+    @property
+    def transformers(self) -> str:
+        """The release of transformers that it was made from; "" where no lock tells."""
+        found = re.search(r"\btransformers (\S+?)(?:,|$)", self.made_by)
+        return found[1] if found else ""
+
     def text(self) -> str:
         """The module's source."""
         return self.path.read_text(encoding="utf-8")

@@ -31,17 +31,16 @@ from patchgen.bench.contestant import (
 )
 from patchgen.bench.fits import ladder, largest, rows_that_fit
 from patchgen.bench.kernels import attention_kernels
-from patchgen.bench.machine import datasheet
-from patchgen.bench.matrix import B1, B2, L1, L2, M1, M2
+from patchgen.bench.matrix import B1, B2, B2_AMP, L1, L2, L2_AMP
+from patchgen.bench.optimizers import optimizer_of
 from patchgen.bench.reference import reference_of
 from patchgen.bench.result import Result
 from patchgen.bench.rivals import Unavailable, insist, patched
 from patchgen.bench.saved import saved_bytes
 from patchgen.bench.stage import Scale, Stage, adopt, config_of
-from patchgen.bench.texts import batch_of
+from patchgen.bench.step import Trainer
 from patchgen.bench.tiny import tiny_case
 from patchgen.bench.turn import TINY_TURNS, first_turn
-from patchgen.bench.work import work_of
 
 TINY = Scale("cpu", tiny=True)
 
@@ -224,42 +223,6 @@ def test_each_storage_is_saved_once_and_weights_are_not():
     assert saved_bytes(lambda: model(x) + model(x), model) == 8 * 4 * 4
 
 
-# Work
-
-
-@pytest.mark.parametrize(
-    ("case", "flops"),
-    [
-        pytest.param(B1, 588e6, id="BERT-base, head on 15 of 100"),
-        pytest.param(L1, 8.22e9, id="Llama-1B at 4096"),
-        pytest.param(M1, None, id="Qwen3-MoE"),
-        pytest.param(M2, None, id="Llama 4"),
-    ],
-)
-def test_work_of_a_token(case, flops):
-    """docs/benchmarks.md derives the figures of the dense models by hand; experts count as their layers do."""
-    with torch.device("meta"):
-        model = Stage.stock(case)(config_of(case, tiny=False))
-    batch = batch_of(replace(case, shape=replace(case.shape, rows=1)), 100, "padded")
-    if flops is None:
-        config = model.config.get_text_config()
-        inner = getattr(config, "moe_intermediate_size", None) or config.intermediate_size
-        routed = 6 * 3 * config.hidden_size * inner * config.num_experts_per_tok * config.num_hidden_layers
-        whole = work_of(case, model, batch)
-        others = work_of(case, _without_experts(model), batch)
-        assert (whole - others) / batch.tokens == pytest.approx(routed)
-    else:
-        assert work_of(case, model, batch) / batch.tokens == pytest.approx(flops, rel=0.01)
-
-
-def _without_experts(model: nn.Module) -> nn.Module:
-    for module in model.modules():
-        for name, parameter in list(module._parameters.items()):
-            if parameter is not None and parameter.dim() == 3:
-                module._parameters[name] = None
-    return model
-
-
 # What fits
 
 
@@ -311,13 +274,36 @@ def test_a_patch_is_held_while_it_is_on():
     assert home.rotate == "theirs"
 
 
-def test_datasheet():
-    assert datasheet("NVIDIA H200") == datasheet("NVIDIA H100 80GB HBM3") == 989e12
-    assert datasheet("NVIDIA H100 PCIe") == 756e12 and datasheet("Radeon") is None
-
-
 def test_eager_keeps_scores(llama):
     entrant = llama.enter(EAGER)
     other = llama.enter(SDPA)
     kept = [saved_bytes(lambda one=one: one.model(**one.batch.inputs), one.model) for one in (entrant, other)]
     assert kept[0] > kept[1]
+
+
+# As most people train
+
+
+@pytest.mark.parametrize("case", [B2_AMP, L2_AMP], ids=lambda case: case.id)
+def test_batches_of_many_lengths_take_turns(case):
+    stage = Stage(tiny_case(case), TINY)
+    entrant = stage.enter(case.contestant("sdpa"))
+    trainer = Trainer(entrant, optimizer_of("fused", stage.begin(entrant)), "cpu")
+    seen = []
+    entrant.model.register_forward_pre_hook(
+        lambda model, args, given: seen.append(given["input_ids"].shape[1]), with_kwargs=True
+    )
+    for _ in range(4):
+        trainer.step()
+    assert seen[:2] == seen[2:] and seen[0] != seen[1], "each padded to its own longest text"
+    assert {parameter.dtype for parameter in entrant.model.parameters()} == {torch.float32}
+
+
+def test_dropout_is_on_in_steps_and_off_where_numbers_are_compared():
+    stage = Stage(tiny_case(B2_AMP), TINY)
+    entrant = stage.enter(B2_AMP.contestant("sdpa"))
+    drops = {module.p for module in entrant.model.modules() if isinstance(module, nn.Dropout)}
+    assert drops == {0.1}
+    result = first_turn(stage, entrant, reference_of(stage), TINY_TURNS[0])
+    assert result.status == "ok" and entrant.model.training, result.note
+    assert turn(B2_AMP, B2_AMP.contestant("bert_mlm_padding_free")).status == "ok"

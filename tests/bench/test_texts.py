@@ -106,10 +106,11 @@ def test_sets_are_those_that_the_command_takes():
 def test_wanted_cases():
     assert [case.id for case in wanted_cases("matrix", ["X1", "B2"])] == [
         "B2",
+        "B2-amp",
         *(f"X1-{name}" for name in ("mpnet", "rows", "bloom", "megatron", "xglm")),
     ]
     (one, *others) = wanted_cases("matrix", [], ["llama_packed"])
-    assert one.id == "L2" and not others
+    assert one.id == "L2" and [other.id for other in others] == ["L2-amp"]
     assert [each.name for each in one.contestants][:2] == ["sdpa", "llama_packed, packed"]
     assert {case.id for case in wanted_cases("matrix", [], ["sdpa"])} >= {"B1", "L1", "M1"}, "the anchor alone"
 

@@ -50,6 +50,7 @@ AROUND = {
     "lint": {"errors", "flat", "settings", "source", "plan", "upstream", "flatten", "rewrite"},
     "draw": set(),  # figures to pictures
     "precision": set(),  # names
+    "rate": {"errors", "lab", "memory"},  # operations of a model, and of a device
     "child": set(),  # a process that is given work, and watched
 }
 # What writes modular files: reads models as text, and knows nothing of how modular files are flattened.
@@ -74,9 +75,9 @@ COVERAGE = {
     },
 }
 # What it costs to train: builds models over shared weights, times them in processes of their own.
-BENCH = {"bench": {"errors", "child", "disk", "lab", "parts", "precision", "use", "draw"}}
+BENCH = {"bench": {"errors", "child", "disk", "lab", "parts", "precision", "rate", "use", "draw"}}
 # The training loop: transformers' own, over models and text.
-TRAIN = {"train": {"errors", "disk", "draw", "lab", "parallel", "precision", "use"}}
+TRAIN = {"train": {"errors", "disk", "draw", "lab", "parallel", "precision", "rate", "use"}}
 # What a training step holds in memory: runs models on shapes.
 MEMORY = {"memory": {"errors", "draw", "lab", "parallel", "precision", "use"}}
 # Several processes: engines, and the plans by which they split a model.
@@ -101,8 +102,8 @@ OUTSIDE = {
     "rich": {"cli"},
     "safetensors": {"train"},
     "tokenizers": {"train"},
-    "torch": {"bench", "coverage", "lab", "memory", "parallel", "parts", "train", "use"},
-    "transformers": {"bench", "coverage", "lab", "memory", "parallel", "parts", "train", "use"},
+    "torch": {"bench", "coverage", "lab", "memory", "parallel", "parts", "rate", "train", "use"},
+    "transformers": {"bench", "coverage", "lab", "memory", "parallel", "parts", "rate", "train", "use"},
 }
 
 FILES = sorted((REPOSITORY / "patchgen").rglob("*.py"))

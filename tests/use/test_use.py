@@ -1,12 +1,15 @@
 """Variants used as people use transformers: loaded, saved, generated with, trained, adapted, compiled, registered."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from dataclasses import replace
 
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM  # noqa: E402
 from transformers.models.bert import modeling_bert as bert  # noqa: E402
@@ -17,7 +20,8 @@ from transformers.models.mixtral import modeling_mixtral as mixtral  # noqa: E40
 import patchgen  # noqa: E402
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.use.variants import find_variant  # noqa: E402
+from patchgen.use.classes import module_of  # noqa: E402
+from patchgen.use.variants import Variant, find_variant, known_variants  # noqa: E402
 from tests.toytree import REPOSITORY, environment  # noqa: E402
 from tests.use.wide import make_project  # noqa: E402
 
@@ -34,6 +38,26 @@ each = pytest.mark.parametrize("name", PARENTS)
 
 def slow(name):
     return pytest.param(name, marks=pytest.mark.slow)
+
+
+def test_a_file_of_another_release_says_which(tmp_path):
+    folder = tmp_path / "flats"
+    folder.mkdir()
+    (folder / "modeling_old.py").write_text("from transformers import NoSuchModel\n")
+    tools = "libcst 1.9.0, patchgen 0.1.0, transformers 5.99.0"
+    old = Variant("old", "flats.modeling_old", folder / "modeling_old.py", tmp_path, "", tools)
+    with pytest.raises(ImportError, match=r"was made for transformers 5\.99\.0, and this is .*NoSuchModel"):
+        module_of(old)
+    here = replace(old, made_by=f"transformers {transformers.__version__}")
+    with pytest.raises(ImportError, match="^cannot import name"):
+        module_of(here)
+
+
+def test_the_extra_asks_for_the_release_of_the_lock():
+    asked = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["models"]
+    floor = next(re.search(r">=([\d.]+)", each)[1] for each in asked if each.startswith("transformers"))
+    made = {variant.transformers for variant in known_variants(REPOSITORY)}
+    assert made == {floor}
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from patchgen.bench.case import Case, Shape, Target
@@ -18,6 +19,7 @@ from patchgen.bench.contestant import (
     SDPA,
     TORCH_FLASH,
     Contestant,
+    under_autocast,
     variant,
 )
 
@@ -80,6 +82,25 @@ B2 = Case(
     ),
     targets=(Target(("bert_mlm_padding_free",), ("sdpa + compile",), "speed", 2.4),),
     seconds=32,
+)
+# As most people train: float32 weights under autocast, BERT's own dropout, and no two batches of one length.
+B2_AMP = replace(
+    B2,
+    id="B2-amp",
+    about="the texts of B2 in batches of many lengths; float32 weights under autocast, dropout of 0.1",
+    contestants=under_autocast(
+        SDPA,
+        COMPILED,
+        variant("bert_mlm_padding_free"),
+        variant("bert_mlm_padding_free", "layers"),
+        variant("bert_padding_free"),
+        LAYERS,
+        TORCH_FLASH,
+    ),
+    targets=(Target(("bert_mlm_padding_free",), ("sdpa",), "speed", 1.8),),
+    seconds=14,
+    dropout=True,
+    batches=4,
 )
 B3 = Case(
     id="B3",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from patchgen.bench.case import Case, Shape, Target
@@ -19,6 +20,7 @@ from patchgen.bench.contestant import (
     OFFLOADED,
     SDPA,
     Contestant,
+    under_autocast,
     variant,
 )
 
@@ -72,7 +74,7 @@ L1 = Case(
         Target(("llama_checkpoint_loss", "llama_loss"), (), "rate", 495e12),
     ),
     turns=((2, 4), (1, 3)),
-    seconds=98,
+    seconds=70,
 )
 L2 = Case(
     id="L2",
@@ -102,6 +104,23 @@ L2 = Case(
     ),
     turns=((2, 4), (1, 3)),
     seconds=37,
+)
+L2_AMP = replace(
+    L2,
+    id="L2-amp",
+    about="the texts of L2 in batches of many lengths; float32 weights under autocast",
+    contestants=under_autocast(
+        SDPA,
+        variant("llama_packed", said=", packed", layout="packed"),
+        variant("llama_packed", "layers", said=", packed", layout="packed"),
+        LIGER,
+        Contestant("flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"),
+        Contestant("Liger, packed", liger=True, layout="packed"),
+        LAYERS,
+    ),
+    targets=(Target(("llama_packed",), ("sdpa",), "speed", 1.8),),
+    seconds=17,
+    batches=4,
 )
 L3 = Case(
     id="L3",

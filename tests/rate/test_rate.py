@@ -1,0 +1,135 @@
+"""What MFU is made of: operations of a model, counted on shapes, and those that a device does in a second."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AlbertConfig, AlbertForMaskedLM, BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
+
+from patchgen.bench.cases.bert import B1
+from patchgen.bench.cases.decoders import L1
+from patchgen.bench.cases.experts import M1, M2
+from patchgen.bench.cases.legacy import X1_MPNET
+from patchgen.bench.play import work_of
+from patchgen.bench.stage import Stage, config_of
+from patchgen.bench.texts import batch_of
+from patchgen.rate.operations import Forward, count_forward, pairs_of, stock_class
+from patchgen.rate.peak import datasheet, product
+from patchgen.train.job import operations_of_a_token
+from patchgen.train.meter import Rates
+from patchgen.train.recipe import Recipe
+from patchgen.train.rows import lengths_of
+from patchgen.use.classes import module_of
+from patchgen.use.variants import find_variant
+
+LLAMA = LlamaConfig(
+    vocab_size=96,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    tie_word_embeddings=True,
+)
+
+
+def of_a_token(case) -> float:
+    forward = count_forward(Stage.stock(case), config_of(case, tiny=False), case.shape.length)
+    batch = batch_of(replace(case, shape=replace(case.shape, rows=1)), 100, "padded")
+    return work_of(case, forward, batch) / batch.tokens
+
+
+@pytest.mark.parametrize(
+    ("case", "operations"),
+    [
+        pytest.param(B1, 588e6, id="BERT-base, head on 15 of 100"),
+        pytest.param(L1, 8.22e9, id="Llama-1B at 4096"),
+        pytest.param(X1_MPNET, 588e6, id="MPNet-base, whose positions begin at 2"),
+    ],
+)
+def test_operations_of_a_token(case, operations):
+    """docs/benchmarks.md derives the figures by hand; models of a billion weights are counted without them."""
+    assert of_a_token(case) == pytest.approx(operations, rel=0.01)
+
+
+@pytest.mark.parametrize("case", [pytest.param(M1, id="one grouped product"), pytest.param(M2, id="all experts")])
+def test_experts_count_as_many_as_a_token_chooses(case):
+    config = config_of(case, tiny=False).get_text_config()
+    inner = getattr(config, "moe_intermediate_size", None) or config.intermediate_size
+    routed = 6 * 3 * config.hidden_size * inner * config.num_experts_per_tok * config.num_hidden_layers
+    fewer = replace(case, config=(*case.config, ("num_experts_per_tok", 2 * config.num_experts_per_tok)))
+    assert of_a_token(fewer) - of_a_token(case) == pytest.approx(routed)
+
+
+def test_is_what_torch_counts_in_a_real_forward():
+    """All of attention where texts are not causal; torch's counter knows the products of its plain kernels."""
+    length = 24
+    model = LlamaForCausalLM(LLAMA).eval()
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
+        model(torch.zeros(1, length, dtype=torch.long))
+    found = count_forward(LlamaForCausalLM, LLAMA, length)
+    told = found.step(tokens=length, labelled=length, pairs=length**2, causal=False)
+    assert told == 3 * counter.get_total_flops()
+    assert found.step(tokens=length, labelled=length, pairs=length**2, causal=True) < told
+
+
+def test_layers_that_share_weights_count_each_time():
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3}
+    albert = count_forward(AlbertForMaskedLM, AlbertConfig(vocab_size=96, embedding_size=32, **shape), 16)
+    bert = count_forward(BertForMaskedLM, BertConfig(vocab_size=96, **shape), 16)
+    mapping = 2 * 32 * 32  # of ALBERT's embeddings, and no pooler's
+    assert albert.body - mapping == bert.body and albert.between == bert.between
+
+
+def test_a_variant_counts_as_its_parent():
+    variant = module_of(find_variant("llama_loss")).LlamaForCausalLM
+    assert stock_class(variant) is LlamaForCausalLM
+    assert count_forward(variant, LLAMA, 16) == count_forward(LlamaForCausalLM, LLAMA, 16)
+
+
+def test_what_shapes_do_not_tell_is_not_known():
+    config = BertConfig(hidden_size=32, intermediate_size=48, num_attention_heads=4, max_position_embeddings=4)
+    assert count_forward(BertForMaskedLM, config, 64) is None
+
+
+def test_train_and_bench_say_the_same():
+    rows = [{"input_ids": [0] * 4096}] * 2
+    forward = count_forward(Stage.stock(L1), config_of(L1, tiny=False), 4096)
+    assert operations_of_a_token(forward, rows, Recipe(model="llama")) == of_a_token(L1)
+
+
+def test_packed_texts_do_not_see_each_other():
+    packed = {
+        "input_ids": [5, 6, 7, 8, 9, 0, 0],
+        "position_ids": [0, 1, 2, 0, 1, 0, 1],
+        "labels": [-100, 6, 7, -100, 9, -100, -100],
+    }
+    assert lengths_of(packed) == [3, 2] and pairs_of(lengths_of(packed)) == 13
+    assert lengths_of({"input_ids": [1] * 7}) == [7]
+
+
+def test_frozen_weights_need_no_gradient():
+    forward, step = Forward(10, 1, 2), {"tokens": 5, "labelled": 5, "pairs": 25, "causal": False}
+    assert forward.step(**step) == 3 * (10 + 1) * 5 + 3 * 50
+    assert forward.step(**step, frozen=True) == 2 * (10 + 1) * 5 + 3 * 50
+
+
+def test_datasheet():
+    assert datasheet("NVIDIA H200") == datasheet("NVIDIA H100 80GB HBM3") == 989e12
+    assert datasheet("NVIDIA H100 PCIe", "float16") == 756e12 and datasheet("Radeon") is None
+    assert datasheet("NVIDIA H200", "float32") is None
+
+
+def test_rates():
+    assert Rates(None, 1e12).of(10, 1) == {}
+    assert Rates(1e9, 1e12).of(100, 2) == {"mfu": 0.05}
+    assert Rates(1e9, 1e12, 2e12).of(100, 1) == {"mfu": 0.1, "mfu_datasheet": 0.05}
+
+
+def test_a_product_is_measured():
+    assert product("cpu", "float32", times=1) > 1e6
