@@ -32,7 +32,6 @@ class Work:
     subject: Subject
     plan: Plan
     device: str
-    threads: int
     skip: tuple[str, ...] = ()  # names of cases that are done, and of what is not to be tried again
     compared: tuple[str, ...] = ()  # those of them that compared something, and well
 
@@ -76,7 +75,7 @@ def main() -> None:
     def say(**told: Any) -> None:
         print(json.dumps(told), file=answers, flush=True)
 
-    torch.set_num_threads(work.threads)
+    torch.set_num_threads(1)
     logging.set_verbosity_error()
     try:
         todo = cases(work.subject, claims_of(work.subject.claimed), work.plan)

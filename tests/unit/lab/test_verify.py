@@ -63,7 +63,7 @@ LLAMA = Subject("llama", *["transformers.models.llama.modeling_llama"] * 2, ("sd
 
 
 def test_work_goes_through_a_pipe():
-    work = Work(LLAMA, Plan(dtypes=("float32",)), "cpu", 1).without("one", "two")
+    work = Work(LLAMA, Plan(dtypes=("float32",)), "cpu").without("one", "two")
     assert work_of(work.as_text()) == work
 
 
@@ -73,7 +73,7 @@ def test_work_goes_through_a_pipe():
     ids=["memory", "time"],
 )
 def test_a_case_beyond_its_limits_fails_and_is_told(limits, note):
-    first = next(results_of(Work(LLAMA, Plan(dtypes=("float32",)), "cpu", 1), limits))
+    first = next(results_of(Work(LLAMA, Plan(dtypes=("float32",)), "cpu"), limits))
     assert first.status == "FAIL" and note in first.note
 
 
