@@ -59,18 +59,18 @@ def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
     variants = [record for output, record in records if _is_variant(output)]
     if not variants:
         raise LookupError(f"{home / LOCK} records no variant: run patchgen convert")
-    known = [subject_of(record, home) for record in variants if (home / record.output).is_file()]
+    known = [record for record in variants if (home / record.output).is_file()]
     missing = [record.output for record in variants if not (home / record.output).is_file()]
-    chosen: dict[str, Subject] = {}
+    chosen: dict[str, Record] = {}
     for name in wanted:
-        found = [subject for subject in known if _is_named(subject, name, home)]
+        found = [record for record in known if _is_named(record, name, home)]
         if not found:
-            hint = did_you_mean(name, [subject.name for subject in known])
+            hint = did_you_mean(name, map(_name_of, known))
             raise LookupError(f"{name} is no variant that {LOCK} records. {hint}")
-        chosen.update((subject.name, subject) for subject in found)
+        chosen.update((record.output, record) for record in found)
     if missing and not chosen:
         raise LookupError(f"{missing[0]} is recorded in {LOCK}, and is not there: run patchgen convert")
-    return tuple(chosen.values()) if chosen else tuple(known)
+    return tuple(subject_of(record, home) for record in chosen.values() or known)
 
 
 def subject_at(path: Path) -> Subject:
@@ -94,7 +94,6 @@ def home_of(names: Iterable[str]) -> Path:
 
 def subject_of(record: Record, home: Path) -> Subject:
     """The variant that `record` tells of."""
-    module = record.output.removesuffix(".py").replace("/", ".")
     parents = Counter(
         used.symbol.rpartition(".")[0] for used in record.parents if ".modeling_" in used.symbol.rpartition(".")[0]
     )
@@ -105,8 +104,8 @@ def subject_of(record: Record, home: Path) -> Subject:
     output = home / record.output
     text = output.read_text(encoding="utf-8")
     changes = changes_of(output, text, parts)
-    name = Path(record.output).stem.removeprefix("modeling_")
     settings = tuple(setting for setting in SETTINGS if setting in text)
+    name, module = _name_of(record), _module_of(record)
     return Subject(name, module, parent, tuple(parts), heads_of(text), str(home), record.modular, settings, changes)
 
 
@@ -142,8 +141,15 @@ def _is_variant(output: str) -> bool:
     return Path(output).name.startswith("modeling_")
 
 
-def _is_named(subject: Subject, name: str, home: Path) -> bool:
+def _name_of(record: Record) -> str:
+    return Path(record.output).stem.removeprefix("modeling_")
+
+
+def _module_of(record: Record) -> str:
+    return record.output.removesuffix(".py").replace("/", ".")
+
+
+def _is_named(record: Record, name: str, home: Path) -> bool:
     path = (Path.cwd() / name).resolve()
-    output = (home / (subject.module.replace(".", "/") + ".py")).resolve()
-    places = [output, (home / subject.modular).resolve()]
-    return name in (subject.name, subject.module) or any(path == p or path in p.parents for p in places)
+    places = [(home / record.output).resolve(), (home / record.modular).resolve()]
+    return name in (_name_of(record), _module_of(record)) or any(path == p or path in p.parents for p in places)
