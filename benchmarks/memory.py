@@ -72,11 +72,11 @@ ALONE: tuple[tuple[str, dict[str, object]], ...] = (
 LARGE: tuple[tuple[str, str | None, dict[str, object], str], ...] = (
     ("llama-1b", None, {}, "24GB"),
     ("llama_loss", "llama-1b", {}, "24GB"),
-    ("llama_checkpoint_loss", "llama-1b", {"checkpoint": "full"}, "24GB"),
-    ("llama_checkpoint_loss", "llama-1b", {"checkpoint": "selective"}, "24GB"),
+    ("llama_loss", "llama-1b", {"checkpoint": "full"}, "24GB"),
+    ("llama_loss", "llama-1b", {"checkpoint": "selective"}, "24GB"),
     ("llama-8b", None, {}, "80GB"),
     ("llama-8b", None, {"checkpoint": "full"}, "80GB"),
-    ("llama_checkpoint_loss", "llama-8b", {"checkpoint": "full"}, "80GB"),
+    ("llama_loss", "llama-8b", {"checkpoint": "full"}, "80GB"),
     ("qwen3-30b-a3b", None, {"optimizer": "adafactor"}, "141GB"),
 )
 LENGTH = 2048
@@ -85,7 +85,7 @@ LENGTH = 2048
 def compared() -> Iterator[tuple[str, ...]]:
     """Rows of the first table."""
     cases = [(name, TINY) for name in FAMILIES]
-    cases += [("llama_checkpoint", replace(TINY, **way)) for way in WAYS]
+    cases += [("llama", replace(TINY, **way)) for way in WAYS]
     for name, setup in cases:
         target = find_target(name, Choice(tiny=True), REPOSITORY)
         guess, truth = figures(predicted(target, setup)), measured(target, setup)

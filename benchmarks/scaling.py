@@ -32,7 +32,7 @@ from patchgen.memory.zero import foreseen
 REPOSITORY = Path(__file__).resolve().parents[1]
 LENGTH = 4096
 CARD = 80 * 10**9
-DENSE = "llama_checkpoint_loss"
+DENSE = "llama_loss"
 MIXTURE = "qwen3_moe_checkpoint_loss"
 
 

@@ -50,7 +50,7 @@ class Pairing:
 PAIRS = (
     Pairing(
         "llama",
-        ("llama_loss", "llama_checkpoint_loss"),
+        ("llama_loss",),
         "causal-lm",
         ("hidden_size=64", "head_dim=16", "intermediate_size=160"),
         steps=400,
@@ -129,8 +129,6 @@ def runs(pair: Pairing, seed: int, share: float, place: Path) -> list[Run]:
     found = []
     for model in (pair.stock, *pair.variants):
         asked = replace(recipe, model=model, start=str(begin), tiny=False, config=())
-        if model.endswith("_checkpoint_loss"):
-            asked = replace(asked, checkpoint="selective")
         folder = new_folder(str(place / f"{model}-{seed}-run"), asked)
         ended = train(asked, folder, Silent())
         curve = series(RunFolder(folder.path).metrics(), "eval_loss")

@@ -148,7 +148,7 @@ class Block(GradientCheckpointingLayer):
         m = self.mlp(n)
         h = self.ln_2(n + m)
 
-        outputs = [h] + attn_outputs[1:]
+        outputs = (h, *attn_outputs[1:])
         return outputs
 
 

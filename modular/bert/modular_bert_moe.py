@@ -14,7 +14,7 @@ from torch import nn
 from transformers.models.bert import configuration_bert
 from transformers.models.bert import modeling_bert as bert
 
-from patchgen.parts.checkpoint import Checkpointing
+from patchgen.parts.checkpoint import ChooseOnce
 from patchgen.parts.moe import Mixture, MixtureHead, MixtureModel, MixtureOptions, has_experts
 
 
@@ -31,7 +31,7 @@ class BertMoeLayer(bert.BertLayer):
             self.output.dense = nn.Identity()  # its dropout, residual and norm stay
 
 
-class BertMoePreTrainedModel(Checkpointing, MixtureModel, bert.BertPreTrainedModel):
+class BertMoePreTrainedModel(ChooseOnce, MixtureModel, bert.BertPreTrainedModel):
     _dense_weights = {
         "intermediate.experts.up_proj": ("intermediate.dense.weight",),
         "intermediate.experts.up_proj_bias": ("intermediate.dense.bias",),

@@ -1,13 +1,11 @@
-"""DeBERTa-v2 and v3 with transformers' attention interface, and selective checkpointing.
+"""DeBERTa-v2 and v3 with transformers' attention interface.
 
 For those who fine-tune it on long texts: transformers has only eager attention for DeBERTa.
 
     DebertaV2Model.from_pretrained(..., attn_implementation="sdpa")  # the default; or "eager", "flex_attention"
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"policy": "selective"})
-
 Its disentangled biases are computed as before, and handed to the attention function as `position_bias`: they are
 added to the mask under "sdpa", to each score under "flex_attention", with their gradients.  FlashAttention takes no
-bias, and is refused.  See `patchgen.parts.checkpoint`.
+bias, and is refused.
 """
 
 from collections.abc import Callable
@@ -19,7 +17,6 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.deberta_v2 import modeling_deberta_v2 as deberta_v2
 
 from patchgen.edits import edit, new, old
-from patchgen.parts.checkpoint import Checkpointing
 
 
 def eager_attention_forward(
@@ -123,7 +120,7 @@ class DebertaV2Encoder(deberta_v2.DebertaV2Encoder):
                 attention_mask = create_bidirectional_mask(self.config, hidden_states, attention_mask)
 
 
-class DebertaV2PreTrainedModel(Checkpointing, deberta_v2.DebertaV2PreTrainedModel):
+class DebertaV2PreTrainedModel(deberta_v2.DebertaV2PreTrainedModel):
     _supports_sdpa = True
     _supports_flex_attn = True
     _supports_attention_backend = True

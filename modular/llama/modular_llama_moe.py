@@ -14,7 +14,7 @@ from transformers.models.llama import configuration_llama
 from transformers.models.llama import modeling_llama as llama
 
 from patchgen.edits import edit, new, old
-from patchgen.parts.checkpoint import Checkpointing
+from patchgen.parts.checkpoint import ChooseOnce
 from patchgen.parts.moe import Mixture, MixtureHead, MixtureModel, MixtureOptions, has_experts
 
 
@@ -35,7 +35,7 @@ class LlamaMoeDecoderLayer(llama.LlamaDecoderLayer):
                 self.mlp = llama.LlamaMLP(config)
 
 
-class LlamaMoePreTrainedModel(Checkpointing, MixtureModel, llama.LlamaPreTrainedModel):
+class LlamaMoePreTrainedModel(ChooseOnce, MixtureModel, llama.LlamaPreTrainedModel):
     _dense_weights = {
         "mlp.experts.gate_up_proj": ("mlp.gate_proj.weight", "mlp.up_proj.weight"),
         "mlp.experts.gate_up_proj_bias": ("mlp.gate_proj.bias", "mlp.up_proj.bias"),

@@ -1,15 +1,13 @@
-"""Megatron-BERT to pretrain at large batches: SDPA, a choice of what is kept for backward, a head on labelled tokens.
+"""Megatron-BERT to pretrain at large batches: SDPA, and a head on labelled tokens.
 
-For those who train it at all: transformers has no SDPA for it, and checkpoints every layer in full or none.
-
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"policy": "selective"})
+For those who train it at all: transformers has no SDPA for it.
 
 Attention is called by transformers' interface: `attn_implementation` is "sdpa" (the default), "eager",
 "flash_attention_2" and its successors, "flex_attention", or a function of your own.
 
 In training of `MegatronBertForMaskedLM` with labels `outputs.logits` is None; under `torch.compile` set
 `config.max_labelled_fraction`.  `MegatronBertForPreTraining` and `MegatronBertForCausalLM` take their losses as they
-did.  See `patchgen.parts.checkpoint` and `patchgen.parts.loss`.
+did.  See `patchgen.parts.loss`.
 """
 
 import math
@@ -21,7 +19,6 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.megatron_bert import modeling_megatron_bert as megatron_bert
 
 from patchgen.edits import edit, new, old
-from patchgen.parts.checkpoint import Checkpointing
 from patchgen.parts.loss import LabelledTokens
 
 
@@ -78,7 +75,7 @@ class MegatronBertSelfAttention(megatron_bert.MegatronBertSelfAttention):
             )
 
 
-class MegatronBertPreTrainedModel(Checkpointing, megatron_bert.MegatronBertPreTrainedModel):
+class MegatronBertPreTrainedModel(megatron_bert.MegatronBertPreTrainedModel):
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True

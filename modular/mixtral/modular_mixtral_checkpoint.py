@@ -1,15 +1,25 @@
-"""Mixtral with a choice of what activation checkpointing keeps, and whose experts are chosen once.
+"""Mixtral whose experts are chosen once under activation checkpointing.
 
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"policy": "selective"})
+    model.activation_checkpointing_enable()
 
-Under every policy the recompute takes the experts that the forward pass chose.  Where transformers computes the router
-again, a logit that rounds otherwise sends the token to another expert, and the gradients belong to no function.
+The recompute takes the experts that the forward pass chose.  Where transformers computes the router again,
+a logit that rounds otherwise sends the token to another expert, and the gradients belong to no function.
 """
 
 from transformers.models.mixtral import modeling_mixtral as mixtral
 
-from patchgen.parts.checkpoint import Checkpointing
+from patchgen.edits import edit, new, old
+from patchgen.parts.checkpoint import ChooseOnce
 
 
-class MixtralPreTrainedModel(Checkpointing, mixtral.MixtralPreTrainedModel):
+class MixtralTopKRouter(mixtral.MixtralTopKRouter):
+    @edit("forward")
+    def leave_what_topk_gave(self, router_top_value):
+        with old:
+            router_top_value /= router_top_value.sum(dim=-1, keepdim=True)
+        with new:
+            router_top_value = router_top_value / router_top_value.sum(dim=-1, keepdim=True)
+
+
+class MixtralPreTrainedModel(ChooseOnce, mixtral.MixtralPreTrainedModel):
     pass

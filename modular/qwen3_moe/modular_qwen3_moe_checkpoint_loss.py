@@ -1,20 +1,30 @@
-"""Qwen3-MoE with a choice of what activation checkpointing keeps, experts chosen once, and a loss without logits.
+"""Qwen3-MoE whose experts are chosen once under activation checkpointing, and a loss without logits.
 
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"policy": "selective"})
+    model.activation_checkpointing_enable()
 
-For those who fine-tune it at long sequences.  Under every policy the recompute takes the experts that the forward pass
-chose: where transformers computes the router again, a logit that rounds otherwise sends the token to another expert,
-and the gradients belong to no function.  In training with labels `outputs.logits` is None; the router's loss is added
+For those who fine-tune it at long sequences.  The recompute takes the experts that the forward pass chose: where
+transformers computes the router again, a logit that rounds otherwise sends the token to another expert, and the
+gradients belong to no function.  In training with labels `outputs.logits` is None; the router's loss is added
 as in the parent.
 """
 
 from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe
 
-from patchgen.parts.checkpoint import Checkpointing
+from patchgen.edits import edit, new, old
+from patchgen.parts.checkpoint import ChooseOnce
 from patchgen.parts.loss import ChunkedLoss
 
 
-class Qwen3MoePreTrainedModel(Checkpointing, qwen3_moe.Qwen3MoePreTrainedModel):
+class Qwen3MoeTopKRouter(qwen3_moe.Qwen3MoeTopKRouter):
+    @edit("forward")
+    def leave_what_topk_gave(self, router_top_value):
+        with old:
+            router_top_value /= router_top_value.sum(dim=-1, keepdim=True)
+        with new:
+            router_top_value = router_top_value / router_top_value.sum(dim=-1, keepdim=True)
+
+
+class Qwen3MoePreTrainedModel(ChooseOnce, qwen3_moe.Qwen3MoePreTrainedModel):
     pass
 
 

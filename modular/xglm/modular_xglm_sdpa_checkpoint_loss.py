@@ -1,15 +1,13 @@
-"""XGLM to train on long texts: SDPA, a choice of what is kept for backward, no logits.
+"""XGLM to train on long texts: SDPA and no logits.
 
 For those who fine-tune it: transformers has no SDPA for it, and its 256,008 words make logits the largest tensors of a
 step, beside which checkpointing alone gains little.
-
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"policy": "selective"})
 
 Attention is called by transformers' interface: `attn_implementation` is "sdpa" (the default), "eager",
 "flash_attention_2" and its successors, "flex_attention", or a function of your own.
 
 In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
-logits back.  See `patchgen.parts.checkpoint` and `patchgen.parts.loss`.
+logits back.  See `patchgen.parts.loss`.
 """
 
 from collections.abc import Callable
@@ -20,7 +18,6 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.xglm import modeling_xglm as xglm
 
 from patchgen.edits import edit, new, old
-from patchgen.parts.checkpoint import Checkpointing
 from patchgen.parts.loss import ChunkedLoss
 
 
@@ -109,7 +106,7 @@ class XGLMDecoderLayer(xglm.XGLMDecoderLayer):
             XGLMAttention(..., layer_idx=layer_idx, config=config)
 
 
-class XGLMPreTrainedModel(Checkpointing, xglm.XGLMPreTrainedModel):
+class XGLMPreTrainedModel(xglm.XGLMPreTrainedModel):
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True

@@ -21,7 +21,7 @@ class Contestant:
                 transformers does for flash-attn, by torch's own kernels
     backend     of SDPA, forced: "cudnn", "flash"
     compiled    "whole": the model; "layers": each layer for itself; "graphs": the model, launched by CUDA graphs
-    checkpoint  "full"; "offload": full, what is kept held by the host; "selective": of variants with that part
+    checkpoint  "full"; "offload": full, what is kept held by the host; "selective": products and attention are kept
     experts     `experts_implementation`
     precision   of weights, and of autocast over them
     accumulate  backward passes in a step, over as many parts of the batch

@@ -26,6 +26,7 @@ from patchgen.bench.rivals import Patch, Unavailable, apply_liger, flash_of_torc
 from patchgen.bench.texts import Batch, batch_of
 from patchgen.lab.tiny import tiny_config
 from patchgen.precision import autocast_to, weights_in
+from patchgen.use.checkpointing import options_of, switch_on
 from patchgen.use.classes import module_of
 from patchgen.use.variants import find_variant
 
@@ -179,17 +180,16 @@ def _tiny_names(model: str) -> dict[str, Any]:
 
 
 def switch_checkpointing_on(model: PreTrainedModel, policy: str) -> None:
-    """Of every layer: "full", "selective" (of variants), or "offload": full, what is kept held by the host.
+    """Of every layer: "full", "selective", or "offload": full, what is kept held by the host.
 
     Raises Unavailable where this transformers or this machine cannot.
     """
-    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-    how: dict[str, Any] = {"policy": policy} if policy == "selective" else {}
     if policy == "offload":
-        if "offload" not in inspect.signature(enable).parameters or model.device.type != "cuda":
+        enable = getattr(model, "activation_checkpointing_enable", None)
+        if enable is None or "offload" not in inspect.signature(enable).parameters or model.device.type != "cuda":
             raise Unavailable("offloading needs a CUDA device, and a transformers that has it")
-        return enable({"use_reentrant": False}, offload=True)
-    return enable({"use_reentrant": False, **how})
+        return switch_on(model, {"use_reentrant": False}, offload=True)
+    return switch_on(model, options_of(policy))
 
 
 def _patch(contestant: Contestant, model: PreTrainedModel) -> Patch:

@@ -203,7 +203,7 @@ def _base(name: str, network: Dense, checkpoints: bool) -> Declared:
     lines.append("}")
     if network.transposed:
         lines.append("_dense_weights_transposed = True")
-    mixins = (*(["Checkpointing"] if checkpoints else []), "MixtureModel")
+    mixins = (*(["ChooseOnce"] if checkpoints else []), "MixtureModel")
     return Declared(name, mixins=mixins, members=("\n".join(lines),))
 
 
@@ -297,8 +297,8 @@ def _imports(module: Module, config: str, declared: list[Declared]) -> tuple[str
         used.add("with_router_losses")
     if "@edit" in text:
         lines.append(f"from patchgen.edits import {'Hole, ' * (': Hole' in text)}edit, new, old")
-    if "Checkpointing" in mixins:
-        lines.append("from patchgen.parts.checkpoint import Checkpointing")
+    if "ChooseOnce" in mixins:
+        lines.append("from patchgen.parts.checkpoint import ChooseOnce")
     if "nn." in text:
         lines.append("from torch import nn")
     return (*lines, f"from patchgen.parts.moe import {', '.join(sorted(used))}")

@@ -20,6 +20,7 @@ from transformers import PreTrainedModel
 from patchgen.errors import Location, PatchgenError
 from patchgen.memory.layout import Layout
 from patchgen.parallel.spread import layers_plan
+from patchgen.use.checkpointing import is_on
 
 _Result = TypeVar("_Result")
 
@@ -126,7 +127,7 @@ def laid_out(model: PreTrainedModel, layout: Layout, device: str, mixed: bool = 
 
 def _replicated(model: PreTrainedModel) -> nn.Module:
     """As Trainer makes DDP: parameters that no loss reaches are looked for unless layers are checkpointed."""
-    looked_for = not model.is_gradient_checkpointing
+    looked_for = not is_on(model)
     real = distributed.get_backend() != "fake"  # only then are there values that the first rank could send to others
     wrapped = nn.parallel.DistributedDataParallel(model, find_unused_parameters=looked_for, init_sync=real)
     if not real:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -20,6 +19,7 @@ from patchgen.memory.place import raised_at
 from patchgen.memory.setup import Setup
 from patchgen.memory.target import Target
 from patchgen.precision import autocast_to, weights_in
+from patchgen.use.checkpointing import options_of, switch_on
 
 HALVES = (torch.bfloat16, torch.float16)
 
@@ -46,19 +46,10 @@ def built(target: Target, setup: Setup) -> PreTrainedModel:
 def _checkpoint(model: PreTrainedModel, setup: Setup) -> None:
     if setup.checkpoint == "none":
         return
-    name = type(model).__name__
     if not model.supports_gradient_checkpointing:
-        raise ValueError(f"{name} has no gradient checkpointing: the part checkpoint gives it")
-    options: dict[str, Any] = {"use_reentrant": False}
+        raise ValueError(f"{type(model).__name__} has no activation checkpointing: the part checkpoint gives it")
     more = {"every_n_layers": setup.every} if setup.every > 1 else {}
-    # What the part carries into the module that it is put into.
-    if "policy" in getattr(sys.modules[type(model).__module__], "CHECKPOINT_OPTIONS", ()):
-        options |= {"policy": setup.checkpoint, "every": setup.every}
-        more = {}
-    elif setup.checkpoint != "full":
-        raise ValueError(f"{name} checkpoints whole layers only: the part checkpoint gives it policies")
-    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-    enable(options, **more)
+    switch_on(model, options_of(setup.checkpoint), **more)
 
 
 def optimizer_of(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.Optimizer:

@@ -11,6 +11,7 @@ from transformers import TrainingArguments
 from patchgen.train.machine import optimizer_of
 from patchgen.train.recipe import Recipe
 from patchgen.train.switches import checkpointing, compiling, loading, refuse
+from patchgen.use.checkpointing import options_of
 
 
 def arguments_of(recipe: Recipe, output: Path, device: str, batch_size: int, **changes: Any) -> TrainingArguments:
@@ -67,12 +68,9 @@ def _checkpointing(recipe: Recipe) -> dict[str, Any]:
     chosen = checkpointing(recipe.checkpoint)
     if chosen.policy == "none":
         return {}
-    # Trainer hands `every_n_layers` to the model by itself, and the rest to torch or to the variant.
+    # Trainer hands `every_n_layers` to the model by itself, and the rest to torch.
     options: dict[str, Any] = {"every_n_layers": chosen.every} if chosen.every > 1 else {}
-    if chosen.policy != "full":
-        options["policy"] = chosen.policy
-    else:
-        options["use_reentrant"] = False
+    options |= options_of(chosen.policy)
     known = {field.name for field in dataclasses.fields(TrainingArguments)}
     name = "activation" if "activation_checkpointing" in known else "gradient"  # renamed in transformers 5.2x
     return {f"{name}_checkpointing": True, f"{name}_checkpointing_kwargs": options}

@@ -11,9 +11,6 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.train.recipe import Recipe
 from patchgen.train.switches import Compiling, checkpointing
 
-# What generated files with the part `checkpoint` have, which takes a policy.
-POLICIES = "CHECKPOINT_POLICIES"
-
 
 def repeated(model: nn.Module) -> Iterator[nn.Module]:
     """The layers of each list of layers of one class; lists inside layers are not looked into."""
@@ -40,7 +37,7 @@ def _mode(chosen: Compiling) -> dict[str, Any]:
 
 
 def insist_on_checkpointing(model: Any, recipe: Recipe) -> None:
-    """PG812 where the model does not checkpoint its layers, or not by the policy."""
+    """PG812 where the model does not checkpoint its layers."""
     chosen = checkpointing(recipe.checkpoint)
     if chosen.policy == "none":
         return
@@ -49,8 +46,3 @@ def insist_on_checkpointing(model: Any, recipe: Recipe) -> None:
     if not inner.supports_gradient_checkpointing:
         what = f"{type(inner).__name__} cannot checkpoint its layers"
         raise PatchgenError("PG812", where, what, "`patchgen new MODEL --with checkpoint` writes a variant that can")
-    switch = type(inner)._set_gradient_checkpointing
-    if chosen.policy == "selective" and POLICIES not in switch.__globals__:
-        what = f"{type(inner).__name__} keeps all or nothing of a layer"
-        hint = "take a variant with the part checkpoint, or --checkpoint full"
-        raise PatchgenError("PG812", where, what, hint)

@@ -93,6 +93,12 @@ def dropout_of(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return 0.0
 
 
+def options_of(policy: str) -> dict[str, Any]:
+    """What torch's `checkpoint` is given under a policy of the command line: "full" or "selective"."""
+    options: dict[str, Any] = {"use_reentrant": False}
+    return {**options, "context_fn": keep_products} if policy == "selective" else options
+
+
 def switch_on(model: PreTrainedModel, options: dict[str, Any] | None = None, **more: Any) -> None:
     """Switch checkpointing on, by the name that the installed transformers has for it.
 

@@ -92,7 +92,7 @@ def test_functions_are_torch_s_own_afterwards():
 
 
 def test_roles_at_the_peak_are_all_that_is_held():
-    found = books("llama_checkpoint", replace(SETUP, checkpoint="full", precision="amp-bf16"))
+    found = books("llama", replace(SETUP, checkpoint="full", precision="amp-bf16"))
     highest = peak(found)
     assert highest.bytes == figures(found).peak
     assert {"weights", "optimizer", "activations"} <= dict(highest.roles).keys()
@@ -101,7 +101,7 @@ def test_roles_at_the_peak_are_all_that_is_held():
 def test_what_a_checkpoint_computes_again_is_told_apart():
     setup = replace(SETUP, batch=8)
     whole, layers = (
-        dict(peak(books("llama_checkpoint", replace(setup, checkpoint=policy))).roles) for policy in ("none", "full")
+        dict(peak(books("llama", replace(setup, checkpoint=policy))).roles) for policy in ("none", "full")
     )
     assert "recomputed" not in whole
     assert layers["recomputed"] > layers["activations"]

@@ -16,7 +16,7 @@ import torch
 
 from patchgen.cli import main
 
-TINY = ("memory", "llama_checkpoint", "--tiny", "--batch", "2", "--length", "24", "--device", "cpu")
+TINY = ("memory", "llama", "--tiny", "--batch", "2", "--length", "24", "--device", "cpu")
 
 
 def run(capfd, *argv) -> tuple[int, str, str]:
@@ -28,7 +28,7 @@ def run(capfd, *argv) -> tuple[int, str, str]:
 def test_text(capfd):
     code, out, _ = run(capfd, *TINY, "--measure")
     assert code == 0
-    assert out.startswith("LlamaForCausalLM (llama_checkpoint), 29,")
+    assert out.startswith("LlamaForCausalLM (llama), 29,")
     rows = [line.split() for line in out.splitlines()]
     assert ["held", "predicted", "measured", "apart"] in rows
     (peak,) = (row for row in rows if row[:1] == ["peak"])
@@ -99,7 +99,7 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
         (["bert", "--tiny", "--set", "hidden_size=31"], 1, "hidden size (31) is not a multiple"),
         (["bert", "--tiny", "--optimizer", "adamw-8bit"], 1, "adamw-8bit: PG825 the 8-bit states are bitsandbytes'"),
         (["bert", "--tiny", "--attention", "fast"], 1, "bert: PG825"),
-        (["llama_loss", "--tiny", "--checkpoint", "selective"], 1, "the part checkpoint gives it policies"),
+        (["mpnet", "--tiny", "--checkpoint", "selective"], 1, "the part checkpoint gives it"),
         (["bert", "--tiny", "--every", "2"], 1, "--every 2: PG825 says which layers are checkpointed"),
         (["bert", "--tiny", "--card", "big"], 1, "--card big: PG825 is no size"),
         pytest.param(

@@ -81,7 +81,7 @@ def test_family(name):
     ],
 )
 def test_setup(setup):
-    assert apart("llama_checkpoint", replace(SETUP, **setup)) == {}
+    assert apart("llama", replace(SETUP, **setup)) == {}
 
 
 @pytest.mark.parametrize(

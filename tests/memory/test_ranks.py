@@ -37,7 +37,7 @@ def job(name: str, engine: str, *changes: tuple[str, object], **more) -> Job:
 
 
 QUICK = (
-    job("llama_checkpoint_loss", "fsdp2", checkpoint="full"),
+    job("llama_loss", "fsdp2", checkpoint="full"),
     job("llama_loss", "tp"),
     job("bert", "ddp"),
     job("mixtral", "fsdp2", ("num_local_experts", 4)),
@@ -46,11 +46,11 @@ QUICK = (
 SLOW = (
     job("llama_loss", "fsdp2"),
     job("llama_loss", "ddp"),
-    job("llama_checkpoint_loss", "tp", checkpoint="full"),
-    job("llama_checkpoint", "fsdp2", checkpoint="full", precision="fsdp-mixed"),
-    job("llama_checkpoint", "fsdp2", checkpoint="full", precision="amp-bf16"),
-    job("llama_checkpoint", "fsdp2", checkpoint="full", precision="pure-bf16", accumulate=2),
-    job("llama_checkpoint", "ddp", checkpoint="full", accumulate=2),
+    job("llama_loss", "tp", checkpoint="full"),
+    job("llama", "fsdp2", checkpoint="full", precision="fsdp-mixed"),
+    job("llama", "fsdp2", checkpoint="full", precision="amp-bf16"),
+    job("llama", "fsdp2", checkpoint="full", precision="pure-bf16", accumulate=2),
+    job("llama", "ddp", checkpoint="full", accumulate=2),
     job("bert", "fsdp2"),
     job("mixtral", "ddp"),
     job("mixtral", "ep", ("num_local_experts", 4)),
@@ -109,7 +109,7 @@ def test_ddp_sends_each_gradient_around_the_ring_twice():
 def test_fsdp2_gathers_twice_and_scatters_once():
     """But for the norm and the head at the end, which the backward pass begins with and finds gathered."""
     ranks = 8
-    found = books("fsdp2", ranks, checkpoint="full", name="llama_checkpoint")
+    found = books("fsdp2", ranks, checkpoint="full", name="llama")
     share = (ranks - 1) / ranks * FLOAT
     kept = LLAMA["hidden_size"] * (LLAMA["vocab_size"] + 1)
     # Each weight's rows are filled up to a multiple of the ranks.
@@ -183,7 +183,7 @@ def test_deepspeeds_bf16_has_float32_beside_it():
 
 
 def test_what_is_gathered_is_told_apart_at_the_peak():
-    roles = dict(peak(books("fsdp2", 8, checkpoint="full", name="llama_checkpoint")).roles)
+    roles = dict(peak(books("fsdp2", 8, checkpoint="full", name="llama")).roles)
     assert {"weights", "gathered", "exchange"} <= roles.keys()
 
 
@@ -195,7 +195,7 @@ def test_ddp_keeps_buckets_as_large_as_gradients():
 
 def test_autocast_keeps_a_copy_of_all_that_fsdp2_gathers():
     """Until the forward pass has ended: what a rank holds does not shrink below two bytes a weight."""
-    found = books("fsdp2", 8, precision="amp-bf16", checkpoint="full", name="llama_checkpoint")
+    found = books("fsdp2", 8, precision="amp-bf16", checkpoint="full", name="llama")
     copies = sum(entry.bytes for entry in found.entries if entry.role == "casts")
     in_layers = found.parameters - 2 * LLAMA["vocab_size"] * LLAMA["hidden_size"]
     assert copies >= 2 * 0.95 * in_layers

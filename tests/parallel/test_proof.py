@@ -37,7 +37,7 @@ CLOSE = 1e-6
 PATIENCE = 900  # seconds for all runs of a pair: a minute where nothing else runs
 STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant"}
 MODELS = {
-    "llama": ("llama_checkpoint_loss", {"checkpoint": "selective"}),
+    "llama": ("llama_loss", {"checkpoint": "selective"}),
     "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
     "mixtral": ("mixtral_checkpoint", {"checkpoint": "full", "config": ["num_local_experts=4"]}),
     "mixtral_losses": ("mixtral_checkpoint", {"config": ["num_local_experts=4", "output_router_logits=true"]}),

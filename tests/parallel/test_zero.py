@@ -30,8 +30,8 @@ PATIENCE = 1500  # seconds for all runs of the pair; its first one compiles
 STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant", "batch_size": "4"}
 TIED = ["tie_word_embeddings=true"]
 MODELS = {
-    "llama": ("llama_checkpoint_loss", {"checkpoint": "selective"}),
-    "tied": ("llama_checkpoint_loss", {"checkpoint": "full", "config": TIED}),
+    "llama": ("llama_loss", {"checkpoint": "selective"}),
+    "tied": ("llama_loss", {"checkpoint": "full", "config": TIED}),
     "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
     "mixtral": ("mixtral_checkpoint", {"checkpoint": "full", "config": ["num_local_experts=4"]}),
     "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),

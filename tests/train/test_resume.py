@@ -44,7 +44,7 @@ def slow(switches):
         {"precision": "amp-bf16", "grad_accum": 2},
         slow({"optim": "adafactor", "schedule": "cosine", "warmup": 0.2}),
         slow({"packing": "apart", "model": "llama_packed"}),
-        slow({"model": "llama_checkpoint", "checkpoint": "selective"}),
+        slow({"model": "llama", "checkpoint": "selective"}),
         slow({"eval_every": 2}),
     ],
     ids=str,

@@ -170,7 +170,7 @@ def test_one_variant_takes_the_place_of_its_parent(checkpoints):
         model = AutoModelForCausalLM.from_pretrained(checkpoints / "llama_loss")
         assert type(model).__module__ == "generated.llama.modeling_llama_loss"
         with pytest.raises(ValueError, match="LlamaConfig is taken by llama_loss"):
-            patchgen.register("llama_checkpoint")
+            patchgen.register("llama_fused")
         with patchgen.register("bert_mlm"):
             model = AutoModelForMaskedLM.from_config(tiny_config("bert"))
             assert type(model).__module__ == "generated.bert.modeling_bert_mlm"
@@ -181,9 +181,9 @@ def test_one_variant_takes_the_place_of_its_parent(checkpoints):
 def test_undone_twice():
     first = patchgen.register("llama_loss")
     first.undo()
-    second = patchgen.register("llama_checkpoint")
+    second = patchgen.register("llama_fused")
     first.undo()
-    assert type(AutoModel.from_config(tiny_config("llama"))).__module__ == "generated.llama.modeling_llama_checkpoint"
+    assert type(AutoModel.from_config(tiny_config("llama"))).__module__ == "generated.llama.modeling_llama_fused"
     second.undo()
 
 
@@ -290,7 +290,7 @@ def test_lora_on_a_fused_layer(checkpoints, tmp_path):
     ("name", "changes"),
     [
         ("llama_loss", {}),
-        ("llama_checkpoint_loss", {"gradient_checkpointing": True}),
+        ("llama_loss", {"gradient_checkpointing": True}),
         ("llama_packed", {"packing": True, "packing_strategy": "bfd"}),
         ("llama_packed", {"padding_free": True, "max_length": None}),
     ],
