@@ -14,8 +14,8 @@ from transformers import DataCollatorWithFlattening  # noqa: E402
 from patchgen.lab.evidence import gathered  # noqa: E402
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.parts.checkpoint import Checkpointing  # noqa: E402
 from patchgen.parts.flash import Form, attend_in_sequences, kernels, sequences  # noqa: E402
+from patchgen.use.checkpointing import options_of, switch_on  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -467,10 +467,8 @@ class TestTogether:
     @kinds
     def test_with_checkpointing(self, kind, policy):
         _, plain = pair(kind, head_of(kind))
-        mixed = type(type(plain).__name__, (Checkpointing, type(plain)), {"__module__": type(plain).__module__})
-        checkpointed = mixed(copy.deepcopy(plain.config)).double()
-        checkpointed.load_state_dict(plain.state_dict())
-        checkpointed.gradient_checkpointing_enable({"policy": policy})
+        checkpointed = copy.deepcopy(plain)
+        switch_on(checkpointed, options_of(policy))
         saved, gradients = [], []
         for model in (plain.train(), checkpointed.train()):
             with gathered(model) as evidence:
