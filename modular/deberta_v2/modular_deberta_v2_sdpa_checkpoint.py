@@ -3,6 +3,7 @@
 For those who fine-tune it on long texts: transformers has only eager attention for DeBERTa.
 
     DebertaV2Model.from_pretrained(..., attn_implementation="sdpa")  # the default; or "eager", "flex_attention"
+
 Its disentangled biases are computed as before, and handed to the attention function as `position_bias`: they are
 added to the mask under "sdpa", to each score under "flex_attention", with their gradients.  FlashAttention takes no
 bias, and is refused.
