@@ -17,6 +17,7 @@
 """PyTorch MegatronBERT model."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -523,8 +524,6 @@ class MegatronBertPreTrainingHeads(nn.Module):
 
 @auto_docstring
 class MegatronBertPreTrainedModel(PreTrainedModel):
-    """Mixin of a `PreTrainedModel` whose layers are `GradientCheckpointingLayer`s."""
-
     config: MegatronBertConfig
     base_model_prefix = "bert"
     supports_gradient_checkpointing = True

@@ -345,8 +345,6 @@ class XGLMDecoderLayer(GradientCheckpointingLayer):
 
 @auto_docstring
 class XGLMPreTrainedModel(PreTrainedModel):
-    """Mixin of a `PreTrainedModel` whose layers are `GradientCheckpointingLayer`s."""
-
     config: XGLMConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
