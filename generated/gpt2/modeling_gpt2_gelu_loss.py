@@ -227,12 +227,7 @@ class GPT2Attention(nn.Module):
 
 
 # Formulas that are written out in Python, and are one operation of torch.
-TANH_GELUS = frozenset({"gelu_new", "gelu_accurate", "gelu_python_tanh"})
-
-
-def fused_activation(name: str) -> Any:
-    """The activation of this name, by one operation where torch has it."""
-    return ACT2FN["gelu_pytorch_tanh" if name in TANH_GELUS else name]
+TANH_GELUS = ("gelu_new", "gelu_accurate", "gelu_python_tanh")
 
 
 class GPT2MLP(nn.Module):
@@ -241,7 +236,9 @@ class GPT2MLP(nn.Module):
         embed_dim = config.hidden_size
         self.c_fc = Conv1D(intermediate_size, embed_dim)
         self.c_proj = Conv1D(embed_dim, intermediate_size)
-        self.act = fused_activation(config.activation_function)
+        self.act = ACT2FN[
+            "gelu_pytorch_tanh" if config.activation_function in TANH_GELUS else config.activation_function
+        ]
         self.dropout = nn.Dropout(config.resid_pdrop)
 
     def forward(self, hidden_states: tuple[torch.Tensor] | None) -> torch.Tensor:

@@ -13,18 +13,16 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
-from transformers.conversion_mapping import get_model_conversion_mapping
-from transformers.core_model_loading import Concatenate, ConversionOps, PrefixChange, WeightConverter
+from transformers.core_model_loading import ConversionOps, WeightConverter
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub, use_kernelized_func
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
@@ -37,7 +35,7 @@ from transformers.modeling_layers import (
 )
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, dynamic_rope_update
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, slice_logits_to_keep
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
 from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, auto_docstring, can_return_tuple
@@ -71,13 +69,7 @@ class FusedLinear(nn.Linear):
 
     def __init__(self, in_features: int, parts: dict[str, int], bias: bool = True) -> None:
         super().__init__(in_features, sum(parts.values()), bias=bias)
-        self.parts = dict(parts)
-
-
-def gated(activation: nn.Module, gate_up: Tensor) -> Tensor:
-    """The second half of the last axis, times the activation of the first."""
-    gate, up = gate_up.chunk(2, dim=-1)
-    return activation(gate) * up
+        self.parts = parts
 
 
 class Qwen3MLP(nn.Module):
@@ -86,14 +78,14 @@ class Qwen3MLP(nn.Module):
         self.config = config
         self.hidden_size = config.hidden_size
         self.intermediate_size = config.intermediate_size
-        self.gate_up_proj = FusedLinear(
-            self.hidden_size, {"gate_proj": self.intermediate_size, "up_proj": self.intermediate_size}, bias=False
-        )
+        parts = {"gate_proj": self.intermediate_size, "up_proj": self.intermediate_size}
+        self.gate_up_proj = FusedLinear(self.hidden_size, parts, bias=False)
         self.down_proj = nn.Linear(self.intermediate_size, self.hidden_size, bias=False)
         self.act_fn = ACT2FN[config.hidden_act]
 
     def forward(self, x):
-        down_proj = self.down_proj(gated(self.act_fn, self.gate_up_proj(x)))
+        gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
+        down_proj = self.down_proj(self.act_fn(gate) * up)
         return down_proj
 
 
@@ -214,13 +206,6 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
-def split_qkv(qkv: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values, side by side on the last axis; `groups` query heads share a key head."""
-    width = qkv.shape[-1] // (groups + 2)
-    query, key, value = qkv.split((groups * width, width, width), dim=-1)
-    return query, key, value
-
-
 @use_kernelized_func(apply_rotary_pos_emb)
 class Qwen3Attention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
@@ -236,15 +221,12 @@ class Qwen3Attention(nn.Module):
         self.attention_dropout = config.attention_dropout
         self.is_causal = True
 
-        self.qkv_proj = FusedLinear(
-            config.hidden_size,
-            {
-                "q_proj": config.num_attention_heads * self.head_dim,
-                "k_proj": config.num_key_value_heads * self.head_dim,
-                "v_proj": config.num_key_value_heads * self.head_dim,
-            },
-            bias=config.attention_bias,
-        )
+        self.qkv_parts = {
+            "q_proj": config.num_attention_heads * self.head_dim,
+            "k_proj": config.num_key_value_heads * self.head_dim,
+            "v_proj": config.num_key_value_heads * self.head_dim,
+        }
+        self.qkv_proj = FusedLinear(config.hidden_size, self.qkv_parts, bias=config.attention_bias)
         self.o_proj = nn.Linear(
             config.num_attention_heads * self.head_dim, config.hidden_size, bias=config.attention_bias
         )
@@ -261,7 +243,7 @@ class Qwen3Attention(nn.Module):
         **kwargs: Unpack[FlashAttentionKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         input_shape = hidden_states.shape[:-1]
-        query_states, key_states, value_states = split_qkv(self.qkv_proj(hidden_states), self.num_key_value_groups)
+        query_states, key_states, value_states = self.qkv_proj(hidden_states).split([*self.qkv_parts.values()], dim=-1)
         hidden_shape = (*input_shape, -1, self.head_dim)
 
         query_states = self.q_norm(query_states.view(hidden_shape)).transpose(1, 2)
@@ -338,121 +320,55 @@ class Qwen3DecoderLayer(GradientCheckpointingLayer):
         return hidden_states
 
 
-class Part(ConversionOps):
-    """Takes rows apart, so many for each target."""
+class Rows(ConversionOps):
+    """Puts rows one above the other, or takes them apart again."""
 
-    def __init__(self, widths: tuple[int, ...]) -> None:
-        self.widths = widths
+    def __init__(self, widths: list[int], apart: bool = False) -> None:
+        self.widths, self.apart = widths, apart
 
-    @torch.no_grad()
-    def convert(self, input_dict: dict[str, Any], target_patterns: list[str], **kwargs: Any) -> dict[str, Any]:
-        (given,) = input_dict.values()
-        whole = given[0] if isinstance(given, list) else given
-        parts = whole.split(self.widths, dim=0)
-        return {name: part.contiguous() for name, part in zip(target_patterns, parts, strict=True)}
+    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any) -> Any:
+        rows = [each[0] if isinstance(each, list) else each for each in map(input_dict.get, source_patterns)]
+        return dict(zip(target_patterns, rows[0].split(self.widths) if self.apart else [torch.cat(rows)], strict=True))
 
     @property
     def reverse_op(self) -> ConversionOps:
-        return Join(self.widths)
-
-
-class Join(Concatenate):
-    """Puts rows together; knows the way back, also where the parts are not equally wide."""
-
-    def __init__(self, widths: tuple[int, ...]) -> None:
-        super().__init__(dim=0)
-        self.widths = widths
-
-    @property
-    def reverse_op(self) -> ConversionOps:
-        return Part(self.widths)
-
-
-def fused_conversions(model: PreTrainedModel) -> list[WeightConverter]:
-    """From the parent's checkpoint to the fused layers of `model`, one converter for each of their parameters.
-
-    By the names of the base model, so that they are found in checkpoints of the base model and of any head.
-    """
-    return [
-        WeightConverter(
-            [f"{owner.removeprefix(f'{model.base_model_prefix}.')}{part}.{kind}" for part in module.parts],
-            f"{owner.removeprefix(f'{model.base_model_prefix}.')}{name}.{kind}",
-            [Join(tuple(module.parts.values()))],
-        )
-        for owner, name, module in fused_layers(model)
-        for kind, _ in module.named_parameters()
-    ]
+        return Rows(self.widths, not self.apart)
 
 
 def fused_layers(model: nn.Module) -> list[tuple[str, str, FusedLinear]]:
     """Each with the path of its owner, which ends with a dot, and its own name."""
     found = [(path.rpartition("."), module) for path, module in model.named_modules()]
-    return [(f"{owner}{dot}", name, module) for (owner, dot, name), module in found if isinstance(module, FusedLinear)]
+    return [(f"{owner}.", name, module) for (owner, _, name), module in found if isinstance(module, FusedLinear)]
 
 
-def starred(path: str) -> str:
-    """`path` as plans write it: the number of a layer is `*`."""
-    return ".".join("*" if each.isdigit() else each for each in path.split("."))
+def fused_conversions(model: Any) -> list[Any]:
+    """Between the parent's checkpoints, of the base model or of a head, and the fused layers of `model`."""
+    found = []
+    for owner, name, layer in fused_layers(model):
+        owner = owner.removeprefix(f"{model.base_model_prefix}.")
+        for kind, _ in layer.named_parameters():
+            parts = [f"{owner}{part}.{kind}" for part in layer.parts]
+            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [Rows([*layer.parts.values()])]))
+    return found
 
 
-def refuse_plan(model: Any, engine: str, why: str) -> None:
-    """Leave `model` without a plan for `engine` ("tp", "ep"), so that transformers refuses it; `why` is for people."""
-    setattr(model, f"_{engine}_plan", {})
-    model._plans_refused = {**getattr(model, "_plans_refused", {}), engine: why}
+GATHERED = {"colwise": "colwise_gather_output", "rowwise": "rowwise_split_input"}
 
 
-def refused_within(model: Any, engine: str) -> str:
-    """Why a model inside `model` has no plan for `engine`; empty where none says so."""
-    told = (getattr(module, "_plans_refused", {}) for module in model.modules())
-    return next((reasons[engine] for reasons in told if engine in reasons), "")
-
-
-def split_fused(model: Any) -> None:
-    """Let the plan of `model` for tensor parallelism split fused layers where it split their parts.
-
-    Gate and up are taken in the same slices by each process, as the parent's.  What comes out of other fused layers is
-    gathered, as in transformers' Phi-3, so that what follows in their module runs whole on every process.
-    """
-    if why := refused_within(model, "tp"):
-        refuse_plan(model, "tp", why)
-        return
-    plan = dict(model._tp_plan)
-    for path, module in {starred(f"{owner}{name}"): module for owner, name, module in fused_layers(model)}.items():
-        owner = path.rpartition(".")[0]
-        styles = {plan.pop(f"{owner}.{part}", None) for part in module.parts} - {None}
-        if not styles:  # it has none for them, or its own already
-            continue
-        if is_gate_and_up(module) and styles == {"colwise"}:
-            plan[path] = "packed_colwise"
-            continue
-        beside = {each: style for each, style in plan.items() if each.startswith(f"{owner}.")}
-        if unknown := sorted((styles - {"colwise", "colwise_gather_output"}) | (set(beside.values()) - set(WHOLE))):
-            refuse_plan(model, "tp", f"{path} is fused, and nobody knows what becomes of {unknown[0]} beside it")
-            return
-        plan[path] = "colwise_gather_output"
-        plan |= {each: WHOLE[style] for each, style in beside.items()}
-    model._tp_plan = {path: style for path, style in plan.items() if style}
-
-
-# What stands for a style where activations are whole on every process; "" for what has nothing to do there.
-WHOLE = {
-    "colwise": "colwise_gather_output",
-    "colwise_gather_output": "colwise_gather_output",
-    "rowwise": "rowwise_split_input",
-    "rowwise_split_input": "rowwise_split_input",
-    "replicated_with_grad_allreduce": "",
-}
-
-
-def is_gate_and_up(module: FusedLinear) -> bool:
-    """Whether the two halves of its rows can be split alike; the biases of transformers' packed layers are not."""
-    return module.bias is None and [*module.parts] == ["gate_proj", "up_proj"] and len({*module.parts.values()}) == 1
+def gather_fused(model: Any) -> None:
+    """Let the plan for tensor parallelism gather what fused layers give, as that of transformers' Phi-3 does."""
+    plan = model._tp_plan = dict(model._tp_plan)
+    for path, name, layer in fused_layers(model):
+        owner = re.sub(r"\.\d+\.", ".*.", path)
+        styles = [plan.pop(f"{owner}{part}", None) for part in layer.parts]
+        if any(styles):
+            beside = {each for each in plan if each.startswith(owner)}
+            plan |= {each: GATHERED.get(plan[each], "replicate") for each in beside}
+            plan[f"{owner}{name}"] = "colwise_gather_output"
 
 
 @auto_docstring
 class Qwen3PreTrainedModel(PreTrainedModel):
-    """Mixin of a `PreTrainedModel` with fused layers: it reads and writes the parent's checkpoints."""
-
     config: Qwen3Config
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
@@ -471,26 +387,16 @@ class Qwen3PreTrainedModel(PreTrainedModel):
 
     def post_init(self: Any) -> None:
         super().post_init()
-        split_fused(self)
-        # For a model that is saved without having been loaded: what transformers would look up, and the fused layers.
-        known = get_model_conversion_mapping(self, add_legacy=False)
-        self._weight_conversions = [each for each in known if not isinstance(each, PrefixChange)]
-        self._weight_conversions += fused_conversions(self)
+        self._weight_conversions = fused_conversions(self)
+        gather_fused(self)
 
     @staticmethod
-    def _load_pretrained_model(
-        model: Any, state_dict: Any, checkpoint_files: Any, load_config: Any, expected_keys: Any = None
-    ) -> Any:
-        if load_config.hf_quantizer is not None:
-            raise ValueError(f"{type(model).__name__} has fused projections and is not loaded quantised")
-        if any(
-            getattr(each, name, None) is not None
-            for each, name in ((model, "_device_mesh"), (load_config, "device_mesh"))
-        ):
-            raise ValueError(f"{type(model).__name__} has fused projections: load it whole, shard it afterwards")
-        mapping = [*(load_config.weight_mapping or []), *fused_conversions(model)]
-        load_config = replace(load_config, weight_mapping=mapping)
-        return PreTrainedModel._load_pretrained_model(model, state_dict, checkpoint_files, load_config, expected_keys)
+    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+        if load_config.hf_quantizer or load_config.device_mesh or getattr(model, "_device_mesh", None):
+            raise ValueError(f"{type(model).__name__} is loaded whole: quantise it or split it afterwards")
+        # Of this model alone: what is registered by name would reach transformers' own model too.
+        load_config.weight_mapping.extend(fused_conversions(model))
+        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
 
 
 @auto_docstring

@@ -10,7 +10,7 @@ from torch import nn
 from transformers.models.bert import modeling_bert as bert
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.fused import FusedLinear, FusedProjections, split_qkv
+from patchgen.parts.fused import FusedLinear, FusedProjections
 
 
 class BertSelfAttention(bert.BertSelfAttention):
@@ -31,7 +31,7 @@ class BertSelfAttention(bert.BertSelfAttention):
             value_layer = self.value(hidden_states).view(*hidden_shape).transpose(1, 2)
         with new:
             query_layer, key_layer, value_layer = (
-                part.view(*hidden_shape).transpose(1, 2) for part in split_qkv(self.qkv(hidden_states), 1)
+                part.view(*hidden_shape).transpose(1, 2) for part in self.qkv(hidden_states).chunk(3, dim=-1)
             )
 
 

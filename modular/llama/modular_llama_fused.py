@@ -7,7 +7,7 @@ large matrices the gain is small (0 to 5 % are estimated).  Checkpoints are Llam
 
 from transformers.models.llama import modeling_llama as llama
 
-from patchgen.parts.fused import FusedGateUp, FusedProjections, FusedQKV
+from patchgen.parts.fused import FusedGateUp, FusedQKV, SplitProjections
 
 
 class LlamaAttention(FusedQKV, llama.LlamaAttention):
@@ -18,5 +18,5 @@ class LlamaMLP(FusedGateUp, llama.LlamaMLP):
     pass
 
 
-class LlamaPreTrainedModel(FusedProjections, llama.LlamaPreTrainedModel):
+class LlamaPreTrainedModel(SplitProjections, llama.LlamaPreTrainedModel):
     pass

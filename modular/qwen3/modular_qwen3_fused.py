@@ -7,7 +7,7 @@ large matrices the gain is small (0 to 5 % are estimated).  Checkpoints are Qwen
 
 from transformers.models.qwen3 import modeling_qwen3 as qwen3
 
-from patchgen.parts.fused import FusedGateUp, FusedProjections, FusedQKV
+from patchgen.parts.fused import FusedGateUp, FusedQKV, SplitProjections
 
 
 class Qwen3Attention(FusedQKV, qwen3.Qwen3Attention):
@@ -18,5 +18,5 @@ class Qwen3MLP(FusedGateUp, qwen3.Qwen3MLP):
     pass
 
 
-class Qwen3PreTrainedModel(FusedProjections, qwen3.Qwen3PreTrainedModel):
+class Qwen3PreTrainedModel(SplitProjections, qwen3.Qwen3PreTrainedModel):
     pass

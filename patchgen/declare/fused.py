@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
+from typing import TypeGuard
 
 from patchgen.anatomy.attention import Attentions
 from patchgen.anatomy.code import constant, dotted, last, names, stored, walk
@@ -25,6 +28,8 @@ GELU = "The tanh form of GELU, which the configuration names, is one operation. 
 REDUNDANT = "{name} computes queries, keys and values by one product already"
 TANH_GELUS = ("gelu_new", "gelu_accurate", "gelu_python_tanh")
 MOST = 8  # statements in one edit
+# Styles of which `gather_fused` of patchgen.parts.fused knows what stands for them where activations are whole.
+SPLIT = {"colwise", "rowwise", "replicated_with_grad_allreduce"}
 HINT = "write it by `FusedLinear` of patchgen.parts.fused where you know that nobody reads the layer"
 
 
@@ -54,7 +59,8 @@ def fused(module: Module) -> Contribution:
         return Contribution("fused", missing=(nowhere,))
     declared = [one.declared() for one in writers]
     declared += [Declared(owner.name, mixins=("FusedGelu",)) for owner in gelu]
-    declared += [Declared(owner.name, mixins=("FusedProjections",)) for owner in module.pretrained if writers]
+    of_models = _of_models(module, [one.group for one in writers])
+    declared += [Declared(owner.name, mixins=of_models) for owner in module.pretrained if writers]
     says = " ".join([SAYS] * bool(writers) + [GELU] * bool(gelu))
     return Contribution("fused", says, tuple(declared), _imports(declared), tuple(missing))
 
@@ -67,6 +73,47 @@ def _nothing(module: Module, attending: Sequence[Class], missing: Sequence[Missi
     )
     one = next((owner for owner in attending if is_one_already(owner)), None)
     return Contribution("fused", redundant=REDUNDANT.format(name=one.name) if one else "", missing=(fixed,))
+
+
+def _of_models(module: Module, groups: Sequence[Shared]) -> tuple[str, ...]:
+    """The mixins of the models: by what the parent's configuration splits, and what transformers converts."""
+    texts = [path.read_text(encoding="utf-8") for path in _configurations(module)]
+    plans = [node for text in texts for node in walk(ast.parse(text), ast.stmt) if _is_plan(node)]
+    rules = {str(path): str(style) for node in plans for path, style in _entries(node.value)}
+    fused = {layer for group in groups for layer in group.names}
+    owners = {path.rpartition(".")[0] for path in rules if path.rpartition(".")[2] in fused}
+    beside = {style for path, style in rules.items() if any(path.startswith(f"{owner}.") for owner in owners)}
+    mixin = "SplitProjections" if beside <= SPLIT else "WholeProjections"
+    known = ("KnownConversions",) if _is_converted(module, texts) else ()
+    return (*known, mixin if owners else "FusedProjections")
+
+
+def _configurations(module: Module) -> list[Path]:
+    return sorted(module.folder.glob("configuration_*.py")) if module.folder is not None else []
+
+
+def _is_plan(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
+    match node:
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            return dotted(target) == "base_model_tp_plan"
+    return False
+
+
+def _entries(value: ast.expr | None) -> Iterator[tuple[object, object]]:
+    if isinstance(value, ast.Dict):
+        yield from (
+            (constant(key), constant(style)) for key, style in zip(value.keys, value.values, strict=True) if key
+        )
+
+
+def _is_converted(module: Module, texts: Sequence[str]) -> bool:
+    """Whether transformers' table of conversions has the model's type, or one of its classes."""
+    table = module.folder.parents[1] / "conversion_mapping.py" if module.folder is not None else None
+    if table is None or not table.is_file():
+        return False
+    listed = {node.value for node in walk(ast.parse(table.read_text(encoding="utf-8")), ast.Constant)}
+    types = {match for text in texts for match in re.findall(r'model_type = "(\w+)"', text)}
+    return bool(listed & (types | module.classes.keys()))
 
 
 def _attending(module: Module) -> tuple[Class, ...]:
@@ -182,8 +229,6 @@ class _Fusion:
 
     def _split(self, parts: str) -> str:
         outputs = [one.outputs for one in self.group.layers]
-        if len(outputs) == 3 and len(set(outputs)) == 1:
-            return f"split_qkv({parts}, 1)"
         if len(set(outputs)) == 1:
             return f"{parts}.chunk({len(outputs)}, dim=-1)"
         return f"{parts}.split(list(self.{self.name}.parts.values()), dim=-1)"
@@ -224,7 +269,7 @@ def _mixins() -> tuple[Mixin, ...]:
 def _tanh_gelus(module: Module) -> frozenset[str]:
     """The options of the configuration whose default is a GELU that is written out."""
     found: set[str] = set()
-    for path in sorted(module.folder.glob("configuration_*.py")) if module.folder is not None else ():
+    for path in _configurations(module):
         for node in walk(ast.parse(path.read_text(encoding="utf-8")), ast.AnnAssign):
             if isinstance(node.target, ast.Name) and constant(node.value) in TANH_GELUS:
                 found.add(node.target.id)
@@ -241,6 +286,6 @@ def _takes(owner: Class, names: frozenset[str]) -> bool:
 def _imports(declared: Sequence[Declared]) -> tuple[str, ...]:
     texts = [member for one in declared for member in one.members]
     used = {name for one in declared for name in one.mixins}
-    used |= {name for name in ("FusedLinear", "split_qkv") if any(f"{name}(" in text for text in texts)}
+    used |= {"FusedLinear"} if any("FusedLinear(" in text for text in texts) else set()
     lines = ["from patchgen.edits import edit, new, old"] if texts else []
     return (*lines, f"from patchgen.parts.fused import {', '.join(sorted(used))}", *imports_for(texts))

@@ -3,7 +3,7 @@
 
     class LlamaMLP(FusedGateUp, llama.LlamaMLP): ...                              gate_proj, up_proj
     class LlamaAttention(FusedQKV, llama.LlamaAttention): ...                     q_proj, k_proj, v_proj
-    class LlamaPreTrainedModel(FusedProjections, llama.LlamaPreTrainedModel): ...
+    class LlamaPreTrainedModel(SplitProjections, llama.LlamaPreTrainedModel): ...
     class GPT2MLP(FusedGelu, gpt2.GPT2MLP): ...
 
 **Checkpoints** are the parent's: `from_pretrained` puts the matrices together and `save_pretrained` takes them apart,
@@ -11,14 +11,21 @@ for every class of the model, by transformers' `WeightConverter`.  The converter
 and are registered under no name: names are for the whole process, and transformers' own Llama would be asked for
 fused weights.  A checkpoint that was saved fused (`save_original_format=False`) loads as it is.
 
+Of a `PreTrainedModel`, one mixin:
+
+    FusedProjections    the parent has no plan for tensor parallelism
+    SplitProjections    it has one: what fused layers give is gathered, as in transformers' Phi-3
+    WholeProjections    it has one that splits something beside the layers in a way of its own: none is left
+
+and before it `KnownConversions`, where transformers converts checkpoints of the parent already.
+
 Other than in the parent are therefore `state_dict()`, the names of parameters and modules (LoRA's target is `qkv_proj`
 and `gate_up_proj`, and one low-rank update serves all parts), and the order in which weights are drawn.  The rows of
 the parts lie one above the other, `q_proj` first.
 
-Refused, by a ValueError: quantised loading, which puts other modules in the place of the fused ones; loading in shards
-(`distributed_config`: tensor parallelism, FSDP2 of transformers), which would cut across the parts.  Load it whole,
-and split it then: the plan for tensor parallelism has rules for the fused layers (`split_fused`).  Weights tied to one
-part alone have no place here.
+Refused, by a ValueError: quantised loading, whose weights are not in rows; loading in shards (`distributed_config`:
+tensor parallelism, FSDP2 of transformers), which would cut across the parts.  Load it whole, and split it then.
+Weights tied to one part alone have no place here.
 
 **Rounding.**  A product of stacked matrices has the same sums, which a library may order otherwise; the gradient of
 the input is one sum where it was a sum of two or three.  `gelu_new` and its like are computed in float32 by one
@@ -26,21 +33,17 @@ operation, where the parent rounds each of eight: nearer to the truth in bfloat1
 Not `gelu_fast`, whose constant is another one.
 """
 
-from dataclasses import replace
+import re
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch import nn
 from transformers.activations import ACT2FN
 from transformers.conversion_mapping import get_model_conversion_mapping
-from transformers.core_model_loading import Concatenate, ConversionOps, PrefixChange, WeightConverter
+from transformers.core_model_loading import ConversionOps, PrefixChange, WeightConverter
+from transformers.modeling_utils import PreTrainedModel
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.plans import refuse_plan, refused_within, starred
-
-# Formulas that are written out in Python, and are one operation of torch.
-TANH_GELUS = frozenset({"gelu_new", "gelu_accurate", "gelu_python_tanh"})
 
 
 class FusedLinear(nn.Linear):
@@ -48,146 +51,92 @@ class FusedLinear(nn.Linear):
 
     def __init__(self, in_features: int, parts: dict[str, int], bias: bool = True) -> None:
         super().__init__(in_features, sum(parts.values()), bias=bias)
-        self.parts = dict(parts)
+        self.parts = parts
 
 
-def split_qkv(qkv: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values, side by side on the last axis; `groups` query heads share a key head."""
-    width = qkv.shape[-1] // (groups + 2)
-    query, key, value = qkv.split((groups * width, width, width), dim=-1)
-    return query, key, value
+class Rows(ConversionOps):
+    """Puts rows one above the other, or takes them apart again."""
 
+    def __init__(self, widths: list[int], apart: bool = False) -> None:
+        self.widths, self.apart = widths, apart
 
-def gated(activation: nn.Module, gate_up: Tensor) -> Tensor:
-    """The second half of the last axis, times the activation of the first."""
-    gate, up = gate_up.chunk(2, dim=-1)
-    return activation(gate) * up
-
-
-def fused_activation(name: str) -> Any:
-    """The activation of this name, by one operation where torch has it."""
-    return ACT2FN["gelu_pytorch_tanh" if name in TANH_GELUS else name]
-
-
-class Part(ConversionOps):
-    """Takes rows apart, so many for each target."""
-
-    def __init__(self, widths: tuple[int, ...]) -> None:
-        self.widths = widths
-
-    @torch.no_grad()
-    def convert(self, input_dict: dict[str, Any], target_patterns: list[str], **kwargs: Any) -> dict[str, Any]:
-        (given,) = input_dict.values()
-        whole = given[0] if isinstance(given, list) else given
-        parts = whole.split(self.widths, dim=0)
-        return {name: part.contiguous() for name, part in zip(target_patterns, parts, strict=True)}
+    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any) -> Any:
+        rows = [each[0] if isinstance(each, list) else each for each in map(input_dict.get, source_patterns)]
+        return dict(zip(target_patterns, rows[0].split(self.widths) if self.apart else [torch.cat(rows)], strict=True))
 
     @property
     def reverse_op(self) -> ConversionOps:
-        return Join(self.widths)
-
-
-class Join(Concatenate):
-    """Puts rows together; knows the way back, also where the parts are not equally wide."""
-
-    def __init__(self, widths: tuple[int, ...]) -> None:
-        super().__init__(dim=0)
-        self.widths = widths
-
-    @property
-    def reverse_op(self) -> ConversionOps:
-        return Part(self.widths)
-
-
-def fused_conversions(model: PreTrainedModel) -> list[WeightConverter]:
-    """From the parent's checkpoint to the fused layers of `model`, one converter for each of their parameters.
-
-    By the names of the base model, so that they are found in checkpoints of the base model and of any head.
-    """
-    return [
-        WeightConverter(
-            [f"{owner.removeprefix(f'{model.base_model_prefix}.')}{part}.{kind}" for part in module.parts],
-            f"{owner.removeprefix(f'{model.base_model_prefix}.')}{name}.{kind}",
-            [Join(tuple(module.parts.values()))],
-        )
-        for owner, name, module in fused_layers(model)
-        for kind, _ in module.named_parameters()
-    ]
+        return Rows(self.widths, not self.apart)
 
 
 def fused_layers(model: nn.Module) -> list[tuple[str, str, FusedLinear]]:
     """Each with the path of its owner, which ends with a dot, and its own name."""
     found = [(path.rpartition("."), module) for path, module in model.named_modules()]
-    return [(f"{owner}{dot}", name, module) for (owner, dot, name), module in found if isinstance(module, FusedLinear)]
+    return [(f"{owner}.", name, module) for (owner, _, name), module in found if isinstance(module, FusedLinear)]
 
 
-def split_fused(model: Any) -> None:
-    """Let the plan of `model` for tensor parallelism split fused layers where it split their parts.
-
-    Gate and up are taken in the same slices by each process, as the parent's.  What comes out of other fused layers is
-    gathered, as in transformers' Phi-3, so that what follows in their module runs whole on every process.
-    """
-    if why := refused_within(model, "tp"):
-        refuse_plan(model, "tp", why)
-        return
-    plan = dict(model._tp_plan)
-    for path, module in {starred(f"{owner}{name}"): module for owner, name, module in fused_layers(model)}.items():
-        owner = path.rpartition(".")[0]
-        styles = {plan.pop(f"{owner}.{part}", None) for part in module.parts} - {None}
-        if not styles:  # it has none for them, or its own already
-            continue
-        if is_gate_and_up(module) and styles == {"colwise"}:
-            plan[path] = "packed_colwise"
-            continue
-        beside = {each: style for each, style in plan.items() if each.startswith(f"{owner}.")}
-        if unknown := sorted((styles - {"colwise", "colwise_gather_output"}) | (set(beside.values()) - set(WHOLE))):
-            refuse_plan(model, "tp", f"{path} is fused, and nobody knows what becomes of {unknown[0]} beside it")
-            return
-        plan[path] = "colwise_gather_output"
-        plan |= {each: WHOLE[style] for each, style in beside.items()}
-    model._tp_plan = {path: style for path, style in plan.items() if style}
-
-
-# What stands for a style where activations are whole on every process; "" for what has nothing to do there.
-WHOLE = {
-    "colwise": "colwise_gather_output",
-    "colwise_gather_output": "colwise_gather_output",
-    "rowwise": "rowwise_split_input",
-    "rowwise_split_input": "rowwise_split_input",
-    "replicated_with_grad_allreduce": "",
-}
-
-
-def is_gate_and_up(module: FusedLinear) -> bool:
-    """Whether the two halves of its rows can be split alike; the biases of transformers' packed layers are not."""
-    return module.bias is None and [*module.parts] == ["gate_proj", "up_proj"] and len({*module.parts.values()}) == 1
+def fused_conversions(model: Any) -> list[Any]:
+    """Between the parent's checkpoints, of the base model or of a head, and the fused layers of `model`."""
+    found = []
+    for owner, name, layer in fused_layers(model):
+        owner = owner.removeprefix(f"{model.base_model_prefix}.")
+        for kind, _ in layer.named_parameters():
+            parts = [f"{owner}{part}.{kind}" for part in layer.parts]
+            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [Rows([*layer.parts.values()])]))
+    return found
 
 
 class FusedProjections:
-    """Mixin of a `PreTrainedModel` with fused layers: it reads and writes the parent's checkpoints."""
+    def post_init(self: Any) -> None:
+        super().post_init()
+        self._weight_conversions = fused_conversions(self)
+
+    @staticmethod
+    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+        if load_config.hf_quantizer or load_config.device_mesh or getattr(model, "_device_mesh", None):
+            raise ValueError(f"{type(model).__name__} is loaded whole: quantise it or split it afterwards")
+        # Of this model alone: what is registered by name would reach transformers' own model too.
+        load_config.weight_mapping.extend(fused_conversions(model))
+        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+
+
+class KnownConversions:
+    """Before one of the mixins: what transformers converts of the parent's checkpoints is converted back, too."""
 
     def post_init(self: Any) -> None:
         super().post_init()
-        split_fused(self)
-        # For a model that is saved without having been loaded: what transformers would look up, and the fused layers.
         known = get_model_conversion_mapping(self, add_legacy=False)
-        self._weight_conversions = [each for each in known if not isinstance(each, PrefixChange)]
-        self._weight_conversions += fused_conversions(self)
+        known = [each for each in known if not isinstance(each, PrefixChange)]
+        self._weight_conversions = [*known, *self._weight_conversions]
 
-    @staticmethod
-    def _load_pretrained_model(
-        model: Any, state_dict: Any, checkpoint_files: Any, load_config: Any, expected_keys: Any = None
-    ) -> Any:
-        if load_config.hf_quantizer is not None:
-            raise ValueError(f"{type(model).__name__} has fused projections and is not loaded quantised")
-        if any(
-            getattr(each, name, None) is not None
-            for each, name in ((model, "_device_mesh"), (load_config, "device_mesh"))
-        ):
-            raise ValueError(f"{type(model).__name__} has fused projections: load it whole, shard it afterwards")
-        mapping = [*(load_config.weight_mapping or []), *fused_conversions(model)]
-        load_config = replace(load_config, weight_mapping=mapping)
-        return PreTrainedModel._load_pretrained_model(model, state_dict, checkpoint_files, load_config, expected_keys)
+
+GATHERED = {"colwise": "colwise_gather_output", "rowwise": "rowwise_split_input"}
+
+
+def gather_fused(model: Any) -> None:
+    """Let the plan for tensor parallelism gather what fused layers give, as that of transformers' Phi-3 does."""
+    plan = model._tp_plan = dict(model._tp_plan)
+    for path, name, layer in fused_layers(model):
+        owner = re.sub(r"\.\d+\.", ".*.", path)
+        styles = [plan.pop(f"{owner}{part}", None) for part in layer.parts]
+        if any(styles):
+            beside = {each for each in plan if each.startswith(owner)}
+            plan |= {each: GATHERED.get(plan[each], "replicate") for each in beside}
+            plan[f"{owner}{name}"] = "colwise_gather_output"
+
+
+class SplitProjections(FusedProjections):
+    def post_init(self: Any) -> None:
+        super().post_init()
+        gather_fused(self)
+
+
+class WholeProjections(FusedProjections):
+    _plans_refused = {"tp": "its fused layers stand beside layers that are split in another way"}
+
+    def post_init(self: Any) -> None:
+        super().post_init()
+        self._tp_plan: dict[str, str] = {}
 
 
 class FusedQKV:
@@ -198,7 +147,8 @@ class FusedQKV:
             self.k_proj = nn.Linear(inputs, keys, bias=bias)
             self.v_proj = nn.Linear(inputs, keys, bias=bias)
         with new:
-            self.qkv_proj = FusedLinear(inputs, {"q_proj": queries, "k_proj": keys, "v_proj": keys}, bias=bias)
+            self.qkv_parts = {"q_proj": queries, "k_proj": keys, "v_proj": keys}
+            self.qkv_proj = FusedLinear(inputs, self.qkv_parts, bias=bias)
 
     @edit("forward")
     def project_once(
@@ -208,7 +158,9 @@ class FusedQKV:
             input_shape = hidden_states.shape[:-1]
         with new:
             input_shape = hidden_states.shape[:-1]
-            query_states, key_states, value_states = split_qkv(self.qkv_proj(hidden_states), self.num_key_value_groups)
+            query_states, key_states, value_states = self.qkv_proj(hidden_states).split(
+                [*self.qkv_parts.values()], dim=-1
+            )
 
     @edit("forward")
     def take_the_query(self: Any, hidden_states: Any, query_states: Any) -> None:
@@ -239,14 +191,20 @@ class FusedGateUp:
             self.gate_proj = nn.Linear(inputs, outputs, bias=bias)
             self.up_proj = nn.Linear(inputs, outputs, bias=bias)
         with new:
-            self.gate_up_proj = FusedLinear(inputs, {"gate_proj": outputs, "up_proj": outputs}, bias=bias)
+            parts = {"gate_proj": outputs, "up_proj": outputs}
+            self.gate_up_proj = FusedLinear(inputs, parts, bias=bias)
 
     @edit("forward")
-    def project_once(self: Any, x: Hole) -> None:
+    def project_once(self: Any, x: Any, down_proj: Any) -> None:
         with old:
-            self.act_fn(self.gate_proj(x)) * self.up_proj(x)
+            down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
         with new:
-            gated(self.act_fn, self.gate_up_proj(x))
+            gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
+            down_proj = self.down_proj(self.act_fn(gate) * up)
+
+
+# Formulas that are written out in Python, and are one operation of torch.
+TANH_GELUS = ("gelu_new", "gelu_accurate", "gelu_python_tanh")
 
 
 class FusedGelu:
@@ -255,4 +213,4 @@ class FusedGelu:
         with old:
             ACT2FN[name]
         with new:
-            fused_activation(name)
+            ACT2FN["gelu_pytorch_tanh" if name in TANH_GELUS else name]

@@ -151,7 +151,7 @@ def test_verify_sees_a_class_of_the_parent_that_is_renamed(monkeypatch):
 
 
 def test_verify_sees_a_part_that_fuses_layers_and_keeps_the_plan(monkeypatch):
-    monkeypatch.setattr(generated("llama_fused"), "split_fused", lambda model: None)
+    monkeypatch.setattr(generated("llama_fused"), "gather_fused", lambda model: None)
     found = verdict("llama_fused", "LlamaForCausalLM")
     assert found.status == "FAIL" and "self_attn.q_proj: no module and no parameter is called so" in found.note
     assert "and 4 more" in found.note or "more" in found.note
@@ -161,7 +161,7 @@ def test_verify_sees_a_part_that_drops_the_rules(monkeypatch):
     def drop(model):
         model._tp_plan = {path: style for path, style in model._tp_plan.items() if "layers" not in path}
 
-    monkeypatch.setattr(generated("llama_fused"), "split_fused", drop)
+    monkeypatch.setattr(generated("llama_fused"), "gather_fused", drop)
     found = verdict("llama_fused", "LlamaForCausalLM")
     assert found.status == "FAIL"
     assert (
@@ -364,26 +364,12 @@ def test_fused_layers_are_split_where_their_parts_were():
     assert rules(plan_of(model, "tp"), "layers.*.") == {
         "self_attn.qkv_proj": "colwise_gather_output",
         "self_attn.o_proj": "rowwise_split_input",
-        "mlp.gate_up_proj": "packed_colwise",
-        "mlp.down_proj": "rowwise",
-    }
-    biased = on_meta(generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES, mlp_bias=True))
-    assert rules(plan_of(biased, "tp"), "layers.*.mlp.") == {
-        "gate_up_proj": "colwise_gather_output",
-        "down_proj": "rowwise_split_input",
+        "mlp.gate_up_proj": "colwise_gather_output",
+        "mlp.down_proj": "rowwise_split_input",
     }
 
 
 def test_norms_of_heads_that_every_process_has_are_no_partial_ones():
     module = generated("qwen3_fused")
     model = on_meta(module.Qwen3ForCausalLM, module.Qwen3ForCausalLM.config_class(**SIZES, head_dim=8))
-    assert not [path for path in plan_of(model, "tp") if path.endswith("_norm")]
-
-
-def test_fused_layers_beside_what_is_not_known_are_refused(monkeypatch):
-    plan = {**LlamaConfig.base_model_tp_plan, "layers.*.self_attn.sinks": "local_params"}
-    monkeypatch.setattr(LlamaConfig, "base_model_tp_plan", plan)
-    model = on_meta(generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES))
-    [problem] = refusal(model, "tp")
-    assert problem.code == "PG842" and "local_params beside it" in problem.what
-    assert plan_of(model, "tp") == {}
+    assert {style for path, style in plan_of(model, "tp").items() if path.endswith("_norm")} == {"replicate"}

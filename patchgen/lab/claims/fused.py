@@ -37,7 +37,7 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
         fewer = parent.functions["linear"] - variant.functions["linear"]
         if fewer != sum(ran) - len(ran) or not fewer:
             yield f"{fewer} linear layers fewer, where {len(ran)} of {sum(ran)} parts ran"
-    if defines("fused_activation")(specimen):
+    if defines("TANH_GELUS")(specimen):
         ours = variant.functions["gelu"] - parent.functions["gelu"]
         theirs = parent.functions["tanh"] - variant.functions["tanh"]
         if ours != theirs or not ours:
@@ -61,19 +61,17 @@ def in_parents_terms(seen: Observation, variant: PreTrainedModel) -> Observation
     return told
 
 
-def keys_for_values(split: Function, *args: Any) -> tuple[Tensor, ...]:
-    query, key, value = split(*args)
-    return query, value, key
-
-
-def heads_interleaved(split: Function, qkv: Tensor, groups: int) -> Any:
-    """Parts side by side are read as if they came head by head."""
-    heads = qkv.unflatten(-1, (groups + 2, -1)).transpose(-1, -2).flatten(-2)
-    return split(heads, groups)
-
-
-def up_for_gate(gate: Function, activation: Any, gate_up: Tensor) -> Any:
-    return gate(activation, gate_up.roll(gate_up.shape[-1] // 2, -1))
+@contextmanager
+def last_for_each_other(model: PreTrainedModel) -> Iterator[None]:
+    """The last two parts of each layer, which are equally wide, have each other's rows."""
+    with torch.no_grad():
+        for name in fused_in(model):
+            for weight in model.get_submodule(name).parameters():
+                *before, width = model.get_submodule(name).parts.values()
+                one, two = weight[-2 * width : -width].clone(), weight[-width:].clone()
+                if before[-1] == width:
+                    weight[-2 * width : -width], weight[-width:] = two, one
+    yield
 
 
 def no_bias(forward: Function, layer: Any, x: Tensor) -> Any:
@@ -97,7 +95,7 @@ def has_bias(specimen: Specimen) -> bool:
 
 
 def has_tanh_gelu(specimen: Specimen) -> bool:
-    return defines("fused_activation")(specimen) and any(
+    return defines("TANH_GELUS")(specimen) and any(
         getattr(specimen.config, name, None) in specimen.module.TANH_GELUS
         for name in ("activation_function", "hidden_act", "hidden_activation")
     )
@@ -111,19 +109,10 @@ CLAIM = Claim(
     terms=in_parents_terms,
     plants=(
         Plant(
-            "keys swapped with values",
-            "q, k, v in another order",
-            around("split_qkv", keys_for_values),
-            fits=defines("split_qkv"),
-        ),
-        Plant(
-            "heads interleaved",
-            "q, k, v of each head together",
-            around("split_qkv", heads_interleaved),
-            fits=defines("split_qkv"),
-        ),
-        Plant(
-            "gate swapped with up", "the other half is activated", around("gated", up_for_gate), fits=defines("gated")
+            "parts swapped",
+            "values are taken for keys, up for gate",
+            last_for_each_other,
+            fits=defines("FusedLinear"),
         ),
         Plant(
             "bias dropped",

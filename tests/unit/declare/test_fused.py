@@ -57,7 +57,7 @@ def members(found, name):
 def test_layers_by_other_names_are_one_by_edits(env):
     found = fused(open_module(env, find_module(env, "bert")))
     text = members(found, "BertSelfAttention")
-    assert "query, key, value = split_qkv(self.query_key_value(hidden_states), 1)" in text
+    assert "query, key, value = self.query_key_value(hidden_states).chunk(3, dim=-1)" in text
     # Its queries are of other states than its keys and values.
     cross = members(found, "BertCrossAttention")
     assert "key, value = self.key_value(encoder_hidden_states).chunk(2, dim=-1)" in cross and "query" not in cross
@@ -102,6 +102,11 @@ def test_what_is_bound_between_two_layers_is_not_read_too_late(env):
     found = fused(make_module(module.name, make_source(text, module.source.path, module.name)))
     assert not members(found, "BertSelfAttention")
     assert any("`self.all_head_size` is bound between the layers" in one.what for one in found.missing)
+
+
+def test_a_plan_with_a_style_of_its_own_is_not_kept(env):
+    """Qwen2-MoE has experts beside the layers of its shared expert; its checkpoints are converted already."""
+    assert "(KnownConversions, WholeProjections, " in answer(env, "qwen2_moe", ["fused"]).text
 
 
 def test_one_product_is_redundant(env):
