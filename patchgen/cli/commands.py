@@ -244,6 +244,40 @@ def new(model: str, parts: str, **rest: Any) -> int:
 
 
 @patchgen.command()
+@click.argument("file", metavar="FORK.py", type=click.Path(exists=True, dir_okay=False))
+@click.option("--parent", metavar="MODEL", help="The model that it was copied from; found by default.")
+@click.option(
+    "--package-root",
+    type=FOLDER,
+    metavar="DIR",
+    help="A release of transformers, unpacked, or a folder of such and of wheels; the installed one by default.",
+)
+@click.option(
+    "--release",
+    "--releases",
+    "asked",
+    multiple=True,
+    metavar="X|A..B",
+    help="Releases to look at: numbers, folders or wheels; may be repeated.",
+)
+@click.option("--download", is_flag=True, help="Get a release that is not here from pip, into the cache.")
+@click.option(
+    "--write", "folder", type=click.Path(file_okay=False), metavar="DIR", help="Put the declaration into DIR."
+)
+@click.option("--force", is_flag=True, help="Write what is not worth it too, and replace a file that is there.")
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+def adopt(file: str, **rest: Any) -> int:
+    """Write the declaration that gives a fork of a modeling file again.
+
+    FORK.py is a copy of a modeling file of transformers that was changed by hand.  Its declaration is flattened and
+    compared with it: exit code 0 says that every class and function came out equal, 1 that not.
+    """
+    from patchgen.cli.adopt import adopt_fork
+
+    return adopt_fork(file, **rest)
+
+
+@patchgen.command()
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.option("--part", "parts", multiple=True, metavar="PART", help="Only this part; may be repeated.")
 @click.option("--numeric", is_flag=True, help="Convert, build, verify, and plant errors, in processes of their own.")

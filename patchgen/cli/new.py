@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from patchgen.cli.session import Request, open_project
 from patchgen.declare.request import Answer, answer
 from patchgen.disk.write import replace_file
-from patchgen.emit.format import format_texts
+from patchgen.emit.format import format_modular
 from patchgen.errors import Location, PatchgenError
 from patchgen.project.files import Project
 
@@ -26,7 +25,7 @@ def write_new(model: str, parts: str, *, name: str | None, dry_run: bool, force:
     if not found.parts:
         click.echo("nothing is written; --force writes it all the same", err=True)
         return 1
-    text = _formatted(found, project)
+    text = format_modular(found.text, project.config.settings)
     if dry_run:
         click.echo(text, nl=False)
         return 0
@@ -53,16 +52,3 @@ def _path(project: Project, found: Answer, name: str | None) -> Path:
     sources = project.config.sources or ("modular",)
     alias = found.module.alias
     return project.config.home / sources[0] / alias / f"modular_{alias}_{suffix}.py"
-
-
-def _formatted(found: Answer, project: Project) -> str:
-    text = format_texts({"new.py": found.text}, project.config.settings, ["patchgen"])["new.py"]
-    # Flat files count transformers as their own; in a modular file it is third-party, and patchgen its own.
-    of_transformers = re.findall(r"^from transformers\b.* import .*\n", text, re.MULTILINE)
-    without = re.sub(r"^from transformers\b.* import .*\n", "", text, flags=re.MULTILINE)
-    first = re.search(r"^from patchgen\b", without, re.MULTILINE)
-    if first is None:
-        return text
-    head, tail = without[: first.start()].rstrip("\n"), re.sub("\n{4,}", "\n\n\n", without[first.start() :])
-    third_party = re.search(r"^(import torch|from torch\b).*\Z", head, re.MULTILINE)
-    return f"{head}\n{'' if third_party else chr(10)}{''.join(of_transformers)}\n{tail}"

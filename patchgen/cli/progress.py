@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -37,10 +37,24 @@ def session_with_progress(
         bar.close()
 
 
+@contextlib.contextmanager
+def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """A count to advance, shown on a terminal while it is not full."""
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    shown = _Bar(total, what)
+    try:
+        yield shown.advance
+    finally:
+        shown.close()
+
+
 class _Bar:
     """Counts files, and shows the count once a second has passed."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, what: str = "flattening") -> None:
+        self._what = what
         self._total = total
         self._done = 0
         self._started = time.monotonic()
@@ -59,7 +73,7 @@ class _Bar:
         from rich.progress import Progress
 
         self._progress = Progress(console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task("flattening", total=self._total)
+        self._task = self._progress.add_task(self._what, total=self._total)
         self._close = contextlib.ExitStack()
         self._close.enter_context(self._progress)
 

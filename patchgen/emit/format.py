@@ -78,6 +78,20 @@ def format_texts(
     return formatted
 
 
+def format_modular(text: str, settings: Settings) -> str:
+    """A modular file formatted: transformers is third-party in it, and patchgen its own."""
+    text = format_texts({"modular.py": text}, settings, ["patchgen"])["modular.py"]
+    # Flat files count transformers as their own.
+    of_transformers = re.findall(r"^from transformers\b.* import .*\n", text, re.MULTILINE)
+    without = re.sub(r"^from transformers\b.* import .*\n", "", text, flags=re.MULTILINE)
+    first = re.search(r"^from patchgen\b", without, re.MULTILINE)
+    if first is None:
+        return text
+    head, tail = without[: first.start()].rstrip("\n"), re.sub("\n{4,}", "\n\n\n", without[first.start() :])
+    third_party = re.search(r"^(import torch|from torch\b).*\Z", head, re.MULTILINE)
+    return f"{head}\n{'' if third_party else chr(10)}{''.join(of_transformers)}\n{tail}"
+
+
 def _joined(opening: str, body: str) -> str:
     """Opening and body with two blank lines below the imports, as isort sets them."""
     if not body.strip():

@@ -18,7 +18,7 @@ from patchgen.link.lazy import with_strings
 from patchgen.link.localise import localise
 from patchgen.link.sameness import same_thing
 from patchgen.link.strings import staying_strings
-from patchgen.plan.bindings import Bindings
+from patchgen.plan.bindings import Bindings, is_kept
 from patchgen.plan.changes import Changes
 from patchgen.plan.declare import Declaration
 from patchgen.plan.lineage import Lineages, bases_of
@@ -246,7 +246,9 @@ def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, binding
             if symbol is None:
                 continue
             known, first = meanings.setdefault(reference.name, (symbol, piece))
-            if not same_thing(known, symbol, bindings):
+            if is_kept(symbol) and not is_kept(known):
+                meanings[reference.name] = (symbol, piece)
+            elif not is_kept(known) and not same_thing(known, symbol, bindings):
                 what = f"{reference.name} means {known} in {first.source.path} and {symbol} in {piece.source.path}"
                 raise PatchgenError("PG401", pieces[0].at(1, 0), what, _other_name(reference.name, pieces[0]))
         if reference.name in meanings:

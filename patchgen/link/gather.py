@@ -7,7 +7,7 @@ decided in `order`, import statements in `imports`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen.errors import PatchgenError
 from patchgen.link.collisions import one_of_each
@@ -15,6 +15,7 @@ from patchgen.link.flatblock import Builder, FlatBlock, Need, Unit
 from patchgen.link.roots import roots
 from patchgen.link.sameness import same_thing
 from patchgen.link.trace import is_followed, modules_run, with_packages
+from patchgen.plan.bindings import is_kept
 from patchgen.plan.changes import own_symbols
 from patchgen.plan.model import Symbol
 from patchgen.source.blocks import Block, ModuleIndex
@@ -146,7 +147,19 @@ class _Closure:
             bindings.env.index(place.key.module, at)  # raises PG101 where the import stands
         return self._builder.units(place.key)
 
+    def _kept(self, need: Need) -> Need:
+        """`need`, met by the modular file where it has an import of that name that stays as it is."""
+        naming = self._builder.naming
+        for layer in naming.plan.layers:
+            item = layer.imported(need.name)
+            if item is not None and item.level:
+                symbol = naming.bindings.imported_symbol(layer, item)
+                if is_kept(symbol):
+                    return replace(need, symbol=symbol, home=layer.source.module)
+        return need
+
     def _import(self, need: Need, block: FlatBlock) -> tuple[Unit, ...]:
+        need = self._kept(need)
         home = self._builder.index(need.home)
         guards = [b for b in home.blocks if b.kind != "import" and any(i.bound == need.name for i in b.imports)]
         if not any(b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks):

@@ -7,6 +7,7 @@ to flatten; what comes from elsewhere (torch, the standard library) is named as 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -94,9 +95,14 @@ class Bindings:
         return Symbol(target, item.name)
 
     def absolute(self, module: ModuleIndex, target: str, level: int, at: Location) -> str:
-        """The absolute name of the module that `from ..target import x` in `module` names."""
+        """The absolute name of the module that `from ..target import x` in `module` names.
+
+        A relative import that is marked as kept is not looked up: it keeps its dots.
+        """
         if not level:
             return target
+        if _is_kept(module, target, level):
+            return "." * level + target
         parts = module.source.module.split(".")
         drop = level - (module.source.path.endswith("__init__.py"))
         beside = self.env.beside(module.source.module) if drop == len(parts) else None
@@ -213,6 +219,22 @@ class Bindings:
         if any(item.bound == name for block in module.binders(name) for item in block.imports):
             what = f"{kind} {name}, on line {says.first}, hides import {name}"
         raise PatchgenError("PG109", at, what, "give one of them another name")
+
+
+# The comment on a relative import of what only the flat file's folder has: `from .cache import KVCache`.
+KEPT = "# patchgen: keep"
+
+
+def is_kept(symbol: Symbol) -> bool:
+    """Whether `symbol` comes from a relative import that stays as it is; it takes the place of the parents' import."""
+    return symbol.module.startswith(".")
+
+
+def _is_kept(module: ModuleIndex, target: str, level: int) -> bool:
+    if KEPT not in module.source.text:
+        return False
+    dots = re.escape("." * level + target)
+    return re.search(rf"^[ \t]*from[ \t]+{dots}[ \t]+import\b.*{KEPT}[ \t]*$", module.source.text, re.M) is not None
 
 
 def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) -> bool:

@@ -34,7 +34,7 @@ def state_of(project: Project, root: Path) -> Path:
     beside = root == project.out and root != project.package_root and root.is_relative_to(project.home)
     if is_own(project, root) or beside:
         return project.home / CACHE
-    return _place_of(root, _user_folder())
+    return _place_of(root, user_folder())
 
 
 def lock_of(project: Project, root: Path) -> Path:
@@ -74,7 +74,8 @@ def _place_of(root: Path, folder: Path) -> Path:
     return folder / f"{root.name}-{name}"
 
 
-def _user_folder() -> Path:
+def user_folder() -> Path:
+    """The user's folder for what belongs to no project."""
     return _make_folder(os.environ.get("PATCHGEN_CACHE_DIR") or _cache_of_user())
 
 

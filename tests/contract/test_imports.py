@@ -58,6 +58,11 @@ NEW = {
     "anatomy": {"errors", "source"},
     "declare": {"errors", "source", "anatomy"},
 }
+# What compares a fork with its parent, and writes the modular file that gives it again.
+ADOPT = {
+    "align": {"source"},
+    "adopt": {"errors", "flat", "settings", "source", "align", "plan", "emit", "flatten"},
+}
 # What goes into which model: writes modular files, flattens them, and has them verified.
 COVERAGE = {
     "coverage": {
@@ -82,7 +87,7 @@ TRAIN = {"train": {"errors", "disk", "draw", "lab", "parallel", "precision", "ra
 MEMORY = {"memory": {"errors", "draw", "lab", "parallel", "precision", "use"}}
 # Several processes: engines, and the plans by which they split a model.
 PARALLEL = {"parallel": {"errors", "flat", "use"}}
-TABLE = CORE | AROUND | NEW | COVERAGE | BENCH | TRAIN | MEMORY | PARALLEL
+TABLE = CORE | AROUND | NEW | ADOPT | COVERAGE | BENCH | TRAIN | MEMORY | PARALLEL
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
     "accelerate": {"parallel"},

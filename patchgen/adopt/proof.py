@@ -1,0 +1,64 @@
+"""Does a declaration give the fork again?  It is flattened, and what comes out is compared with the fork."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.adopt.subject import Subject
+from patchgen.align.file import File, read_file, said
+from patchgen.align.same import tree_text
+from patchgen.errors import Problem
+from patchgen.flatten import flatten
+from patchgen.settings import Settings
+from patchgen.source.locate import make_environment
+from patchgen.source.text import make_source
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What became of a declaration: the output, or why there is none, and what of the fork is not in it.
+
+    `strict` are definitions that are equal as trees with all that documents; `differ` and `missing` are not equal.
+    """
+
+    output: str
+    problems: tuple[Problem, ...]
+    strict: frozenset[str] = frozenset()
+    differ: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every definition of the fork is in the output."""
+        return bool(self.output) and not self.differ and not self.missing
+
+
+def prove(text: str, subject: Subject, name: str, root: Path | None, settings: Settings) -> Proof:
+    """Flatten the declaration `text` of `subject` as the file `name`."""
+    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
+        home = Path(folder).resolve()
+        path = home / "modular" / name
+        path.parent.mkdir()
+        path.write_text(text, encoding="utf-8")
+        result = flatten(path, make_environment(home, root), settings)
+    if result.problems:
+        return Proof("", result.problems)
+    wanted = name.replace("modular_", "modeling_", 1)
+    output = next((file.text for file in result.files if file.name == wanted), "")
+    return compare(output, subject.fork)
+
+
+def compare(output: str, fork: File) -> Proof:
+    """Which of the fork's classes and functions the text `output` has."""
+    made = read_file(make_source(output, "output.py")).definitions
+    there = {name: d for name, d in fork.definitions.items() if d.kind in ("class", "def")}
+    missing = tuple(name for name in there if name not in made)
+    differ = tuple(name for name, d in there.items() if name in made and said(made[name]) != said(d))
+    strict = frozenset(
+        name for name, d in there.items() if name in made and tree_text(made[name].nodes) == tree_text(d.nodes)
+    )
+    more = tuple(name for name, d in made.items() if d.kind in ("class", "def") and name not in there)
+    return Proof(output, (), strict, differ, missing, more)

@@ -1,0 +1,131 @@
+"""Releases of transformers as folders: unpacked ones, wheels, and those that were downloaded before.
+
+Nothing is imported.  A wheel's Python files are unpacked once, into the user's cache.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.errors import Location, PatchgenError
+
+_VERSION = re.compile(r"""^__version__\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+_WHEEL = re.compile(r"transformers-([^-]+)-.*\.whl")
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release and the folder that holds its package `transformers`; the folder of a wheel is made when asked for."""
+
+    version: str
+    folder: Path
+    wheel: Path | None = None
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Sorts releases by age."""
+        return order_of(self.version)
+
+    def root(self) -> Path:
+        """The folder, unpacked."""
+        if self.wheel is not None and not (self.folder / "transformers" / "__init__.py").is_file():
+            _unpack(self.wheel, self.folder)
+        return self.folder
+
+
+def order_of(version: str) -> tuple[int, ...]:
+    """`version` as numbers."""
+    return tuple(map(int, _NUMBER.findall(version)))
+
+
+def releases_in(place: Path, cache: Path) -> tuple[Release, ...]:
+    """The releases at `place`: itself, unpacked or as a wheel, or those in it; oldest first."""
+    found = _one(place, cache)
+    if found is None and place.is_dir():
+        inner = [_one(path, cache) for path in sorted(place.iterdir())]
+        return tuple(sorted((r for r in inner if r is not None), key=lambda r: r.order))
+    return (found,) if found is not None else ()
+
+
+def _one(place: Path, cache: Path) -> Release | None:
+    wheel = _WHEEL.fullmatch(place.name)
+    if wheel is not None and place.is_file():
+        return Release(wheel[1], cache / wheel[1], place)
+    for folder in (place, place / "src"):
+        package = folder / "transformers" / "__init__.py"
+        if (folder / "transformers" / "models").is_dir():
+            text = package.read_text(encoding="utf-8", errors="replace") if package.is_file() else ""
+            version = _VERSION.search(text)
+            return Release(version[1] if version else place.name, folder)
+    return None
+
+
+def _unpack(wheel: Path, folder: Path) -> None:
+    """The Python files of `wheel` in `folder`, all or none."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as place, zipfile.ZipFile(wheel) as archive:
+        # `extract` leaves nothing outside the folder, whatever the names in the archive are.
+        for name in archive.namelist():
+            if name.endswith(".py"):
+                archive.extract(name, Path(place, "new"))
+        Path(place, "new").rename(folder)
+
+
+def chosen(asked: Sequence[str], known: Iterable[Release], cache: Path, *, download: bool) -> tuple[Release, ...]:
+    """The releases that `asked` names: versions, `A..B`, folders and wheels; oldest first.
+
+    Raises PatchgenError PG807 for one that is neither known nor to be downloaded.
+    """
+    there = {release.version: release for release in known}
+    found: dict[str, Release] = {}
+    for text in asked:
+        for release in _named(text, there, cache, download):
+            found[release.version] = release
+    return tuple(sorted(found.values(), key=lambda release: release.order))
+
+
+def _named(text: str, there: dict[str, Release], cache: Path, download: bool) -> Iterator[Release]:
+    if Path(text).exists():
+        yield from releases_in(Path(text).resolve(), cache)
+        return
+    if text in there:
+        yield there[text]
+        return
+    first, dots, last = text.partition("..")
+    if dots:
+        low, high = order_of(first), order_of(last)
+        # `4.38` means all of 4.38, its last patch included.
+        fits = [r for r in there.values() if low <= r.order and r.order[: len(high)] <= high]
+        if fits:
+            yield from fits
+            return
+    elif download:
+        yield from releases_in(_downloaded(text, cache), cache)
+        return
+    have = ", ".join(sorted(there, key=order_of)) or "none"
+    hint = f"known are {have}; name a folder or a wheel" + ("" if dots else ", or allow --download")
+    raise PatchgenError("PG807", Location(text), "is no release of transformers that is here", hint)
+
+
+def _downloaded(version: str, cache: Path) -> Path:
+    """The wheel of a release, from the index that pip is set up for."""
+    cache.mkdir(parents=True, exist_ok=True)
+    wanted = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    done = subprocess.run(
+        [*wanted, f"transformers=={version}", "--dest", str(cache)], capture_output=True, text=True, check=False
+    )
+    wheel = next(cache.glob(f"transformers-{version}-*.whl"), None)
+    if wheel is None:
+        why = (done.stderr.strip().splitlines() or ["pip gave no wheel"])[-1]
+        raise PatchgenError(
+            "PG807", Location(version), f"could not be downloaded: {why}", "name a release that exists"
+        )
+    return wheel

@@ -1,0 +1,149 @@
+"""The declaration: which definitions of the fork it says, in the fork's order, with their imports and its header."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from patchgen.adopt.classes import Doubts, Said, said_class
+from patchgen.adopt.subject import Subject
+from patchgen.adopt.words import Names, Words
+from patchgen.align.file import Definition, File, said
+from patchgen.align.same import is_documenting
+from patchgen.plan.bindings import KEPT
+
+_EDIT_WORDS = ("edit", "new", "old")
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A modular file: its text, not yet formatted, and what it says of each definition."""
+
+    text: str
+    said: tuple[Said, ...]
+
+
+def declare(subject: Subject, doubts: Doubts) -> Declaration:
+    """The declaration of a fork, but for what is in doubt."""
+    declared = _declared(subject, doubts)
+    while True:
+        names = Names(subject.parent, subject.fork, subject.alias, subject.pairs, frozenset(declared))
+        words = Words(names)
+        parts = [_part(subject, subject.fork.definitions[name], words, doubts) for name in declared]
+        lacking = [n for n in _lacking(subject, words) if n not in declared]
+        if not lacking:
+            return Declaration(_text(subject, parts, words), tuple(parts))
+        order = list(subject.fork.definitions)
+        declared = sorted({*declared, *lacking}, key=order.index)
+
+
+def _declared(subject: Subject, doubts: Doubts) -> list[str]:
+    """What differs from the parent, and what has to be named for the rest to come along."""
+    fork, parent = subject.fork, subject.parent
+    found = [
+        name
+        for name, definition in fork.definitions.items()
+        if definition.kind in ("class", "def")
+        and (name not in subject.pairs or said(parent.definitions[name]) != said(definition))
+        or name in doubts.definitions
+    ]
+    read = _read_by_code(fork)
+    for name, definition in fork.definitions.items():
+        if definition.kind == "assign" and name in read and name in subject.pairs:
+            if said(parent.definitions[name]) != said(definition):
+                found.append(name)
+    if subject.renames:
+        used = {name for d in fork.definitions.values() if d.kind == "class" for name in _reads(d)}
+        found += [name for name in fork.classes if name not in used and name in subject.pairs]
+    if not any(fork.definitions[name].kind == "class" and name in subject.pairs for name in found):
+        found += [name for name in fork.classes if name in subject.pairs][-1:]
+    order = list(fork.definitions)
+    return sorted(set(found), key=order.index)
+
+
+def _reads(definition: Definition) -> set[str]:
+    nodes = [inner for node in definition.nodes for inner in ast.walk(node)]
+    return {n.id for n in nodes if isinstance(n, ast.Name)} - {definition.name}
+
+
+def _read_by_code(file: File) -> set[str]:
+    """The names that something reads beside documenting decorators."""
+    found: set[str] = set()
+    stack: list[ast.AST] = [file.tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        stack += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if not (child in getattr(node, "decorator_list", ()) and is_documenting(child))  # type: ignore[arg-type]
+        ]
+    return found
+
+
+def _lacking(subject: Subject, words: Words) -> Iterable[str]:
+    """What the declared code reads and neither file nor parent has: the fork's own definitions."""
+    for name in words.read:
+        if name in subject.fork.definitions and name not in subject.pairs:
+            yield name
+
+
+def _part(subject: Subject, definition: Definition, words: Words, doubts: Doubts) -> Said:
+    old = subject.parent.definitions.get(definition.name) if definition.name in subject.pairs else None
+    if definition.kind == "class":
+        return said_class(definition, old, words, doubts)
+    lines = [line for node in definition.nodes for line in words.statements([node], 0)]
+    return Said(definition.name, "new" if old is None else "replaced", tuple(lines))
+
+
+def _text(subject: Subject, parts: Iterable[Said], words: Words) -> str:
+    package, _, module = subject.module.rpartition(".")
+    own = f"from {package} import {module}" + (f" as {subject.alias}" if subject.alias != module else "")
+    body = "\n\n\n".join("\n".join(part.lines).rstrip() for part in parts)
+    imports = [*_imports(subject, words), own, *_guards(subject, words)]
+    if "@edit(" in body:
+        imports.append(f"from patchgen.edits import {', '.join(_EDIT_WORDS)}")
+    return f'{_header(subject)}"""{subject.title}"""\n\n' + "\n".join(imports) + f"\n\n\n{body}\n"
+
+
+def _guards(subject: Subject, words: Words) -> list[str]:
+    """The fork's imports under `if` and `try` that the parent has not."""
+    found: list[str] = []
+    for name in sorted(words.read):
+        guard = subject.fork.guarded.get(name)
+        if guard is not None and words.names.of_fork(name) == name and name not in subject.fork.imports:
+            found.append("\n".join(words.statements([guard], 0)))
+    return list(dict.fromkeys(found))
+
+
+def _header(subject: Subject) -> str:
+    """The comments at the top of the fork: its licence, its authors, where it came from."""
+    found: list[str] = []
+    for line in subject.fork.source.lines:
+        if not line.startswith("#") and line.strip():
+            break
+        found.append(line)
+    while found and not found[-1].strip():
+        found.pop()
+    return "".join(found) + "\n" if found else ""
+
+
+def _imports(subject: Subject, words: Words) -> list[str]:
+    """The fork's imports of what the declared code reads, and those of its own package, which is not there."""
+    lines: list[str] = []
+    used = {reference.name for reference in subject.fork.reads}
+    own = {name for name, (node, _) in subject.fork.imports.items() if getattr(node, "level", 0) and name in used}
+    for name in sorted(words.read | own):
+        found = subject.fork.imports.get(name)
+        if found is not None and words.names.of_fork(name) == name:
+            node, alias = found
+            said_as = f" as {alias.asname}" if alias.asname else ""
+            if isinstance(node, ast.ImportFrom):
+                module = "." * node.level + (node.module or "")
+                kept = f"  {KEPT}" if node.level else ""
+                lines.append(f"from {module} import {alias.name}{said_as}{kept}")
+            else:
+                lines.append(f"import {alias.name}{said_as}")
+    return list(dict.fromkeys(lines))

@@ -1,0 +1,117 @@
+"""When two pieces of code are the same: as trees, and as trees without what only documents."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+# Decorators that give a class or function its documentation and change nothing else.
+DOCUMENTING = frozenset(
+    {
+        "add_code_sample_docstrings",
+        "add_end_docstrings",
+        "add_start_docstrings",
+        "add_start_docstrings_to_model_forward",
+        "auto_class_docstring",
+        "auto_docstring",
+        "custom_args",
+        "replace_return_docstrings",
+    }
+)
+
+
+def tree_text(node: ast.AST | Sequence[ast.AST]) -> str:
+    """The tree of `node` as text: equal for equal code, however it is laid out."""
+    return ast.dump(node) if isinstance(node, ast.AST) else "\n".join(map(ast.dump, node))
+
+
+def plain_text(node: ast.AST) -> str:
+    """`tree_text` without docstrings, annotations and documenting decorators."""
+    known: str | None = getattr(node, "_plain_text", None)
+    if known is None:
+        known = "".join(_plain(node))
+        node._plain_text = known  # type: ignore[attr-defined]  # asked again and again
+    return known
+
+
+def is_documenting(decorator: ast.expr) -> bool:
+    """Whether `decorator` gives what stands below it its documentation, and nothing else."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return name in DOCUMENTING
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    """Whether `node` is a string as a statement of its own."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def without_docstring(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """`body` without strings that stand alone, and without `pass` and `...` beside other statements."""
+    left = [node for node in body if not is_docstring(node)]
+    real = [node for node in left if not _is_nothing(node)]
+    return real or left[:1]
+
+
+def _is_nothing(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Pass) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
+    )
+
+
+def _plain(node: ast.AST) -> Iterable[str]:
+    """The pieces of the text of `node`."""
+    match node:
+        case ast.Name(id=name):
+            return ("N:", name, ";")
+        case ast.Constant(value=str(value)):
+            return ("S:", repr(value), ";")
+        case ast.Constant(value=value):
+            return ("C:", repr(value), type(value).__name__, ";")
+        case ast.Attribute(value=value, attr=attr):
+            return (*_plain(value), ".", attr, ";")
+        case ast.AnnAssign(target=target, value=value) if value is not None:
+            # An assignment that lost its annotation, or got one.
+            return ("Assign(", *_plain(target), "=", *_plain(value), ")")
+        case ast.Assign(targets=[target], value=value):
+            return ("Assign(", *_plain(target), "=", *_plain(value), ")")
+        case ast.AnnAssign(target=target):
+            return ("Declared(", *_plain(target), ")")
+        case ast.ImportFrom(module=module, names=names, level=level):
+            return ("From(", "." * level, module or "", *(f"{a.name} {a.asname}," for a in names), ")")
+        case ast.arg(arg=arg):
+            return ("arg:", arg, ";")
+    return _all_plain(node)
+
+
+def _all_plain(node: ast.AST) -> list[str]:
+    found: list[str] = [type(node).__name__, "("]
+    for name, field in ast.iter_fields(node):
+        if name in ("ctx", "returns", "type_comment", "type_params", "kind") or field is None:
+            continue
+        found.append(f"{name}=")
+        for one in _counted(node, name, field):
+            found += _plain(one) if isinstance(one, ast.AST) else (repr(one),)
+            found.append(",")
+    found.append(")")
+    return found
+
+
+def _counted(node: ast.AST, name: str, field: Any) -> list[Any]:
+    """What of a field of `node` says something."""
+    if not isinstance(field, list):
+        return [field]
+    if name == "decorator_list":
+        return [one for one in field if not is_documenting(one)]
+    if name != "body" or isinstance(node, ast.Module):
+        return field
+    in_class = isinstance(node, ast.ClassDef)
+    return [one for one in without_docstring(field) if not (in_class and _only_declares(one))]
+
+
+def _only_declares(node: ast.stmt) -> bool:
+    """`config: LlamaConfig` in a class body: an annotation and nothing else."""
+    return isinstance(node, ast.AnnAssign) and node.value is None

@@ -1,0 +1,108 @@
+"""`patchgen adopt`: write the declaration that gives a fork again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchgen.adopt.parents import Candidate, find_parent
+from patchgen.adopt.read import read_fork
+from patchgen.adopt.releases import Release, chosen, releases_in
+from patchgen.adopt.report import Report
+from patchgen.adopt.work import adopt
+from patchgen.cli.progress import bar
+from patchgen.cli.session import Request, open_project
+from patchgen.disk.write import replace_file
+from patchgen.errors import Location, PatchgenError
+from patchgen.project.files import Project
+from patchgen.project.places import user_folder
+
+
+def adopt_fork(
+    file: str,
+    *,
+    parent: str | None,
+    package_root: str | None,
+    asked: tuple[str, ...],
+    download: bool,
+    folder: str | None,
+    force: bool,
+    form: str,
+) -> int:
+    """Write, or print, the declaration of the fork at `file`; 0 where it gives the fork again, 1 where it does not."""
+    path = Path(file)
+    project = open_project(Request())
+    settings = project.config.settings
+    fork = read_fork(path, file, settings)
+    found = _found(fork, parent, package_root, asked, download, project)
+    title = (
+        f"{path.stem} as a change of transformers' {found.subject.module.rpartition('.')[2]}, "
+        f"adopted by `patchgen adopt` on {found.release.version}."
+    )
+    name = f"modular_{path.stem.removeprefix('modeling_')}.py"
+    made = adopt(replace(found.subject, title=title), name, found.release.root(), settings)
+    report = Report(made, found, "")
+    written = _write(report, folder, name, force) if folder is not None else ""
+    _print(replace(report, file=written), form, shows=folder is None)
+    refused = folder is not None and not written
+    return int(not made.proof.holds or refused)
+
+
+def _found(
+    fork: Any, parent: str | None, package_root: str | None, asked: tuple[str, ...], download: bool, project: Project
+) -> Candidate:
+    releases = _releases(package_root, asked, download, project)
+    with bar(len(releases), "looking at releases") as advance:
+        return find_parent(fork, releases, parent, advance)
+
+
+def _releases(
+    package_root: str | None, asked: tuple[str, ...], download: bool, project: Project
+) -> tuple[Release, ...]:
+    """The releases to look at: those asked for, those in the folder given, else the one that is installed."""
+    cache = user_folder() / "releases"
+    given = releases_in(Path(package_root), cache) if package_root is not None else ()
+    if package_root is not None and not given:
+        raise PatchgenError("PG807", Location(package_root), "holds no release of transformers", "name its folder")
+    installed = _installed(project)
+    if asked:
+        kept = releases_in(cache, cache) if cache.is_dir() else ()
+        return chosen(asked, [*installed, *kept, *given], cache, download=download)
+    if not given and not installed:
+        raise PatchgenError("PG101", Location(""), "no module named transformers", "install it or name --package-root")
+    return given or installed
+
+
+def _installed(project: Project) -> tuple[Release, ...]:
+    path = project.environment().path("transformers")
+    return releases_in(path.parent.parent, path.parent) if path is not None else ()
+
+
+def _write(report: Report, folder: str, name: str, force: bool) -> str:
+    """Write the declaration; the empty text where it is not worth it, or does not give the fork."""
+    if not force and (report.verdict == "a rewrite" or not report.adopted.proof.holds):
+        click.echo("nothing is written; --force writes it all the same", err=True)
+        return ""
+    path = Path(folder) / name
+    text = report.adopted.text
+    if path.exists() and path.read_text(encoding="utf-8") != text and not force:
+        raise PatchgenError("PG804", Location(str(path)), "is there already, with another text", "--force replaces it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, text.encode())
+    return str(path)
+
+
+def _print(report: Report, form: str, *, shows: bool) -> None:
+    if form == "json":
+        click.echo(json.dumps(report.data(), indent=1))
+        return
+    if shows:
+        click.echo(report.adopted.text, nl=False)
+    print(report.text(), end="", file=sys.stderr if shows else sys.stdout)
+    if report.file:
+        click.echo(f"wrote {report.file}")

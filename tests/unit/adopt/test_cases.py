@@ -1,0 +1,47 @@
+"""One folder a case: a parent, a fork of it, and the declaration that `patchgen adopt` writes.
+
+`parent.py` stands for `transformers/models/toy/modeling_toy.py`.  Each declaration is flattened, and gives the fork
+again; a case whose name begins with `not_` has a `remainder.txt` of what does not come out equal.
+PATCHGEN_REFRESH=1 writes what is so now; git then shows what that changes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from patchgen.adopt.read import read_fork
+from patchgen.adopt.subject import make_subject
+from patchgen.adopt.work import Adopted, adopt
+from patchgen.align.file import read_file
+from patchgen.settings import Settings
+from patchgen.source.text import read_source
+
+CASES = sorted(Path(__file__).with_name("cases").iterdir())
+MODULE = "transformers.models.toy.modeling_toy"
+REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_case(case: Path, tmp_path: Path) -> None:
+    made = _adopted(case, tmp_path)
+    expected = case / "declaration.py"
+    if REFRESH:
+        expected.write_text(made.text, encoding="utf-8")
+    assert made.text == expected.read_text(encoding="utf-8")
+    proof = made.proof
+    assert (proof.problems, proof.differ, proof.missing) == ((), (), ())
+
+
+def _adopted(case: Path, folder: Path) -> Adopted:
+    root = folder / "release"
+    path = root / "transformers" / "models" / "toy" / "modeling_toy.py"
+    path.parent.mkdir(parents=True)
+    for package in (path.parent, path.parents[1], path.parents[2]):
+        (package / "__init__.py").touch()
+    path.write_bytes((case / "parent.py").read_bytes())
+    parent = read_file(read_source(path, MODULE, "transformers/models/toy/modeling_toy.py"))
+    fork = read_fork(case / "fork.py", "fork.py", Settings())
+    return adopt(make_subject(parent, fork, MODULE, "A fork."), "modular_fork.py", root, Settings())
