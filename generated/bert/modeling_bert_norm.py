@@ -20,9 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss
-from torch.nn import functional as F
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -56,14 +55,14 @@ logger = logging.get_logger(__name__)
 class LowPrecisionLayerNorm(nn.LayerNorm):
     """`nn.LayerNorm`, in the dtype of autocast where that is on; a checkpoint of one is one of the other."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
         device = input.device.type
         if not torch.is_autocast_enabled(device):
             return super().forward(input)
         dtype = torch.get_autocast_dtype(device)
         weight, bias = (None if each is None else each.to(dtype) for each in (self.weight, self.bias))
         with torch.autocast(device, enabled=False):
-            return F.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
+            return nn.functional.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
 
 
 class BertEmbeddings(nn.Module):

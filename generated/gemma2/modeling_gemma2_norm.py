@@ -15,12 +15,9 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn as nn
-from torch import Tensor
-from torch.nn import functional as F
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -44,25 +41,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 
-# Axes: B rows, L tokens, D features, the last one whatever stands before it.
-
-
-def rms_norm(x_BLD: Tensor, weight_D: Tensor | None, eps: float) -> Tensor:
-    """`x / sqrt(mean(x * x) + eps) * weight` over the last axis, computed in at least float32, in the dtype of `x`.
-
-    `weight` is of that dtype, or None: with another one torch would leave its kernel.
-    """
-    return F.rms_norm(x_BLD, x_BLD.shape[-1:], weight_D, eps).to(x_BLD.dtype)
-
-
-def epsilon_of(norm: Any) -> float:
-    """What the norm adds to the mean square, which models call by two names."""
-    return float(norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps)
-
-
 class Gemma2RMSNorm(nn.Module):
-    """RMSNorm by one call: rows are multiplied by one plus the weight, then cast to the dtype of the input."""
-
     def __init__(self, dim: int, eps: float = 1e-6):
         super().__init__()
         self.eps = eps
@@ -71,10 +50,10 @@ class Gemma2RMSNorm(nn.Module):
     def _norm(self, x):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
 
-    def forward(self: Any, hidden_states: Tensor) -> Tensor:
-        # In bfloat16 one plus a small weight is one: the sum is made in float32, and so is the norm.
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        # In bfloat16 one plus a small weight is one.
         weight = 1.0 + self.weight.float()
-        return rms_norm(hidden_states.float(), weight, epsilon_of(self)).to(hidden_states.dtype)
+        return nn.functional.rms_norm(x.float(), weight.shape, weight, self.eps).to(x.dtype)
 
     def extra_repr(self):
         return f"{tuple(self.weight.shape)}, eps={self.eps}"

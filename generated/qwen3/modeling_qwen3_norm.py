@@ -14,11 +14,9 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -42,25 +40,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 
-# Axes: B rows, L tokens, D features, the last one whatever stands before it.
-
-
-def rms_norm(x_BLD: Tensor, weight_D: Tensor | None, eps: float) -> Tensor:
-    """`x / sqrt(mean(x * x) + eps) * weight` over the last axis, computed in at least float32, in the dtype of `x`.
-
-    `weight` is of that dtype, or None: with another one torch would leave its kernel.
-    """
-    return F.rms_norm(x_BLD, x_BLD.shape[-1:], weight_D, eps).to(x_BLD.dtype)
-
-
-def epsilon_of(norm: Any) -> float:
-    """What the norm adds to the mean square, which models call by two names."""
-    return float(norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps)
-
-
 class Qwen3RMSNorm(nn.Module):
-    """RMSNorm by one call: rows are cast to the dtype of the input, then multiplied by the weight."""
-
     def __init__(self, hidden_size, eps: float = 1e-6) -> None:
         """
         Qwen3RMSNorm is equivalent to T5LayerNorm
@@ -69,11 +49,12 @@ class Qwen3RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(hidden_size))
         self.variance_epsilon = eps
 
-    def forward(self: Any, hidden_states: Tensor) -> Tensor:
-        if self.weight.dtype == hidden_states.dtype and hidden_states.dtype in (torch.float32, torch.float64):
-            # The parent's cast does nothing here.
-            return rms_norm(hidden_states, self.weight, epsilon_of(self))
-        return self.weight * rms_norm(hidden_states, None, epsilon_of(self))
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        shape, dtype = hidden_states.shape[-1:], hidden_states.dtype
+        if dtype == self.weight.dtype == torch.float32:
+            return nn.functional.rms_norm(hidden_states, shape, self.weight, self.variance_epsilon)
+        # Rounded before it is multiplied.
+        return self.weight * nn.functional.rms_norm(hidden_states, shape, None, self.variance_epsilon).to(dtype)
 
     def extra_repr(self):
         return f"{tuple(self.weight.shape)}, eps={self.variance_epsilon}"

@@ -26,7 +26,7 @@ FORMS = {
     f"{_ROWS}return (self.weight * hidden_states).to(input_dtype)": "FusedScaledRMSNorm",
     f"{_ROWS}return (self.weight.to(torch.float32) * hidden_states).to(input_dtype)": "FusedScaledRMSNorm",
     f"{_NORM}output = self._norm(x.float())\noutput = output * self.weight.float()\n"
-    "return output.type_as(x)": "FusedScaledRMSNorm",
+    "return output.type_as(x)": "FusedScaledEpsRMSNorm",
     f"{_NORM}output = self._norm(x.float())\noutput = output * (1.0 + self.weight.float())\n"
     "return output.type_as(x)": "FusedOffsetRMSNorm",
     f"{_NORM}return self._norm(x.float()).type_as(x)": "FusedUnweightedRMSNorm",

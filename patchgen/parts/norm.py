@@ -1,10 +1,11 @@
 """Norms by one call of torch: RMSNorm in its four forms, and LayerNorm in the dtype of autocast.
 
 A mixin for each form of RMSNorm, named by what happens after the rows are divided by their root mean square; it takes
-the place of the parent's forward, and the parent keeps its weight and its epsilon.
+the place of the parent's forward, and the parent keeps its weight and its epsilon, under the name that it has.
 
     FusedRMSNorm            cast to the dtype of the input, then times the weight (Llama, Mistral, Qwen)
     FusedScaledRMSNorm      times the weight in float32, then cast (OLMo 2, GPT-OSS)
+    FusedScaledEpsRMSNorm   the same, of norms that call their epsilon `eps`
     FusedOffsetRMSNorm      times one plus the weight in float32, then cast (Gemma)
     FusedUnweightedRMSNorm  cast (Llama 4's norm of queries and keys)
 
@@ -19,8 +20,7 @@ order, so that a value on the edge between two of a narrow dtype may fall to the
 model the parents go through float32; these stay in float64, but for the one with the added one.
 
 `FusedRMSNorm` multiplies by the weight in a kernel of its own where the parent rounds before it, which is in bfloat16
-and float16; only there the normed rows are kept too.  `RoundedOnceRMSNorm` does both in the one kernel: it keeps less
-and is quicker, and its result is the parent's before that rounding, rounded once.
+and float16; only there the normed rows are kept too.
 
 Not for norms that look alike and are others: with the mean taken away (Cohere), gated (Mamba 2), with a mean square
 that is not of the input in float32 (T5).
@@ -31,86 +31,63 @@ keeps are in autocast's dtype and not in float32, and so is the residual stream 
 `nn.LayerNorm`, and a model whose weights are in bfloat16 gains nothing by it.
 """
 
-from typing import Any
+# What mixins read is the parent's.
+# mypy: disable-error-code="attr-defined, no-any-return"
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from patchgen.edits import edit, new, old
 
-# Axes: B rows, L tokens, D features, the last one whatever stands before it.
-
-
-def rms_norm(x_BLD: Tensor, weight_D: Tensor | None, eps: float) -> Tensor:
-    """`x / sqrt(mean(x * x) + eps) * weight` over the last axis, computed in at least float32, in the dtype of `x`.
-
-    `weight` is of that dtype, or None: with another one torch would leave its kernel.
-    """
-    return F.rms_norm(x_BLD, x_BLD.shape[-1:], weight_D, eps).to(x_BLD.dtype)
-
-
-def epsilon_of(norm: Any) -> float:
-    """What the norm adds to the mean square, which models call by two names."""
-    return float(norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps)
-
 
 class FusedRMSNorm:
-    """RMSNorm by one call: rows are cast to the dtype of the input, then multiplied by the weight."""
-
-    def forward(self: Any, hidden_states: Tensor) -> Tensor:
-        if self.weight.dtype == hidden_states.dtype and hidden_states.dtype in (torch.float32, torch.float64):
-            # The parent's cast does nothing here.
-            return rms_norm(hidden_states, self.weight, epsilon_of(self))
-        return self.weight * rms_norm(hidden_states, None, epsilon_of(self))
-
-
-class RoundedOnceRMSNorm:
-    """RMSNorm by one call, of a parent that casts before it multiplies by the weight: this one casts once, after."""
-
-    def forward(self: Any, hidden_states: Tensor) -> Tensor:
-        if self.weight.dtype == hidden_states.dtype:
-            return rms_norm(hidden_states, self.weight, epsilon_of(self))
-        # What is returned has the dtype of both together, as the parent's.
-        return self.weight * rms_norm(hidden_states, None, epsilon_of(self))
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        shape, dtype = hidden_states.shape[-1:], hidden_states.dtype
+        if dtype == self.weight.dtype == torch.float32:
+            return nn.functional.rms_norm(hidden_states, shape, self.weight, self.variance_epsilon)
+        # Rounded before it is multiplied.
+        return self.weight * nn.functional.rms_norm(hidden_states, shape, None, self.variance_epsilon).to(dtype)
 
 
 class FusedScaledRMSNorm:
-    """RMSNorm by one call: rows are multiplied by the weight, then cast to the dtype of the input."""
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        x, weight, dtype = hidden_states, self.weight, hidden_states.dtype
+        if weight.dtype != dtype:  # torch would leave its kernel
+            x, weight = x.float(), weight.float()
+        return nn.functional.rms_norm(x, weight.shape, weight, self.variance_epsilon).to(dtype)
 
-    def forward(self: Any, hidden_states: Tensor) -> Tensor:
-        if self.weight.dtype == hidden_states.dtype:
-            return rms_norm(hidden_states, self.weight, epsilon_of(self))
-        return rms_norm(hidden_states.float(), self.weight.float(), epsilon_of(self)).to(hidden_states.dtype)
+
+class FusedScaledEpsRMSNorm:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight, dtype = self.weight, x.dtype
+        if weight.dtype != dtype:  # torch would leave its kernel
+            x, weight = x.float(), weight.float()
+        return nn.functional.rms_norm(x, weight.shape, weight, self.eps).to(dtype)
 
 
 class FusedOffsetRMSNorm:
-    """RMSNorm by one call: rows are multiplied by one plus the weight, then cast to the dtype of the input."""
-
-    def forward(self: Any, hidden_states: Tensor) -> Tensor:
-        # In bfloat16 one plus a small weight is one: the sum is made in float32, and so is the norm.
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        # In bfloat16 one plus a small weight is one.
         weight = 1.0 + self.weight.float()
-        return rms_norm(hidden_states.float(), weight, epsilon_of(self)).to(hidden_states.dtype)
+        return nn.functional.rms_norm(x.float(), weight.shape, weight, self.eps).to(x.dtype)
 
 
 class FusedUnweightedRMSNorm:
-    """RMSNorm by one call, without a weight."""
-
-    def forward(self: Any, hidden_states: Tensor) -> Tensor:
-        return rms_norm(hidden_states, None, epsilon_of(self))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.rms_norm(x, x.shape[-1:], None, self.eps).to(x.dtype)
 
 
 class LowPrecisionLayerNorm(nn.LayerNorm):
     """`nn.LayerNorm`, in the dtype of autocast where that is on; a checkpoint of one is one of the other."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
         device = input.device.type
         if not torch.is_autocast_enabled(device):
             return super().forward(input)
         dtype = torch.get_autocast_dtype(device)
         weight, bias = (None if each is None else each.to(dtype) for each in (self.weight, self.bias))
         with torch.autocast(device, enabled=False):
-            return F.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
+            return nn.functional.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
 
 
 class LowPrecisionNorm:

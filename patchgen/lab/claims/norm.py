@@ -9,13 +9,14 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, around, defines
+from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, around, defines, replaced
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.tolerance import REFORMULATED, REORDERED
 
@@ -33,10 +34,14 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     return Route("its norms", bound, given, given), Route("its norms under eager", bound, eager, eager)
 
 
+def calls_rms_norm(specimen: Specimen) -> bool:
+    return ".rms_norm(" in inspect.getsource(specimen.module)
+
+
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
     """As many calls of `rms_norm` as the parent takes roots of mean squares; under autocast fewer bytes are saved."""
     fewer = variant.saved_bytes < parent.saved_bytes
-    if defines("rms_norm")(specimen):
+    if calls_rms_norm(specimen):
         calls, wanted = variant.functions["rms_norm"], parent.functions["rsqrt"]
         if calls != wanted or not calls:
             yield f"{calls} calls of rms_norm for {wanted} norms"
@@ -52,21 +57,28 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
             yield "no LayerNorm that follows autocast ran"
 
 
-def no_one(norm: Norm, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    return norm(x, weight - 1.0, eps)
+def around_rms_norm(wrong: Norm) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+    """For `Plant.apply`: every call of torch's `rms_norm` is `wrong(rms_norm, x, shape, weight, eps)`."""
+    return lambda model: replaced(
+        nn.functional, "rms_norm", lambda norm: lambda x, shape, weight, eps: wrong(norm, x, shape, weight, eps)
+    )
 
 
-def no_eps(norm: Norm, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    return norm(x, weight, 0.0)
+def no_one(norm: Norm, x: Tensor, shape: Any, weight: Tensor, eps: float) -> Tensor:
+    return norm(x, shape, weight - 1.0, eps)
 
 
-def centred(norm: Norm, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    return norm(x - x.mean(-1, keepdim=True), weight, eps)
+def no_eps(norm: Norm, x: Tensor, shape: Any, weight: Tensor | None, eps: float) -> Tensor:
+    return norm(x, shape, weight, 0.0)
 
 
-def no_gradient(norm: Norm, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+def centred(norm: Norm, x: Tensor, shape: Any, weight: Tensor | None, eps: float) -> Tensor:
+    return norm(x - x.mean(-1, keepdim=True), shape, weight, eps)
+
+
+def no_gradient(norm: Norm, x: Tensor, shape: Any, weight: Tensor | None, eps: float) -> Tensor:
     """That of the root mean square is forgotten."""
-    scale = norm(x.detach(), None, eps) / torch.where(x == 0, 1, x.detach())
+    scale = norm(x.detach(), shape, None, eps) / torch.where(x == 0, 1, x.detach())
     return x * scale if weight is None else x * scale * weight
 
 
@@ -82,15 +94,15 @@ def no_weight(forward: Norm, norm: Any, x: Tensor) -> Tensor:
 
 
 def has_epsilon(specimen: Specimen) -> bool:
-    return defines("rms_norm")(specimen) and hasattr(type(specimen.config), "rms_norm_eps")
+    return calls_rms_norm(specimen) and hasattr(type(specimen.config), "rms_norm_eps")
 
 
 def adds_one(specimen: Specimen) -> bool:
     text = inspect.getsource(sys.modules[specimen.parent_class.__module__])
-    return defines("rms_norm")(specimen) and re.search(r"\b1(\.0)? \+ self\.weight", text) is not None
+    return calls_rms_norm(specimen) and re.search(r"\b1(\.0)? \+ self\.weight", text) is not None
 
 
-RMS, LAYER = defines("rms_norm"), defines("LowPrecisionLayerNorm")
+RMS, LAYER = calls_rms_norm, defines("LowPrecisionLayerNorm")
 
 CLAIM = Claim(
     part="norm",
@@ -100,10 +112,10 @@ CLAIM = Claim(
     shown_in=AUTOCAST,
     own_dtypes=lambda scene: scene.autocast,  # the residual stream behind a LayerNorm
     plants=(
-        Plant("added one forgotten", "a norm lacks its added one", around("rms_norm", no_one), fits=adds_one),
-        Plant("epsilon forgotten", "nothing is added to mean squares", around("rms_norm", no_eps), fits=has_epsilon),
-        Plant("mean taken away", "rows are centred, as in LayerNorm", around("rms_norm", centred), fits=RMS),
-        Plant("scale detached", "the root has no gradient", around("rms_norm", no_gradient), fits=RMS),
+        Plant("added one forgotten", "a norm lacks its added one", around_rms_norm(no_one), fits=adds_one),
+        Plant("epsilon forgotten", "nothing is added to mean squares", around_rms_norm(no_eps), fits=has_epsilon),
+        Plant("mean taken away", "rows are centred, as in LayerNorm", around_rms_norm(centred), fits=RMS),
+        Plant("scale detached", "the root has no gradient", around_rms_norm(no_gradient), fits=RMS),
         Plant(
             "bias dropped",
             "LayerNorm lacks its bias under autocast",
