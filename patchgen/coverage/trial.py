@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from transformers.utils import logging
 
+from patchgen.batch.outcome import variant_diff
 from patchgen.coverage.book import Entry
 from patchgen.coverage.structure import Structural, flat_in
 from patchgen.flat import FlatFile
@@ -74,6 +75,8 @@ def _write(home: Path, found: Structural, file: FlatFile) -> None:
     output = home / PACKAGE / found.task.model / file.name
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(file.text, encoding="utf-8")
+    if file.diff_base is not None:  # what it changes without a part is read from there
+        output.with_suffix(".diff").write_text(variant_diff(file), encoding="utf-8")
 
 
 def _subject(found: Structural, file: FlatFile, home: Path) -> Subject:

@@ -46,7 +46,7 @@ class ChainEdit:
         eager = "\n".join(f"    {line}" for text in [*self._mask_for_eager(), *old] for line in text.splitlines())
         statements = [*self.chain.kept, self.chain.suite[self.chain.last]]
         kept = [self._code(self._with_calls(node)) for node in statements]
-        none = [f"{name} = None" for name in self._weights_read_later()]
+        none = [f"{name} = None" for name in self.weights_read_later()]
         call = "\n".join(f"    {line}" for text in [*kept[:-1], *none, kept[-1]] for line in text.splitlines())
         new = f"if {self._condition()}:\n{eager}\nelse:\n{call}"
         return edit("call_sdpa", self.chain.method, old, [new])
@@ -82,7 +82,7 @@ class ChainEdit:
         if early := sorted((names(scores.query) | names(scores.key)) & inside):
             raise Refused(Reason(scores.query, f"the mask of eager depends on `{early[0]}`, which is made later"))
         query, key = self._code(scores.query), self._code(scores.key)
-        return [f"{name} = additive_mask({name}, {query}, {key}, causal={self._causal(mask)})"]
+        return [f"{name} = additive_mask({name}, {query}, {key}, causal={self.causal(mask)})"]
 
     def _followed_mask(self) -> Term | None:
         owner, method = self.chain.owner, self.chain.method
@@ -95,7 +95,7 @@ class ChainEdit:
             )
         return found[0] if found else None
 
-    def _causal(self, mask: Term) -> str:
+    def causal(self, mask: Term) -> str:
         """When a mask that is None means causal."""
         owner, method = self.chain.owner, self.chain.method
         tags = sorted(tag for tag in self.attentions.origins(owner, method, mask.value) if tag.startswith(FOLLOWING))
@@ -127,7 +127,12 @@ class ChainEdit:
             return None
         return f"not {name}" if name.startswith("is_") else f"{name} is None"
 
-    def _weights_read_later(self) -> list[str]:
+    def scaling(self) -> str:
+        """What the product of query and key is multiplied by."""
+        return _product(self.chain.scores.factors)
+
+    def weights_read_later(self) -> list[str]:
+        """The names of scores or weights that are read behind the attention."""
         end = self.chain.suite[self.chain.last].end_lineno or 0
         inside = {id(node) for node in ast.walk(self.chain.suite[self.chain.last])}
         read = {
@@ -159,7 +164,7 @@ class ChainEdit:
         if mask is not None:
             terms = [_term(mask, followed=True), *terms]
         keywords = []
-        if mask is not None and (causal := self._causal(mask)) != "False":
+        if mask is not None and (causal := self.causal(mask)) != "False":
             # Its operands are the method's names: the text is code as well.
             keywords.append(f"causal={causal}")
         keywords.append(f"scaling={_product(scores.factors)}")

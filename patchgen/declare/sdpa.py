@@ -14,6 +14,7 @@ from patchgen.anatomy.module import Class, Module, constructors
 from patchgen.anatomy.torch_calls import TorchCall, torch_calls
 from patchgen.declare.chains import ChainEdit, Refused
 from patchgen.declare.edits import code, edit, imports_for
+from patchgen.declare.interface import by_interface
 from patchgen.declare.knowing import Knowing, NeverBuilt
 from patchgen.declare.variant import Contribution, Declared, Missing
 
@@ -63,6 +64,10 @@ def sdpa(module: Module) -> Contribution:
     if not module.pretrained:
         nowhere = Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True)
         return Contribution("sdpa", missing=(nowhere,))
+    if not _builds_models(module):
+        connected = by_interface(module, found, _missed(found))
+        if connected is not None:
+            return connected
     written = _written(module, found)
     if written.declared or not found.masks.follows_implementation:
         return written

@@ -75,6 +75,7 @@ class Contribution:
     missing: tuple[Missing, ...] = ()
     redundant: str = ""
     model: NewModel | None = None
+    functions: tuple[str, ...] = ()  # of the module, before its classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,11 @@ class Variant:
         names = sorted(merged, key=lambda name: order.get(name, 0))
         classes = [_class(module, name, merged[name], model.renamed(name) if model else name) for name in names]
         classes = [model.configuration(), *classes, model.exports()] if model else classes
+        functions = _unique(text for part in self.parts for text in part.functions)
         parent = ".".join(module.name.split(".")[:-1])
         lines = [self._docstring(module), "", *imports, ""]
         lines += [f"from {parent} import {module.name.split('.')[-1]} as {module.alias}", "", ""]
-        return "\n".join([*lines, "\n\n\n".join(classes), ""])
+        return "\n".join([*lines, "\n\n\n".join([*functions, *classes]), ""])
 
     def _docstring(self, module: Module) -> str:
         parts = " and ".join(

@@ -23,6 +23,7 @@ from patchgen.lab.mutation.changed_lines import added_by
 CHECKPOINTING, INTERFACE, GROUPED = "checkpoint", "attention_interface", "grouped"
 EXPERTS = re.compile(r"@use_experts_implementation|\b_grouped_linear\(")
 LOOKUP = "ALL_ATTENTION_FUNCTIONS.get_interface"
+SAYS_SDPA = "_supports_sdpa = True"
 FLAG, LAYER = "supports_gradient_checkpointing", "GradientCheckpointingLayer"
 
 
@@ -35,17 +36,19 @@ def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ..
     tree = ast.parse(text)
     found = {
         CHECKPOINTING: CHECKPOINTING not in parts and any(_turns_on_checkpointing(tree, changed)),
-        INTERFACE: any(_calls_the_interface(tree, changed)),
+        INTERFACE: "sdpa" not in parts and any(_calls_the_interface(tree, changed)),
         GROUPED: any(EXPERTS.search(line) for number, line in enumerate(text.splitlines(), 1) if number in changed),
     }
     return tuple(name for name, holds in found.items() if holds)
 
 
 def _calls_the_interface(tree: ast.Module, changed: Collection[int]) -> Iterator[bool]:
-    """Of each call: whether it newly looks an attention function up."""
+    """Of each statement: whether it newly looks an attention function up, or says that the model takes SDPA."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.lineno in changed:
             yield ast.unparse(node.func) == LOOKUP
+        elif isinstance(node, ast.Assign) and node.lineno in changed:
+            yield ast.unparse(node) == SAYS_SDPA
 
 
 def _turns_on_checkpointing(tree: ast.Module, changed: Collection[int]) -> Iterator[bool]:

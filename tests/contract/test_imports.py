@@ -74,6 +74,7 @@ COVERAGE = {
         "anatomy",
         "declare",
         "flatten",
+        "batch",
         "disk",
         "gate",
         "lab",
