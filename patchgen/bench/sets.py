@@ -38,6 +38,11 @@ def wanted_cases(
     return cases_of(table, wanted, only, tiny=tiny)
 
 
+def compiled_of(cases: Sequence[Case]) -> tuple[str, ...]:
+    """The contestants that are compiled, by name."""
+    return tuple(dict.fromkeys(one.name for case in cases for one in case.contestants if one.compiled))
+
+
 def cases_of(table: str, ids: Sequence[str], only: Sequence[str], *, tiny: bool) -> tuple[Case, ...]:
     """Those of exactly these ids, which `wanted_cases` gave, each with what it has of `only`."""
     chosen = [_with(case, only) if only else case for case in SETS[table] if case.id in ids]

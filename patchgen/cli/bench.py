@@ -30,6 +30,7 @@ def bench(
     *,
     table: str,
     only: Sequence[str],
+    compiled: bool,
     tiny: bool,
     device: str | None,
     folder: str,
@@ -40,15 +41,17 @@ def bench(
     """Run what is asked for; 1 where something is wrong."""
     _insist_on_models()
     if look:
-        if ids or only or tiny or again or seconds is not None or table != "matrix":
+        if ids or only or compiled or tiny or again or seconds is not None or table != "matrix":
             raise click.UsageError("--look runs nothing: it takes --device alone")
         return _look(device)
     from patchgen.bench.machine import device_name, versions
     from patchgen.bench.record import Unreadable, begun, taken_up
     from patchgen.bench.run import SECONDS, Wanted, run
-    from patchgen.bench.sets import wanted_cases
+    from patchgen.bench.sets import compiled_of, wanted_cases
 
     device = _device(device, tiny)
+    if compiled:
+        only = (*only, *compiled_of(wanted_cases(table, ids, only)))
     cases = wanted_cases(table, ids, only, tiny=tiny)
     path = Path(folder) / f"bench-{table}{'-tiny' if tiny else ''}.json"
     made = {"device": device_name(device), "tiny": tiny, "versions": versions()}

@@ -342,6 +342,7 @@ def memory(name: str, **rest: Any) -> int:
 @click.argument("ids", nargs=-1, metavar="[CASE]...")
 @click.option("--table", type=click.Choice(BENCH_TABLES), default="matrix", show_default=True, help="Which cases.")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this contestant or variant, beside its anchor.")
+@click.option("--compiled", is_flag=True, help="Only what is compiled, beside its anchor: fills torch's caches.")
 @click.option("--tiny", is_flag=True, help="Tiny models on the CPU, within a minute: checked, not timed.")
 @click.option("--device", metavar="NAME", help="Where models run; cuda where there is one.")
 @click.option("--folder", metavar="DIR", default="bench", show_default=True, type=click.Path(file_okay=False))
