@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend
 
 from patchgen.bench.case import Case
 from patchgen.bench.cases.bert import B1
@@ -26,6 +27,7 @@ from patchgen.bench.tiny import tiny_case
 HEADS, LENGTH, ROWS = 8, 1024, 2  # of the attention that is looked at
 SIZES = (64, 128)  # of a head
 MODELS = (B1, G1, L1)
+BACKENDS = {int(backend): str(name) for name, backend in SDPBackend.__members__.items()}
 BATCHES = ("no mask", "all ones", "padded")
 
 
@@ -35,6 +37,7 @@ def look(device: str) -> dict[str, Any]:
         **machine(device),
         "versions": versions(),
         "attention": dict(_kernels(device)),
+        "backends": dict(_chosen_backends(device)),
         "masks": {case.model: dict(_masks(case)) for case in MODELS},
     }
 
@@ -48,6 +51,30 @@ def _kernels(device: str) -> Iterator[tuple[str, str]]:
         for name, how in (("none", {}), ("causal", {"is_causal": True}), ("bool", {"attn_mask": mask})):
             found = attention_kernels(partial(_attend, query, how), device)
             yield f"{name}, heads of {size}", ", ".join(found[:2])
+
+
+def _chosen_backends(device: str) -> Iterator[tuple[str, str]]:
+    """What torch's own function chooses among the backends of SDPA, by mask and size of a head.
+
+    It depends on the GPU and on the releases of torch and cuDNN: cuDNN comes first on some, flash on others.
+    """
+    dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
+    masks = {kind: torch.zeros(ROWS, 1, LENGTH, LENGTH, dtype=kind, device=device) for kind in (torch.bool, dtype)}
+    for size in SIZES:
+        query = torch.randn(ROWS, HEADS, LENGTH, size, device=device, dtype=dtype)
+        fewer = query[:, : HEADS // 2].contiguous()
+        ways: tuple[tuple[str, torch.Tensor, dict[str, Any]], ...] = (
+            ("none", query, {}),
+            ("causal", query, {"is_causal": True}),
+            ("causal, grouped", fewer, {"is_causal": True, "enable_gqa": True}),
+            ("bool", query, {"attn_mask": masks[torch.bool]}),
+            ("bias", query, {"attn_mask": masks[dtype]}),
+            ("bias, grouped", fewer, {"attn_mask": masks[dtype], "enable_gqa": True}),
+            ("dropout", query, {"dropout_p": 0.1}),
+        )
+        for name, key, how in ways:
+            chosen = int(torch._fused_sdp_choice(query, key, key, **how))
+            yield f"{name}, heads of {size}", BACKENDS.get(chosen, str(chosen))
 
 
 def _attend(query: torch.Tensor, how: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from patchgen.bench.verdict import Reached, Verdict, reached, verdicts
 from patchgen.draw.bars import Bar, bars
 
 GIB = 2**30
+BY_DRIVER = " (driver)"  # behind a peak
 DRIFTED = 0.05  # between the medians of two turns: the clock changed, or something else was on the machine
 ROLES = {"baseline": 0, "rival": 1, "variant": 2}
 NAMES = ("transformers and its tools", "five lines of one's own", "variant")
@@ -27,7 +28,8 @@ take turns (A B C C B A). Tokens are real ones, padding does not count. **MFU** 
 the same run, and of the datasheet, by the operations that the task needs: six for each weight of a product and token,
 heads only where there is a label, causal attention once, nothing for what checkpointing computes again. **Apart** is
 the first loss, and the norm of its gradients, from the stock model's in float32. Weights are drawn, and dropout is off
-but in B2-amp.
+but in B2-amp. A peak marked *driver* is what the driver says was taken while CUDA graphs were replayed, which the
+allocator's statistics leave out.
 A variant is **faster** than the fastest of transformers where the interquartile ranges do not overlap, **smaller**
 where its peak is more than a twentieth lower than that of all that is as fast, and **redundant** where five lines of
 one's own do as well.
@@ -180,7 +182,7 @@ def _table(record: Record, case: Case, results: Mapping[str, Result], broken: Ma
         verdict = found[one.name].word if one.name in found else ""
         word = "claims what is not so" if one.name in broken else verdict or _word(result)
         rows = f" {result.rows or ''} |" if case.fits else ""
-        peak = f"{result.peak / GIB:.1f}" if result.peak else ""
+        peak = f"{result.peak / GIB:.1f}{BY_DRIVER if result.driver else ''}" if result.peak else ""
         apart = " ".join(f"{value:.0e}" for value in result.apart[:2]) if result.apart else ""
         figures = (
             _speed(result),

@@ -19,6 +19,7 @@ class Result:
     tokens      real ones in a step
     samples     texts in a step
     peak        bytes allocated at most in a timed step; None without a GPU
+    driver      the peak is what the driver says was taken, since CUDA graphs were replayed
     saved       bytes kept for the backward pass, weights left out; of tiny models
     losses      of the first step and of the last of the first turn
     apart       the first loss, and the norm of its gradients, from the reference's, relative; the furthest parameter
@@ -35,6 +36,7 @@ class Result:
     tokens: int = 0
     samples: int = 0
     peak: int | None = None
+    driver: bool = False
     saved: int | None = None
     losses: tuple[float, float] | None = None
     apart: tuple[float, float, float] | None = None

@@ -94,7 +94,7 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """The kernel that torch would choose of flash, memory-efficient and plain."""
+    """A kernel that keeps what torch's choice would keep: cuDNN's, which some GPUs prefer, keeps what flash keeps."""
     if torch.is_autocast_enabled("cpu"):
         narrow = torch.get_autocast_dtype("cpu")
         query, key, value = (each.to(narrow) for each in (query, key, value))

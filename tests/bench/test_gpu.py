@@ -89,6 +89,14 @@ def test_a_case_is_timed_on_the_device():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_the_memory_of_replayed_graphs_is_seen():
+    results = play(replace(CASE, contestants=(SDPA, COMPILED, GRAPHS)))
+    graphs, compiled = results[GRAPHS.name], results[COMPILED.name]
+    assert graphs.driver and not compiled.driver and graphs.peak > 0.9 * compiled.peak
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_what_does_not_fit_below_a_limit_is_found():
     stage = Stage(CASE, Scale("cuda"))
     free = rows_that_fit(stage, SDPA)

@@ -67,6 +67,11 @@ def test_the_table_has_speed_time_mfu_and_memory(tmp_path):
     assert "1,000 real tokens in 2,000 places" in page and "800 TFLOP/s here; the datasheet says 1000" in page
 
 
+def test_a_peak_by_the_driver_is_marked(tmp_path):
+    page = as_markdown(record(tmp_path, {**RESULTS, "v": ran(0.018, 8, driver=True)}), [case()])
+    assert line(page, "v")[7] == "8.0 (driver)" and line(page, "sdpa")[7] == "8.0"
+
+
 def test_a_broken_claim_is_said_in_place_of_a_verdict(tmp_path):
     page = as_markdown(record(tmp_path, RESULTS), [case()])
     assert line(page, "v")[1] == "claims what is not so"
