@@ -1,33 +1,25 @@
-"""Llama that computes no padding, and keeps packed texts apart without a mask.
+"""Llama that computes no padding, where attention takes the lengths of texts.
 
-For those who fine-tune it on texts of different lengths, padded or packed: embeddings and layers run on real tokens
-alone, each text attends to itself by FlashAttention-2 where the GPU has it, and no mask of tokens by tokens is made.
-What comes out at real tokens is Llama's own; at padding it is zeros.  See `patchgen.parts.flash`.
+For those who fine-tune it on texts of different lengths, padded or packed: layers run on real tokens alone, and each
+text attends to itself.  What comes out at real tokens is Llama's own; at padding it is zeros.
 
-Texts are told apart by `attention_mask`, by `position_ids` that restart, or by `cu_seq_lens_q` (both as
-`DataCollatorWithFlattening` and TRL's `padding_free` give them).  In training no cache is made unless `use_cache=True`
-is passed; elsewhere pass `use_cache=False`.  With a cache, and so in `generate`, it is Llama.  So is its head for
-questions, whose softmax runs over padding too.
+This is so under FlashAttention (`attn_implementation="flash_attention_2"` and later, kernels of the Hub) and under
+"varlen", which `import patchgen.use` registers: torch's own kernels on a GPU, and one call of SDPA a layer elsewhere.
+Under any other implementation it is Llama.  See `patchgen.parts.flash`.
 
-`attn_implementation` is "sdpa" (the default) or "eager", which computes padding and gives attention weights.
+Texts are told apart by `attention_mask`, or by `position_ids` that restart (as `DataCollatorWithFlattening` and TRL's
+`padding_free` give them).  In training no cache is made; elsewhere pass `use_cache=False`.  With a cache, and so in
+`generate`, it is Llama.  So is its head for questions, whose softmax runs over padding too.
 """
 
 from transformers.models.llama import modeling_llama as llama
 
-from patchgen.parts.flash import AttendsInSequences, FlashOrEager, PaddingFreeDecoder, ReadsAllPositions
-
-
-class LlamaAttention(AttendsInSequences, llama.LlamaAttention):
-    pass
-
-
-class LlamaPreTrainedModel(FlashOrEager, llama.LlamaPreTrainedModel):
-    pass
+from patchgen.parts.flash import KeepsPadding, PaddingFreeDecoder
 
 
 class LlamaModel(PaddingFreeDecoder, llama.LlamaModel):
     pass
 
 
-class LlamaForQuestionAnswering(ReadsAllPositions, llama.LlamaForQuestionAnswering):
+class LlamaForQuestionAnswering(KeepsPadding, llama.LlamaForQuestionAnswering):
     pass

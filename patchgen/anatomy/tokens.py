@@ -22,22 +22,15 @@ CALLED = frozenset(
     "apply_chunking_to_forward apply_rotary_pos_emb dropout enumerate get_interface getattr hasattr isinstance len "
     "range rsqrt slice super tuple type warning_once zip ValueError cast".split()
 )
-# In embeddings: a row of a table by each token's position, and how positions are counted where none are given.
-BY_POSITION = frozenset({"gather", "zeros"})
-COUNTING = "create_position_ids"
 REDUCING = frozenset({"mean", "sum", "var", "pow", "chunk"})
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Asks the classes of `module`; `attending` are those that are known to keep texts apart.
-
-    `embedding` are those that are given positions: how they would count them is not asked.
-    """
+    """Asks the classes of `module`; `attending` are those that are known to keep texts apart."""
 
     module: Module
     attending: Collection[str]
-    embedding: Collection[str] = ()
     _known: dict[str, Reason | None] = field(default_factory=dict, repr=False)
 
     def beside(self, owner: Class) -> Reason | None:
@@ -57,8 +50,6 @@ class Tokens:
             for call in walk(method.body, ast.Call):
                 name = called(call)
                 own = owner.method(last(name)) if name.startswith("self.") and name.count(".") == 1 else None
-                if owner.name in self.embedding and (last(name) in BY_POSITION or last(name).startswith(COUNTING)):
-                    continue
                 if own is not None and own.name not in seen:
                     methods.append(own)
                 elif own is None and (reason := self._call(owner, call, name)) is not None:

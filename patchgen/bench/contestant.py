@@ -17,8 +17,8 @@ class Contestant:
     """What differs between two rows of a table.
 
     variant     of the gallery, by name; "": transformers' own class
-    attention   `attn_implementation`; "mask_free" is the five lines of `patchgen.bench.rivals`, "unpadding" what
-                transformers does for flash-attn, by torch's own kernels
+    attention   `attn_implementation`; "varlen" is that of `patchgen.use`, "mask_free" is the five lines of
+                `patchgen.bench.rivals`, "unpadding" what transformers does for flash-attn, by torch's own kernels
     backend     of SDPA, forced: "cudnn", "flash"
     compiled    "whole": the model; "layers": each layer for itself; "graphs": the model, launched by CUDA graphs
     checkpoint  "full"; "offload": full, what is kept held by the host; "selective": products and attention are kept

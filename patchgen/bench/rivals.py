@@ -22,7 +22,7 @@ from transformers import modeling_flash_attention_utils as flash_utils
 from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.masking_utils import flash_attention_mask
 
-from patchgen.parts.flash.kernels import Form, attend_in_sequences
+from patchgen.use.varlen import Form, Texts, attend
 
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
@@ -79,7 +79,7 @@ def flash_attn_varlen_func(
     causal: bool = False,
 ) -> Tensor:
     """As flash-attn's function of this name, for queries that are as many as keys: (tokens, heads, size)."""
-    return attend_in_sequences(q, k, v, cu_seqlens_q, int(max_seqlen_q), Form(causal, softmax_scale, dropout_p))
+    return attend(q, k, v, Texts(cu_seqlens_q, int(max_seqlen_q)), Form(causal, softmax_scale, dropout_p))
 
 
 Patch = tuple[tuple[Any, str, Any], ...]

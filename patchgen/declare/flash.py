@@ -1,4 +1,4 @@
-"""The flash part for a model: no padding, in an encoder of BERT's or RoBERTa's structure or a decoder of Llama's."""
+"""The flash part for a model: no padding, in an encoder of BERT's structure or a causal model of Llama's."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ from functools import cache
 
 from patchgen.anatomy.code import called, dotted, last, walk
 from patchgen.anatomy.experts import experts
-from patchgen.anatomy.holding import held
-from patchgen.anatomy.interface import interfaces
 from patchgen.anatomy.module import Class, Module
 from patchgen.anatomy.tokens import Tokens
 from patchgen.declare.fitting import Mixin, mixins
-from patchgen.declare.flash_heads import is_first, reading
+from patchgen.declare.flash_heads import is_first, reads_padding
 from patchgen.declare.variant import Contribution, Declared, Missing
 
-SAYS = (
-    "No padding is computed: real tokens are taken out of the batch once, before the embeddings, and put back after "
-    "the last layer; in between each text attends to itself, by FlashAttention-2 where the GPU has it. What comes out "
-    'at real tokens is the parent\'s own; at padding it is zeros. `attn_implementation` is "sdpa" (the default) or '
-    '"eager", which computes padding. See `patchgen.parts.flash`.'
+ENCODER = (
+    "No padding is computed: real tokens are taken out of the batch once, behind the embeddings, and put back after "
+    "the last layer. Attention is transformers' own, under every `attn_implementation`. What comes out at real tokens "
+    "is the parent's own; at padding it is zeros. See `patchgen.parts.flash`."
 )
-# What the mixins hand on to the parent's forward.
-ENCODER = frozenset(
-    "input_ids attention_mask token_type_ids position_ids inputs_embeds encoder_hidden_states encoder_attention_mask "
-    "past_key_values use_cache".split()
+DECODER = (
+    'No padding is computed where attention takes the lengths of texts: under FlashAttention and under "varlen", '
+    "which `import patchgen.use` registers. Real tokens are taken out of the batch once, and put back after the last "
+    "layer; packed texts are told apart by positions that restart. What comes out at real tokens is the parent's own; "
+    "at padding it is zeros. Under any other `attn_implementation` it is the parent. See `patchgen.parts.flash`."
 )
-DECODER = frozenset("input_ids attention_mask position_ids past_key_values inputs_embeds use_cache".split())
+ARGUMENTS = frozenset("input_ids attention_mask position_ids past_key_values inputs_embeds use_cache".split())
 COUNTED = ("create_position_ids_from_input_ids", "create_position_ids_from_inputs_embeds")
-NOT_IN_FLASH = frozenset({"block_indices", "cache", "indices", "position_bias", "s_aux", "sinks", "softcap"})
 GENERIC_READER = "GenericForQuestionAnswering"  # transformers' head for any model, in another file
 HINT = "write the forward of the base model by `patchgen.parts.flash` where you know what looks at which token"
 
@@ -44,39 +41,34 @@ class _No(Exception):
 def flash(module: Module) -> Contribution:
     """What the part declares for `module`."""
     try:
-        declared = tuple(_declared(module))
+        model, encodes = _model(module)
+        declared = tuple(_encoder(module, model) if encodes else _decoder(module, model))
     except _No as no:
         at = module.at(no.node or module.tree)
-        return Contribution("flash", missing=(Missing(at, no.what, True, HINT if no.node is not None else ""),))
+        hint = HINT if no.node is not None else ""
+        return Contribution("flash", missing=(Missing(at, no.what, True, hint),))
     names = sorted({name for one in declared for name in one.mixins})
-    return Contribution("flash", SAYS, declared, (f"from patchgen.parts.flash import {', '.join(names)}",))
+    imports = (f"from patchgen.parts.flash import {', '.join(names)}",)
+    return Contribution("flash", ENCODER if encodes else DECODER, declared, imports)
 
 
-def _declared(module: Module) -> Iterator[Declared]:
-    attending = [one for one in module.classes.values() if _fits("AttendsInSequences", one)]
-    if not attending:
+def _model(module: Module) -> tuple[Class, bool]:
+    """(the base model, whether it is an encoder)."""
+    if not _attending(module):
         raise _No(None, "no attention calls transformers' interface in the form of BERT's or Llama's")
-    if len(module.pretrained) != 1:
-        raise _No(module.tree, "there is not one class below PreTrainedModel in this file")
-    model, encodes = _model(module)
-    tokens = Tokens(module, {one.name for one in attending}, set(held(model, "embeddings")))
-    for kind in _layers(module, tokens, model):
-        if (reason := tokens.beside(kind)) is not None:
-            raise _No(reason.node, reason.what)
-    used = [one for one in attending if _attends_to_itself(one)]
-    for one in used:
-        _insist_on_kernels(one)
-    yield from (Declared(one.name, mixins=("AttendsInSequences",)) for one in used)
-    yield Declared(module.pretrained[0].name, mixins=("FlashOrEager",))
-    if not encodes:
-        yield Declared(model.name, mixins=("PaddingFreeDecoder",))
-        readers = (one for one in module.classes.values() if GENERIC_READER in one.bases)
-        yield from (Declared(one.name, mixins=("ReadsAllPositions",)) for one in readers)
-        return
-    before = ("OffsetPositions",) if _counts_words(module, tokens, model) else ()
-    behind = ("PoolsFirstTokens",) if _pools(module, tokens, model) else ()
-    yield Declared(model.name, mixins=(*before, "PaddingFreeEncoder", *behind))
-    yield from _heads(module, tokens, model)
+    models = [one for one in module.classes.values() if one.descends("PreTrainedModel")]
+    found = [(one, True) for one in models if _fits("PaddingFreeEncoder", one)]
+    found += [(one, False) for one in models if _fits("PaddingFreeDecoder", one) and _is_causal(one)]
+    if len(found) != 1:
+        raise _No(module.tree, "there is not one base model of BERT's or Llama's structure in this file")
+    return found[0]
+
+
+def _is_causal(owner: Class) -> bool:
+    """Whether it is called as Llama is, and makes rotary positions."""
+    arguments = owner.own["forward"].args
+    given = {arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)} - {"self"}
+    return given == ARGUMENTS and "rotary_emb" in owner.attributes
 
 
 def _fits(mixin: str, owner: Class) -> bool:
@@ -89,59 +81,69 @@ def _mixin(name: str) -> Mixin:
     return next(one for one in mixins("flash") if one.name == name)
 
 
-def _attends_to_itself(owner: Class) -> bool:
-    """Whether its keys are of the states that its queries are of."""
-    forward = owner.own["forward"]
-    return "encoder_hidden_states" not in {arg.arg for arg in forward.args.args}
-
-
-def _insist_on_kernels(owner: Class) -> None:
-    """Raises _No where the attention is given what these kernels do not compute."""
-    for one in interfaces(owner):
-        if more := sorted(NOT_IN_FLASH & set(one.keywords)):
-            raise _No(one.lookup, f"{owner.name} gives its attention `{more[0]}`, which these kernels do not compute")
-
-
-def _model(module: Module) -> tuple[Class, bool]:
-    """(the base model, whether it is an encoder)."""
-    found = []
-    for owner in module.classes.values():
-        forward = owner.own.get("forward")
-        if forward is None or forward.args.kwarg is None or not owner.descends("PreTrainedModel"):
+def _encoder(module: Module, model: Class) -> Iterator[Declared]:
+    tokens = _insist_on_layers(module, model)
+    for owner in _attending(module):
+        if "encoder_hidden_states" in {arg.arg for arg in owner.own["forward"].args.args}:
             continue
-        given = {arg.arg for arg in (*forward.args.args, *forward.args.kwonlyargs)} - {"self"}
-        makes = {node.id for method in owner.own.values() for node in walk(method.body, ast.Name)}
-        if "labels" in given or not {"embeddings", "embed_tokens"} & owner.attributes.keys():
-            continue
-        if given == ENCODER and "create_bidirectional_mask" in makes:
-            found.append((owner, True))
-        elif given == DECODER and "create_causal_mask" in makes and "rotary_emb" in owner.attributes:
-            found.append((owner, False))
-        elif "input_ids" in given:
-            more = sorted(given - ENCODER) or sorted(ENCODER - given)
-            raise _No(forward, f"{owner.name} takes other arguments than BERT or Llama: `{more[0]}`")
-    if len(found) != 1:
-        raise _No(module.tree, "there is not one base model of BERT's or Llama's structure in this file")
-    model, encodes = found[0]
-    if not encodes and experts(module):
-        raise _No(model.own["forward"], "the losses of its routers read the rows of a batch")
-    return model, encodes
+        if not _fits("AttendsInRows", owner):
+            raise _No(owner.own["forward"], f"{owner.name} calls attention otherwise than once")
+        yield Declared(owner.name, mixins=("AttendsInRows",))
+    pools = ("PoolsEachText",) if _pools(module, tokens, model) else ()
+    counts = ("CountsFromPadding",) if _counts_from_padding(module, tokens, model) else ()
+    yield Declared(model.name, mixins=(*pools, *counts, "PaddingFreeEncoder"))
+    yield from _heads(module, tokens, model)
+
+
+def _decoder(module: Module, model: Class) -> Iterator[Declared]:
+    forward = model.own["forward"]
+    if experts(module):
+        raise _No(forward, "the losses of its routers read the rows of a batch")
+    flags = {ast.unparse(node) for one in module.pretrained for node in one.node.body if isinstance(node, ast.Assign)}
+    if "_supports_flash_attn = True" not in flags:
+        raise _No(None, "it takes no FlashAttention, which is told the lengths of texts")
+    if not any(ast.unparse(node) == "hidden_states = inputs_embeds" for node in walk(forward.body, ast.Assign)):
+        raise _No(forward, f"the states of {model.name} do not begin as `inputs_embeds`")
+    _insist_on_layers(module, model)
+    yield Declared(model.name, mixins=("PaddingFreeDecoder",))
+    readers = (one for one in module.classes.values() if GENERIC_READER in one.bases)
+    yield from (Declared(one.name, mixins=("KeepsPadding",)) for one in readers)
+
+
+def _attending(module: Module) -> list[Class]:
+    """The classes that call transformers' interface, and hand on what they are given by keyword."""
+    return [one for one in module.classes.values() if "forward" in one.own and _calls_attention(one.own["forward"])]
+
+
+def _calls_attention(forward: ast.FunctionDef) -> bool:
+    return any(
+        called(call) == "attention_interface" and any(keyword.arg is None for keyword in call.keywords)
+        for call in walk(forward.body, ast.Call)
+    )
+
+
+def _insist_on_layers(module: Module, model: Class) -> Tokens:
+    """Raises _No where what states go through may look at other tokens, or reads the mask and the positions."""
+    _insist_on_reads(model, model.own["forward"])
+    tokens = Tokens(module, {one.name for one in _attending(module)})
+    through = dict.fromkeys(_layers(module, tokens, model))
+    if not any(_holds_attention(module, one, tokens) for one in through):
+        raise _No(model.own["forward"], f"{model.name} goes through no list of layers that attend")
+    for kind in through:
+        if (reason := tokens.beside(kind)) is not None:
+            raise _No(reason.node, reason.what)
+    return tokens
 
 
 def _layers(module: Module, tokens: Tokens, model: Class) -> Iterator[Class]:
-    """The classes through which states go, from the embeddings to the last layer."""
-    forward = model.own["forward"]
-    _insist_on_reads(model, forward)
-    found = tokens.layers(model)
+    """The classes through which states go, from the first layer to the last."""
+    yield from tokens.layers(model)
     for attribute in model.attributes:
-        classes = [module.classes[name] for name in tokens.held(model, attribute) if name in module.classes]
-        called_here = any(called(call) == f"self.{attribute}" for call in walk(forward.body, ast.Call))
-        if called_here and attribute not in ("pooler", "rotary_emb"):
-            found += [inner for one in classes for inner in (one, *tokens.layers(one))]
-    layers = [one for one in found if _holds_attention(module, one, tokens)]
-    if not layers:
-        raise _No(forward, f"{model.name} goes through no list of layers that attend")
-    return iter(dict.fromkeys(found))
+        is_called = any(called(call) == f"self.{attribute}" for call in walk(model.own["forward"].body, ast.Call))
+        if is_called and attribute not in ("pooler", "rotary_emb") and "embed" not in attribute:
+            for name in tokens.held(model, attribute):
+                if name in module.classes:
+                    yield from (module.classes[name], *tokens.layers(module.classes[name]))
 
 
 def _holds_attention(module: Module, owner: Class, tokens: Tokens) -> bool:
@@ -150,60 +152,39 @@ def _holds_attention(module: Module, owner: Class, tokens: Tokens) -> bool:
     return bool(names & set(tokens.attending)) or any(_holds_attention(module, one, tokens) for one in inner)
 
 
-# Calls and tests that may read what is in rows: the part has it in one row by then.
-READERS = (
-    "create_causal_mask",
-    "create_sliding_window_causal_mask",
-    "create_bidirectional_mask",
-    "isinstance",
-    "dict",
-)
-
-
 def _insist_on_reads(model: Class, forward: ast.FunctionDef) -> None:
     """Raises _No where the mask or the positions are read otherwise than to be handed on."""
-    handed = {
-        id(one)
-        for call in walk(forward.body, ast.Call)
-        if called(call).startswith("self.") or last(called(call)) in READERS or "layer" in called(call)
-        for given in (*call.args, *(keyword.value for keyword in call.keywords))
-        for one in walk(given, ast.Name)
-    }
-    handed |= {id(one) for test in walk(forward.body, ast.Compare) for one in walk(test, ast.Name)}
-    handed |= {
-        id(one) for node in walk(forward.body, ast.Dict) for value in node.values for one in walk(value, ast.Name)
-    }
+    handed: set[int] = set()
+    for node in walk(forward.body, ast.AST):
+        match node:
+            case ast.Call(args=args, keywords=keywords) if _hands_on(node):
+                values: list[ast.expr | None] = [*args, *(keyword.value for keyword in keywords)]
+            case ast.Compare(left=left, comparators=comparators):
+                values = [left, *comparators]
+            case ast.Dict(values=values_of_dict):
+                values = [*values_of_dict]
+            case ast.Assign(value=ast.Name() as value) | ast.NamedExpr(value=ast.Name() as value):
+                values = [value]
+            case ast.Call(func=ast.Attribute(value=value, attr="unsqueeze")):
+                values = [value]
+            case _:
+                continue
+        handed |= {id(one) for value in values if value is not None for one in walk(value, ast.Name)}
     for name in walk(forward.body, ast.Name):
-        if name.id in ("attention_mask", "position_ids", "token_type_ids") and isinstance(name.ctx, ast.Load):
-            kept = any(node.value is name for node in walk(forward.body, ast.Assign))
-            if id(name) not in handed and not kept and not _is_unsqueezed(forward, name):
-                raise _No(name, f"{model.name} reads `{name.id}` here")
+        if name.id in ("attention_mask", "position_ids") and isinstance(name.ctx, ast.Load) and id(name) not in handed:
+            raise _No(name, f"{model.name} reads `{name.id}` here")
 
 
-def _is_unsqueezed(forward: ast.FunctionDef, name: ast.Name) -> bool:
-    return any(
-        isinstance(node.func, ast.Attribute) and node.func.value is name and node.func.attr == "unsqueeze"
-        for node in walk(forward.body, ast.Call)
-    )
+def _hands_on(call: ast.Call) -> bool:
+    name = called(call)
+    makes_mask = last(name).startswith("create_") and last(name).endswith("_mask")
+    return name.startswith("self.") or makes_mask or last(name) in ("isinstance", "dict") or "layer" in name
 
 
-def _counts_words(module: Module, tokens: Tokens, model: Class) -> bool:
-    """Whether positions are counted over words, as RoBERTa's; else they begin with 0.
-
-    Raises _No where they come otherwise.
-    """
-    for name in tokens.held(model, "embeddings"):
-        owner = module.classes.get(name)
-        if owner is None:
-            continue
-        if all(owner.method(one) is not None for one in COUNTED) and "padding_idx" in owner.attributes:
-            return True
-        forward = owner.method("forward")
-        slices = list(walk(forward.body, ast.Subscript)) if forward is not None else []
-        if any(dotted(node.value) == "self.position_ids" for node in slices):
-            return False
-        raise _No(owner.node, f"{name} counts positions otherwise than BERT or RoBERTa")
-    raise _No(model.node, f"the embeddings of {model.name} are not found")
+def _counts_from_padding(module: Module, tokens: Tokens, model: Class) -> bool:
+    """Whether positions begin behind that of padding, as RoBERTa's, where packed texts count from there."""
+    held = [module.classes[name] for name in tokens.held(model, "embeddings") if name in module.classes]
+    return any(all(one.method(name) for name in COUNTED) and "padding_idx" in one.attributes for one in held)
 
 
 def _pools(module: Module, tokens: Tokens, model: Class) -> bool:
@@ -219,7 +200,7 @@ def _pools(module: Module, tokens: Tokens, model: Class) -> bool:
         reads = list(walk(forward.body, ast.Subscript)) if forward is not None else []
         if len(reads) != 1 or not is_first(reads[0]):
             raise _No(forward or model.node, f"{name} pools more than the first token")
-    if not _fits("PoolsFirstTokens", model):
+    if not _fits("PoolsEachText", model):
         raise _No(model.own["forward"], f"{model.name} calls its pooler otherwise than once")
     return True
 
@@ -234,9 +215,9 @@ def _heads(module: Module, tokens: Tokens, model: Class) -> Iterator[Declared]:
         for node in walk(forward.body, ast.Attribute):
             if dotted(node.value) in {f"self.{one}" for one in holding}:
                 raise _No(node, f"{owner.name} goes through the parts of {model.name} itself")
-        if (mixin := reading(module, tokens, owner, forward, holding)) is None:
+        if not reads_padding(module, tokens, owner, forward, holding):
             continue
         init = owner.own.get("__init__")
         if init is None or [arg.arg for arg in init.args.args] != ["self", "config"]:
             raise _No(owner.node, f"{owner.name} reads whole rows, and is made of more than a configuration")
-        yield Declared(owner.name, mixins=(mixin,))
+        yield Declared(owner.name, mixins=("KeepsPadding",))

@@ -21,13 +21,13 @@ def is_first(node: ast.Subscript) -> bool:
             return False
 
 
-def reading(
+def reads_padding(
     module: Module, tokens: Tokens, owner: Class, forward: ast.FunctionDef, holding: Collection[str]
-) -> str | None:
-    """What a head reads of the states: None where each token is read alone, or the pooled ones are."""
+) -> bool:
+    """Whether a head reads states at padding: not where it reads each token alone, or the first of each row."""
     states = _states(forward, holding)
     if states is None:
-        return "ReadsAllPositions"
+        return True
     alone: set[int] = set()  # where each token is read alone
     for node in walk(forward.body, ast.stmt):
         for call in walk(node, ast.Call) if isinstance(node, ast.Assign | ast.Return) else ():
@@ -35,15 +35,15 @@ def reading(
             if not given or not called(call).startswith("self.") or _is_loss(call):
                 continue
             if _takes_first(module, tokens, owner, call):
-                return "ReadsFirstPosition"
+                return False
             if tokens.unfit(owner, call) is not None:
-                return "ReadsAllPositions"
+                return True
             alone |= {id(one) for one in given}
             for target in node.targets if isinstance(node, ast.Assign) and node.value is call else ():
                 states |= {one.id for one in walk(target, ast.Name)}
     alone |= {id(one) for one in _handed_on(forward)}
     reads = [one for one in walk(forward.body, ast.Name) if one.id in states and isinstance(one.ctx, ast.Load)]
-    return None if all(id(one) in alone for one in reads) else "ReadsAllPositions"
+    return not all(id(one) in alone for one in reads)
 
 
 def _is_loss(call: ast.Call) -> bool:

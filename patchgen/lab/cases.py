@@ -6,7 +6,7 @@ of its own, `NONE` with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,6 @@ EVAL_ROWS: tuple[Rows, ...] = ("full", "left")
 ROUTES = ("closest", "independent")
 DROPOUT = 0.2
 LONG = 37  # tokens: more than any window, and scores that are larger than what they are made of
-PACKAGES = ("flash-attn", "torch's kernels")
 RATES = ("attention_probs_dropout_prob", "hidden_dropout_prob", "attention_dropout")
 # Names of attention that transformers has, and one that nobody has.
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "misspelt")
@@ -61,7 +60,7 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
         raise LookupError(f"{subject.module} has no public model class")
     main = subject.heads[0]
     if plan.short:
-        return tuple(_short(main, claims, plan))
+        return tuple(_without_states(_short(main, claims, plan), claims))
     made = [
         *_loading(main),
         *_effects(main, claims),
@@ -71,7 +70,7 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
         *_ways(main, claims),
         *_interface(main, claims),
         *_pace(main, claims, plan),
-        *_flash(subject, claims, plan.dtypes),
+        *_flash(subject, claims),
         *_settings(subject, claims, plan.dtypes),
         *_published(subject, claims),
         *_use(main, claims, plan),
@@ -79,7 +78,22 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
     for head in _others(subject, plan):
         made += [*_loading(head), *_base(head, claims, plan.dtypes)]
     made += [Case(f"{head} plans", "plans", head) for head in subject.heads]  # of no model that takes memory
-    return tuple(made)
+    return (*_without_states(made, claims), *_states(main, claims))
+
+
+def _without_states(made: Iterable[Case], claims: tuple[Claim, ...]) -> Iterator[Case]:
+    """No hidden states are asked for where a part would not be at work."""
+    at_work = all(claim.with_states for claim in claims)
+    for case in made:
+        yield case if at_work else replace(case, scene=replace(case.scene, states=False))
+
+
+def _states(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
+    """Hidden states, which other cases leave out."""
+    if all(claim.with_states for claim in claims):
+        return
+    for rows in ROWS:
+        yield Case(f"{head} float64 {rows}, all states", "numbers", head, "float64", scene=trained(claims, rows))
 
 
 def _others(subject: Subject, plan: Plan) -> tuple[str, ...]:
@@ -230,17 +244,11 @@ def _pace(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
         yield Case(f"{head} compiled over lengths", "compiled over lengths", head, scene=trained(claims))
 
 
-def _flash(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
-    """Of attention without padding: its kernels, written out, and rates of dropout, drawn in an order of its own."""
+def _flash(subject: Subject, claims: tuple[Claim, ...]) -> Iterator[Case]:
+    """Of layers without padding: what stands there, and rates of dropout, drawn in an order of its own."""
     if all(claim.same_draws for claim in claims):
         return
     head = subject.heads[0]
-    for package in PACKAGES if "bfloat16" in dtypes else ():  # which is what they take
-        for rows in ROWS:
-            for scene in (trained(claims, rows), Scene(rows=rows, dropout=DROPOUT)):
-                told = "train" if scene.train else "eval"
-                name = f"{head} bfloat16 {rows} {told}, kernels of {package}"
-                yield Case(name, "kernels", head, "bfloat16", scene=scene, detail=package)
     for rows in ROWS[1:3] if any(claim.part == "flash" for claim in claims) else ():
         yield Case(f"{head} {rows} gives zeros at padding", "zeros", head, "float64", scene=Scene(rows=rows))
     for rate in RATES:

@@ -35,6 +35,7 @@ class Scene:
     accumulate: int = 1  # micro-batches whose loss is divided by the number of labels in all of them
     autocast: bool = False  # to bfloat16, weights as they are
     labels: bool = True
+    states: bool = True  # hidden states are asked for
     length: int | None = None  # of the text; None: as usual
     ways: tuple[str, ...] = ()  # other ways to call the model: names in `ways`
 
@@ -161,6 +162,8 @@ class Claim:
     own_dtypes: Callable[[Scene], bool] = lambda scene: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
     same_draws: bool = True
+    # Whether the part is at work where hidden states are asked for.
+    with_states: bool = True
 
 
 # --- for plants

@@ -105,7 +105,7 @@ def _accumulated(model: PreTrainedModel, inputs: Inputs, scene: Scene) -> dict[s
 
 
 def _forward(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool, **more: Any) -> Any:
-    asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": True}
+    asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": scene.states}
     if takes_cache(type(model)):
         asked["use_cache"] = False
     if weights and BY_CONFIGURATION not in scene.ways:

@@ -97,7 +97,6 @@ OUTSIDE = {
     "datasets": {"train"},
     "deepspeed": {"parallel"},
     "filelock": {"disk", "train"},
-    "flash_attn": {"parts"},  # where it is installed
     "huggingface_hub": {"parts", "use"},
     "libcst": {"rewrite"},
     "numpy": {"parallel", "train"},

@@ -87,10 +87,10 @@ L2 = Case(
     task="causal",
     contestants=(
         SDPA,
-        variant("llama_packed", said=", packed", layout="packed", saves=0.95),
-        variant("llama_packed", "layers", said=", packed", layout="packed"),
+        variant("llama_packed", said=", packed", attention="varlen", layout="packed", saves=0.95),
+        variant("llama_packed", "layers", said=", packed", attention="varlen", layout="packed"),
         LIGER,
-        variant("llama_packed", said=", padded", saves=0.95),
+        variant("llama_packed", said=", padded", attention="varlen", saves=0.95),
         Contestant("flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"),
         Contestant("sdpa, packed", layout="packed"),
         FIVE_LINES,

@@ -15,9 +15,9 @@ from patchgen.lab.checks.effects import shows_effect
 from patchgen.lab.checks.generation import generates, keeps_cache
 from patchgen.lab.checks.interface import computes_by
 from patchgen.lab.checks.kept import keeps_what_it_says
-from patchgen.lab.checks.kernels import runs_kernels, zeros_at_padding
 from patchgen.lab.checks.numbers import equals_parent
 from patchgen.lab.checks.pace import compiles_once, keeps_pace
+from patchgen.lab.checks.padding import zeros_at_padding
 from patchgen.lab.checks.plans import means_what_is_there
 from patchgen.lab.checks.plants import sees_plant
 from patchgen.lab.checks.trial import Trial, Verdict
@@ -35,7 +35,6 @@ CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
     "attention": accepts,
     "interface": computes_by,
     "compiled": compiles,
-    "kernels": runs_kernels,
     "zeros": zeros_at_padding,
     "drops": drops_as_parent,
     "pace": keeps_pace,

@@ -6,7 +6,6 @@ A recipe is held against the plain step of the same variant, and what the recipe
 from __future__ import annotations
 
 import functools
-from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -15,7 +14,6 @@ from transformers import PreTrainedModel
 from patchgen.lab.checks.numbers import insist_on_scene
 from patchgen.lab.checks.trial import Nothing, Trial, Verdict
 from patchgen.lab.claim import Scene
-from patchgen.lab.kernels import Package, has_branch, kernels_of
 from patchgen.lab.pace import Compiled, Pace, compiled_over, paced
 from patchgen.lab.pair import Pair
 from patchgen.lab.step import observe_step, takes_cache
@@ -24,7 +22,6 @@ LENGTHS = (13, 11, 17)
 
 # Found, and not mended yet: by the part and what is said of it, with the reason.  A WARN, and not a FAIL.
 KNOWN = {
-    ("flash", "dropout"): "torch's kernels for packed rows have no dropout: each row is a call of SDPA",
     ("loss", "compiled"): "the number of chunks is a constant of the graph: another length is another graph",
     ("moe", "compiled"): "the mixture reads back how many tokens each expert has",
 }
@@ -35,23 +32,14 @@ def keeps_pace(trial: Trial) -> Verdict:
     pair, scene = trial.pair, trial.case.scene
     plain = replace(scene, dropout=0.0, autocast=False, accumulate=1)
     insist_on_scene(pair, replace(scene, dropout=0.0))
-    packages: tuple[Package | None, ...] = ("flash_attn", "torch") if has_branch(pair.module) else (None,)
     try:
-        parent = [_pace(pair, 0, *how, None) for how in ((torch.float32, plain), (trial.dtype, scene))]
+        parent = [_pace(pair, 0, *how) for how in ((torch.float32, plain), (trial.dtype, scene))]
     except Exception as error:  # each model has its own
         raise Nothing(f"the parent itself does not run so: {error}") from error
-    told = []
-    for package in packages:
-        # Kernels take half precision alone: there the plain step is one in bfloat16.
-        usual = torch.float32 if package is None else torch.bfloat16
-        base = _pace(pair, 1, usual, plain, package)
-        ours = _pace(pair, 1, trial.dtype, scene, package)
-        wrong = _slower(base, ours, *parent)
-        by = f" by {package}" if package else ""
-        if wrong:
-            return _judged(trial, trial.case.detail, f"off the fast path{by}: {wrong}")
-        told.append(f"{ours.attentions} attentions, {ours.waited} waits{by}")
-    return Verdict("PASS", "; ".join(told))
+    base, ours = _pace(pair, 1, torch.float32, plain), _pace(pair, 1, trial.dtype, scene)
+    if wrong := _slower(base, ours, *parent):
+        return _judged(trial, trial.case.detail, f"off the fast path: {wrong}")
+    return Verdict("PASS", f"{ours.attentions} attentions, {ours.waited} waits")
 
 
 def _slower(base: Pace, ours: Pace, parent_base: Pace, parent: Pace) -> str:
@@ -65,13 +53,11 @@ def _slower(base: Pace, ours: Pace, parent_base: Pace, parent: Pace) -> str:
     return ""
 
 
-def _pace(pair: Pair, side: int, dtype: torch.dtype, scene: Scene, package: Package | None) -> Pace:
+def _pace(pair: Pair, side: int, dtype: torch.dtype, scene: Scene) -> Pace:
     model = pair.models(pair.routes[0], dtype, scene.dropout)[side]
     inputs = pair.inputs(scene, dtype)
-    kernels = nullcontext() if package is None else kernels_of(pair.module, package)
-    with kernels as calls, paced() as pace:
+    with paced() as pace:
         observe_step(model, inputs, scene, checkpointing=bool(side))
-    pace.attentions += 0 if calls is None else len(calls.asked)
     return pace
 
 

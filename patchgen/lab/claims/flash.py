@@ -1,12 +1,13 @@
 """flash: layers run on real tokens alone, and compute for them what the parent does.
 
-Errors are planted around the functions of the part that a forward calls: where sequences begin, which positions their
-tokens have, where states go back to, and the attention.
+Errors are planted around the functions that a forward calls: where texts begin among the tokens, where each token
+stands, and where states go back to.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
@@ -16,23 +17,28 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+import patchgen.use.varlen
 from patchgen.lab.claim import Claim, Plant, Route, Scene, Specimen, around, defines
 from patchgen.lab.evidence import Evidence
 from patchgen.lab.specimen import inputs_for
 from patchgen.lab.tolerance import REORDERED
 
-PADDED = Scene(rows="right", train=True)
+PADDED = Scene(rows="right", train=True, states=False)
+VARLEN = {"attn_implementation": patchgen.use.varlen.NAME}
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """What the parent computes at real tokens, by SDPA and written out."""
-    ours = {"attn_implementation": "sdpa"}
-    eager = Route("eager", REORDERED, {"attn_implementation": "eager"}, ours)
-    return (Route("sdpa", REORDERED, ours, ours), eager) if parent_class._supports_sdpa else (eager,)
+    """An encoder takes padding out under every attention, a decoder where attention takes the lengths of texts."""
+    sdpa, eager = {"attn_implementation": "sdpa"}, {"attn_implementation": "eager"}
+    encodes = hasattr(sys.modules[parent_class.__module__], "create_bidirectional_mask")
+    written_out = Route("eager", REORDERED, eager, VARLEN)
+    if not parent_class._supports_sdpa:
+        return (written_out,)
+    return Route("sdpa", REORDERED, sdpa, sdpa if encodes else VARLEN), written_out
 
 
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
-    """Each layer and each of its matrix products ran on as many tokens as are real, and nothing made a mask."""
+    """Each layer and each of its matrix products ran on as many tokens as are real, with one call of attention."""
     real = inputs_for(specimen.parent_class, specimen.config, PADDED).real[0]
     tokens, places = int(real.sum()), real.numel()
     if tokens == places:
@@ -46,11 +52,11 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
     products, heads = products_over(variant, tokens), products_over(variant, places)
     if products < layers or heads >= layers:
         yield f"of the matrix products {products} ran over {tokens} tokens, and {heads} over all {places} places"
-    if masked := sum(call.mask in ("bool", "float") for call in variant.trace.sdpa):
-        yield f"{masked} attentions had a mask"
+    if len(variant.trace.sdpa) > max(layers, len(parent.trace.sdpa)):
+        yield f"{len(variant.trace.sdpa)} calls of SDPA in {layers} layers"
     longest = int(real.sum(1).max())
     if wide := [call.key for call in variant.trace.sdpa if call.key[-2] > longest]:
-        yield f"an attention ran over {wide[0][-2]} keys, and no sequence has more than {longest} tokens"
+        yield f"an attention ran over {wide[0][-2]} keys, and no text has more than {longest} tokens"
 
 
 def layers_of(specimen: Specimen) -> list[str]:
@@ -65,47 +71,42 @@ def products_over(evidence: Evidence, places: int) -> int:
     return sum(prod(shape[:-1]) == places for shape in evidence.forwards.get("Linear", ()))
 
 
-def shifted_boundaries(attend: Callable[..., Any], *args: Any, cu_seq_lens_q: Tensor, **kwargs: Any) -> Any:
-    """Each sequence is counted one token too long, and those after it begin late."""
-    late = torch.arange(len(cu_seq_lens_q), device=cu_seq_lens_q.device, dtype=cu_seq_lens_q.dtype)
-    starts = (cu_seq_lens_q + late).clamp(max=int(cu_seq_lens_q[-1]))
-    return attend(*args, cu_seq_lens_q=starts, **kwargs | {"max_length_q": int(starts.diff().max())})
+Found = tuple[Tensor, Tensor, int]  # places, starts and the longest text, as `_get_unpad_data` gives them
 
 
-def one_sequence(attend: Callable[..., Any], *args: Any, cu_seq_lens_q: Tensor, **kwargs: Any) -> Any:
-    tokens = int(cu_seq_lens_q[-1])
-    ends = cu_seq_lens_q[[0, -1]]
-    return attend(*args, cu_seq_lens_q=ends, **kwargs | {"max_length_q": tokens})
+def shifted_boundaries(find: Callable[..., Found], *args: Any) -> Found:
+    """Each text is counted one token too long, and those after it begin late."""
+    places_T, starts_N1, _ = find(*args)
+    late = torch.arange(len(starts_N1), device=starts_N1.device, dtype=starts_N1.dtype)
+    starts_N1 = (starts_N1 + late).clamp(max=len(places_T))
+    return places_T, starts_N1, int(starts_N1.diff().max())
 
 
-def wrong_scale(attend: Callable[..., Any], *args: Any, scaling: float | None = None, **kwargs: Any) -> Any:
-    scaling = args[1].shape[-1] ** -0.5 if scaling is None else scaling
-    return attend(*args, scaling=scaling * 2, **kwargs)
+def one_text(find: Callable[..., Found], *args: Any) -> Found:
+    """Tokens of all rows are one text."""
+    places_T, starts_N1, _ = find(*args)
+    return places_T, starts_N1[[0, -1]], len(places_T)
 
 
-def turned_causality(attend: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
-    return attend(module, *args, **kwargs | {"is_causal": not module.is_causal})
-
-
-def running_positions(count: Callable[..., Tensor], *args: Any) -> Tensor:
-    """Positions of the one row, and not of the rows that there were."""
-    first = count(*args)
-    ahead = first.new_tensor(range(first.shape[0])) * 2
-    return first + ahead[:, None]
+def later_places(find: Callable[..., Found], *args: Any) -> Found:
+    """Each token is taken for the one before it."""
+    places_T, starts_N1, longest = find(*args)
+    return places_T.roll(1), starts_N1, longest
 
 
 def rolled_states(put_back: Callable[..., Tensor], states: Tensor, *args: Any) -> Tensor:
     """Each state goes to the next token's place."""
-    return put_back(states.roll(1, dims=1), *args)
+    return put_back(states.roll(1, dims=0), *args)
 
 
-def _is_causal(specimen: Specimen) -> bool:
-    return defines("flash_attention")(specimen) and specimen.causal
+def forgotten_mask(make: Callable[..., Any], *args: Any) -> Any:
+    """Padding is attended to."""
+    texts = make(*args)
+    return texts if texts is None else texts._replace(mask=torch.ones_like(texts.mask))
 
 
-def _is_absolute(specimen: Specimen) -> bool:
-    # Rotary positions are relative: what a whole sequence is shifted by is not seen.
-    return defines("positions_of")(specimen) and not specimen.causal
+def _plant(name: str, says: str, function: str, wrong: Callable[..., Any]) -> Plant:
+    return Plant(name, says, around(function, wrong), scene=PADDED, fits=defines(function))
 
 
 CLAIM = Claim(
@@ -114,52 +115,18 @@ CLAIM = Claim(
     routes=routes,
     effect=effect,
     shown_in=PADDED,
-    attentions=("sdpa", "eager"),
-    # The kernels give none, and the parent's path under "sdpa" neither.
-    weights_under="eager",
     same_draws=False,
+    with_states=False,
     plants=(
-        Plant(
+        _plant(
             "boundaries off by one",
-            "a sequence ends with the first token of the next",
-            around("flash_attention", shifted_boundaries),
-            scene=Scene(rows="left", train=True),
-            fits=defines("flash_attention"),
+            "a text ends with the first token of the next",
+            "_get_unpad_data",
+            shifted_boundaries,
         ),
-        Plant(
-            "boundaries lost",
-            "tokens of other rows are attended to",
-            around("flash_attention", one_sequence),
-            scene=Scene(rows="left", train=True),
-            fits=defines("flash_attention"),
-        ),
-        Plant(
-            "scale",
-            "scores are twice as large",
-            around("flash_attention", wrong_scale),
-            scene=PADDED,
-            fits=defines("flash_attention"),
-        ),
-        Plant(
-            "causality lost",
-            "later tokens are seen",
-            around("flash_attention", turned_causality),
-            scene=PADDED,
-            fits=_is_causal,
-        ),
-        Plant(
-            "positions run on",
-            "positions do not restart with each row",
-            around("positions_of", running_positions),
-            scene=PADDED,
-            fits=_is_absolute,
-        ),
-        Plant(
-            "order lost",
-            "states go back to the places of other tokens",
-            around("padded", rolled_states),
-            scene=PADDED,
-            fits=defines("padded"),
-        ),
+        _plant("boundaries lost", "tokens of other rows are attended to", "_get_unpad_data", one_text),
+        _plant("places off by one", "tokens are taken from the places of others", "_get_unpad_data", later_places),
+        _plant("order lost", "states go to the places of other tokens", "_pad_input", rolled_states),
+        _plant("mask lost", "padding in the rows of attention is attended to", "make_texts", forgotten_mask),
     ),
 )

@@ -1,58 +1,54 @@
-"""No padding: the tokens of a batch in one row, and attention within each sequence by FlashAttention-2.
+"""No padding: layers run on the real tokens of a batch, and attention keeps the texts apart.
 
-The padding is taken out once, before the embeddings, and put back once, after the last layer.  Everything between runs
-on real tokens alone; the attention knows where sequences begin from `cu_seq_lens_q`, which goes to all layers by
-transformers' own way for it.  A model takes part by its attention, its base model, and the names that it takes:
+Padding is taken out once, behind the embeddings, and put back once, after the last layer.  Attention is transformers'
+own.  An encoder takes part by its attention, its base model, and the heads that read what stands at padding:
 
-    class BertSelfAttention(AttendsInSequences, bert.BertSelfAttention): ...
-    class BertModel(PaddingFreeEncoder, PoolsFirstTokens, bert.BertModel): ...
-    class BertPreTrainedModel(FlashOrEager, bert.BertPreTrainedModel): ...
+    class BertSelfAttention(AttendsInRows, bert.BertSelfAttention): ...
+    class BertModel(PoolsEachText, PaddingFreeEncoder, bert.BertModel): ...
+    class BertForQuestionAnswering(KeepsPadding, bert.BertForQuestionAnswering): ...
 
-`PaddingFreeDecoder` is for causal models with rotary positions, `OffsetPositions` before `PaddingFreeEncoder` for
-positions counted as RoBERTa does.  Heads that read places where padding may stand say so by `ReadsFirstPosition` or
-`ReadsAllPositions`.
+`CountsFromPadding` stands before `PaddingFreeEncoder` where positions are counted as RoBERTa does.  A causal model
+takes part by its base model alone:
+
+    class LlamaModel(PaddingFreeDecoder, llama.LlamaModel): ...
+
+How attention keeps texts apart:
+
+    FlashAttention        is told the lengths of texts (`cu_seq_lens_q`, `max_length_q`): 2, 3, 4, kernels of the Hub
+    "varlen"              takes the same; `import patchgen.use` registers it (`patchgen.use.varlen`)
+    sdpa, eager, flex,    an encoder gives each text a row of its own, around one call a layer, with transformers' mask
+    a user's own          of padding; a causal model is its parent: transformers makes a mask of packed texts itself
 
 What goes in:
 
-    attention_mask       (B, L): tokens where it is not zero, wherever they stand in their rows; positions are those
-                         that the parent gives them there
-    no mask              each row is a sequence.  Where `position_ids` are given and restart, each restart begins one:
-                         in all rows of a decoder, in a batch of one row of an encoder (`DataCollatorWithFlattening`)
-    cu_seq_lens_q, ...   of a batch of one row, without a mask; positions restart where none are given
+    attention_mask        (B, L): tokens where it is not zero; each row is a text
+    position_ids          without a mask: a text begins where they restart, in all rows of a causal model, in a batch
+                          of one row of an encoder (`DataCollatorWithFlattening`)
 
-What comes out stands in the rows that came in.  States of padding, hidden states included, are zeros, and what a head
-makes of them is what it makes of zeros; at real tokens all is the parent's.  A pooler gives one vector per sequence.
+What comes out stands in the rows that came in.  States of padding are zeros; at real tokens all is the parent's.  A
+pooler gives one vector for each text.
 
-The parent's own path, padding included, runs under "eager", with a cache, for a decoder made of an encoder, with
-`output_attentions`, with masks of four dimensions, and where a head reads positions that are padding in this batch:
-question answering compares all of a row, padding included, and a row that begins with padding is pooled from there.
+The parent's own path, padding included, runs with a cache (a causal model makes none in training), where all hidden
+states or attention weights are asked for, and for heads that read what stands at padding.  For an encoder also with
+another model's states, and where a row begins with padding, which poolers read.
 
-Refused by a ValueError: every `attn_implementation` but "sdpa" and "eager"; `cu_seq_lens_q` where it could not be
-followed, or does not end with the tokens; packed rows in a head that reads whole rows; packed positions that begin
-below RoBERTa's first.
+Refused by a ValueError: `cu_seq_lens_q` without `position_ids` in an encoder, and packed positions that begin below
+RoBERTa's first.
 
-Which kernel runs is decided by the device, the dtype and what is installed: see `patchgen.parts.flash.kernels`.
-Dropout is drawn for real tokens alone, and so in another order than the parent's.  Under `torch.compile` a batch with
-a mask, or with positions or lengths of packed texts, breaks the graph once, before the embeddings
-(`patchgen.parts.flash.sequences`): embeddings and layers are one graph, which serves every number of tokens from the
-second batch on.  A batch without breaks nothing.
+Dropout is drawn for real tokens alone, and so in another order than the parent's.  Under `torch.compile` a batch with a
+mask, or with positions of packed texts, breaks the graph once, behind the embeddings, for the number of tokens is not
+known before: all layers are one graph, which serves every number of tokens from the second batch on.
 """
 
-from patchgen.parts.flash.attention import FlashOrEager, flash_attention
-from patchgen.parts.flash.kernels import Form, attend_in_sequences
-from patchgen.parts.flash.models import OffsetPositions, PaddingFreeDecoder, PaddingFreeEncoder
-from patchgen.parts.flash.places import AttendsInSequences, PoolsFirstTokens, ReadsAllPositions, ReadsFirstPosition
+from patchgen.parts.flash.decoder import PaddingFreeDecoder
+from patchgen.parts.flash.encoder import AttendsInRows, CountsFromPadding, PaddingFreeEncoder, PoolsEachText
+from patchgen.parts.flash.heads import KeepsPadding
 
 __all__ = [
-    "AttendsInSequences",
-    "FlashOrEager",
-    "Form",
-    "OffsetPositions",
+    "AttendsInRows",
+    "CountsFromPadding",
+    "KeepsPadding",
     "PaddingFreeDecoder",
     "PaddingFreeEncoder",
-    "PoolsFirstTokens",
-    "ReadsAllPositions",
-    "ReadsFirstPosition",
-    "attend_in_sequences",
-    "flash_attention",
+    "PoolsEachText",
 ]

@@ -1,4 +1,4 @@
-"""Recipes: a variant that falls off its fast path fails, and kernels that no CPU has are run all the same."""
+"""Recipes: a variant that falls off its fast path fails."""
 
 import sys
 from contextlib import contextmanager
@@ -14,7 +14,6 @@ from torch.nn import functional as F  # noqa: E402
 from patchgen.lab.bench import Bench  # noqa: E402
 from patchgen.lab.cases import DROPOUT, Case  # noqa: E402
 from patchgen.lab.claim import Scene, replaced  # noqa: E402
-from patchgen.lab.kernels import attend, kernels_of  # noqa: E402
 from patchgen.lab.pace import paced  # noqa: E402
 from patchgen.lab.subject import subjects  # noqa: E402
 from tests.toytree import REPOSITORY  # noqa: E402
@@ -28,7 +27,7 @@ def bert():
 
 
 HEAD = "BertForMaskedLM"
-PADDED = Scene(rows="right", train=True)
+PADDED = Scene(rows="right", train=True, states=False)
 
 
 @contextmanager
@@ -64,62 +63,49 @@ def test_attentions_are_counted():
     assert pace.attentions == 1
 
 
-def test_a_step_by_the_written_kernels_is_the_parents(bert):
-    case = Case("", "kernels", HEAD, "bfloat16", scene=PADDED, detail="flash-attn")
-    assert bert.run(case).status == "PASS"
-
-
-def test_the_branch_for_kernels_is_seen_to_be_wrong(bert):
-    case = Case("", "kernels", HEAD, "bfloat16", scene=PADDED, detail="flash-attn")
-    scaled = lambda was: lambda *given: was(*given[:-1], given[-1]._replace(scaling=1.0))  # noqa: E731
-    with wrong(bert, "by_flash_attn", scaled):
-        assert bert.run(case).status == "FAIL"
-    dropping = lambda was: lambda *given: was(*given[:-1], given[-1]._replace(dropout=0.1))  # noqa: E731
-    with wrong(bert, "by_flash_attn", dropping):
-        assert bert.run(replace(case, scene=Scene(rows="right"))).status == "FAIL"
-
-
-def test_written_kernels_refuse_what_kernels_refuse():
-    states = [torch.ones(2, 1, 8) for _ in range(3)]
-    with pytest.raises(RuntimeError, match="fp16 and bf16"):
-        attend(*states, torch.ones(2, 2, dtype=torch.bool), None, 0.0)
-
-
-def test_tensors_say_that_they_are_on_a_gpu_only_inside(bert):
-    module = bert.pair(Case("", "", HEAD)).module
-    with kernels_of(module, "flash_attn"):
-        assert torch.ones(1).is_cuda and module.flash_attn_func is not None
-    assert not torch.ones(1).is_cuda and module.flash_attn_func is None
-
-
 @pytest.mark.parametrize(
     ("rate", "status"), [("attention_probs_dropout_prob", "PASS"), ("hidden_dropout_prob", "PASS")]
 )
 def test_dropout_moves_as_much_as_the_parents(bert, rate, status):
-    case = Case("", "drops", HEAD, scene=Scene(rows="right", labels=False), detail=rate)
+    case = Case("", "drops", HEAD, scene=Scene(rows="right", labels=False, states=False), detail=rate)
     assert bert.run(case).status == status
 
 
 @pytest.mark.parametrize("factor", [0, 2])
 def test_dropout_that_never_drops_or_twice_as_much_is_seen(bert, factor):
-    case = Case("", "drops", HEAD, scene=Scene(rows="right", labels=False), detail="attention_probs_dropout_prob")
-    other = lambda was: lambda *given: was(*given[:-1], given[-1]._replace(dropout=factor * given[-1].dropout))  # noqa: E731
-    with wrong(bert, "by_sdpa", other):
+    case = Case(
+        "", "drops", HEAD, scene=Scene(rows="right", labels=False, states=False), detail="attention_probs_dropout_prob"
+    )
+
+    def other(was):
+        return lambda *given, dropout, **kwargs: was(*given, dropout=factor * dropout, **kwargs)
+
+    with wrong(bert, "attend_in_rows", other):
         assert bert.run(case).status == "FAIL"
 
 
-def test_queries_left_in_float32_by_autocast_are_off_the_fast_path():
-    """As llama_packed was: no kernel takes them, and each text is a call of SDPA."""
-    bench = Bench(subjects(REPOSITORY, ["llama_packed"])[0])
-    head = "LlamaForCausalLM"
-    case = Case("", "pace", head, scene=replace(PADDED, autocast=True), detail="autocast")
-    assert bench.run(case).status == "PASS"
-    with replaced(bench.pair(case).module, "in_autocast", lambda was: lambda states: states):
-        result = bench.run(case)
+def test_one_call_for_each_text_is_off_the_fast_path(bert):
+    """As padding-free attention once was under dropout."""
+    case = Case("", "pace", HEAD, scene=replace(PADDED, dropout=DROPOUT), detail="dropout")
+    assert bert.run(case).status == "PASS"
+
+    def text_by_text(was):
+        def attend(attention, module, query, key, value, mask, *, dropout, **kwargs):
+            output = was(attention, module, query, key, value, mask, dropout=dropout, **kwargs)
+            for _ in range(2 if dropout else 0):
+                was(attention, module, query, key, value, mask, dropout=dropout, **kwargs)
+            return output
+
+        return attend
+
+    with wrong(bert, "attend_in_rows", text_by_text):
+        result = bert.run(case)
     assert result.status == "FAIL" and "9 calls of attention, where the plain step has 3" in result.note
 
 
-def test_what_is_known_is_a_warning(bert):
-    case = Case("", "pace", HEAD, "bfloat16", scene=replace(PADDED, dropout=DROPOUT), detail="dropout")
-    result = bert.run(case)
-    assert result.status == "WARN" and "known: torch's kernels" in result.note
+def test_a_packed_model_keeps_its_path_under_autocast():
+    """Rotary positions leave queries and keys in float32, values are in bfloat16."""
+    bench = Bench(subjects(REPOSITORY, ["llama_packed"])[0])
+    case = Case("", "pace", "LlamaForCausalLM", scene=replace(PADDED, autocast=True), detail="autocast")
+    result = bench.run(case)
+    assert result.status == "PASS" and result.note.startswith("3 attentions"), result

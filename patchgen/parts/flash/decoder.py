@@ -1,0 +1,50 @@
+"""A causal model whose layers run on real tokens alone, where attention takes the lengths of texts."""
+
+import torch
+from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
+
+# ruff: noqa: B018
+# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg"
+from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.flash.lengths import find_texts
+
+
+class TakesPaddingOut:
+    keeps_padding = False  # a head that reads states at padding sets it
+
+    @edit("forward")
+    def make_no_cache_in_training(self, use_cache, past_key_values):
+        with old:
+            use_cache and past_key_values is None
+        with new:
+            use_cache and past_key_values is None and not self.training
+
+    @edit("forward")
+    def take_padding_out(self, past_key_values, attention_mask, inputs_embeds, position_ids, kwargs):
+        with old:
+            if position_ids is None:
+                ...
+        with new:
+            told = isinstance(attention_mask, torch.Tensor) or (attention_mask is None and position_ids is not None)
+            texts = (
+                find_texts(self, attention_mask, position_ids, kwargs) if told and past_key_values is None else None
+            )
+            if position_ids is None:
+                ...
+            if texts is not None:
+                (places_T, starts, longest), batch, attention_mask = texts, inputs_embeds.shape[:2], None
+                position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
+                inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
+                kwargs.update(cu_seq_lens_q=starts, cu_seq_lens_k=starts, max_length_q=longest, max_length_k=longest)
+
+
+class PaddingFreeDecoder(TakesPaddingOut):
+    # In a class of its own: it reads what the edit above binds.
+    @edit("forward")
+    def put_padding_back(self, hidden_states, texts, batch, places_T, output: Hole):
+        with old:
+            return output(...)
+        with new:
+            if texts is not None:
+                hidden_states = _pad_input(hidden_states[0], places_T, *batch)
+            return output(...)

@@ -1,0 +1,96 @@
+"""An encoder whose layers run on real tokens alone, under every implementation of attention."""
+
+from typing import Any
+
+import torch
+from transformers.modeling_flash_attention_utils import _pad_input
+
+# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg, misc, no-untyped-call"
+from patchgen.edits import edit, new, old
+from patchgen.parts.flash.rows import Texts, attend_in_rows, make_texts, unpad
+
+
+class AttendsInRows:
+    @edit("forward")
+    def give_each_text_a_row(self, attention_interface):
+        with old:
+            attention_interface(...)
+        with new:
+            attend_in_rows(attention_interface, ...)
+
+
+class FindsTexts:
+    keeps_padding = False  # a head that reads the states of padding sets it
+
+    @torch.compiler.disable  # the number of tokens is not known before
+    def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
+        """The texts of a batch; None where each row is one, or what stands at padding is read."""
+        if mask is not None:
+            names = ("output_attentions", "output_hidden_states")
+            recorded = any(kwargs.get(name, getattr(self.config, name)) for name in names)
+            if self.keeps_padding or recorded or mask.ndim != 2 or not mask[:, 0].all():
+                return None
+        elif position_ids is None:
+            raise ValueError(f"{type(self).__name__} takes cu_seq_lens_q together with position_ids, which restart")
+        return make_texts(self.config, mask, position_ids)
+
+    @edit("forward")
+    def take_padding_out(
+        self,
+        past_key_values,
+        encoder_hidden_states,
+        attention_mask,
+        encoder_attention_mask,
+        embedding_output,
+        position_ids,
+        kwargs,
+    ):
+        with old:
+            attention_mask, encoder_attention_mask = self._create_attention_masks(...)
+        with new:
+            texts, batch = None, embedding_output.shape[:2]
+            flat = batch[0] == 1 and (position_ids is not None or kwargs.get("cu_seq_lens_q") is not None)
+            if (attention_mask is not None or flat) and past_key_values is None and encoder_hidden_states is None:
+                texts = self.find_texts(attention_mask, position_ids, kwargs)
+            if texts is not None:
+                embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask
+                kwargs.update(texts.kwargs)
+            attention_mask, encoder_attention_mask = self._create_attention_masks(...)
+
+
+class PaddingFreeEncoder(FindsTexts):
+    # Edits of its own class: they read what the one above binds.
+    @edit("forward")
+    def run_on_tokens(self, embedding_output, encoder_outputs, texts, batch):
+        with old:
+            encoder_outputs = self.encoder(embedding_output, ...)
+        with new:
+            if texts is not None:
+                embedding_output = unpad(embedding_output, texts.rows[0])
+            encoder_outputs = self.encoder(embedding_output, ...)
+            if texts is not None:
+                states = encoder_outputs.last_hidden_state[0]
+                encoder_outputs.last_hidden_state = _pad_input(states, texts.places_T, *batch)
+
+
+class PoolsEachText:
+    # Before PaddingFreeEncoder.  The pooler takes the first position of each row.
+    @edit("forward")
+    def pool_each_text(self, texts, sequence_output):
+        with old:
+            self.pooler(sequence_output)
+        with new:
+            self.pooler(sequence_output if texts is None else texts.in_rows(sequence_output))
+
+
+class CountsFromPadding:
+    # Before PaddingFreeEncoder.  Positions begin behind that of padding, as RoBERTa's do.
+    @torch.compiler.disable
+    def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
+        """ValueError for packed positions that no token has: counted from 0, they would be too small."""
+        texts, first = super().find_texts(mask, position_ids, kwargs), self.embeddings.padding_idx + 1
+        if texts is not None and mask is None and int(position_ids.min()) < first:
+            raise ValueError(
+                f"positions begin with {first}: give DataCollatorWithFlattening position_ids_start={first}"
+            )
+        return texts

@@ -1,0 +1,25 @@
+"""Where the texts of a batch are, as functions of FlashAttention are told."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+import torch
+from torch import nn
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, flash_attention_mask
+from transformers.modeling_flash_attention_utils import _get_unpad_data
+
+__all__ = ["find_texts"]
+
+
+@torch.compiler.disable  # the number of tokens is not known before
+def find_texts(model, mask, position_ids, kwargs):
+    """The tokens of a batch, where texts start among them, the longest; None where attention takes no lengths."""
+    varlen = ALL_MASK_ATTENTION_FUNCTIONS.get(model.config._attn_implementation) is flash_attention_mask
+    if not varlen or model.keeps_padding or kwargs.get("output_hidden_states", model.config.output_hidden_states):
+        return None
+    if mask is not None:  # each row is a text
+        places_T, starts, longest = _get_unpad_data(mask.bool())
+    else:  # a text ends with each row, and where positions restart
+        ends_T = nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten()
+        starts = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
+        places_T, longest = torch.arange(len(ends_T), device=ends_T.device), int(starts.diff().max())
+    return places_T, starts, longest
