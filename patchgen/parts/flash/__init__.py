@@ -36,8 +36,8 @@ Refused by a ValueError: `cu_seq_lens_q` without `position_ids` in an encoder, a
 RoBERTa's first.
 
 Dropout is drawn for real tokens alone, and so in another order than the parent's.  Under `torch.compile` a batch with
-a mask, or with positions of packed texts, breaks the graph once, behind the embeddings, for the number of tokens is not
-known before: all layers are one graph, which serves every number of tokens from the second batch on.
+a mask, or with positions of packed texts, breaks the graph once, behind the embeddings: the number of tokens is not
+known before.  All layers are one graph, which serves every number of tokens from the second batch on.
 """
 
 from patchgen.parts.flash.decoder import PaddingFreeDecoder
