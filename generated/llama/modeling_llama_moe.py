@@ -23,8 +23,6 @@ import re
 
 # What an edit names is the parent's, and it is never run.
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type"
-# What the mixin calls is of the class beside it.
-# mypy: disable-error-code="misc"
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from functools import partial

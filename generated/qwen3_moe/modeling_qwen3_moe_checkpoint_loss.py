@@ -13,8 +13,6 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-# What the mixin calls is of the class beside it.
-# mypy: disable-error-code="misc"
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial

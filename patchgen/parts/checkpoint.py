@@ -1,3 +1,5 @@
+# What the mixin calls is of the class beside it.
+# mypy: disable-error-code="misc"
 """Activation checkpointing of models whose layers choose experts: a recompute takes those that were chosen.
 
 A model that cannot be checkpointed needs no part: its layers become transformers' `GradientCheckpointingLayer`,
@@ -18,9 +20,6 @@ the gradients belong to no function.  `ChooseOnce` keeps what `topk` gave in the
 
 A router must not change in place what `topk` gave: torch notices, and raises.
 """
-
-# What the mixin calls is of the class beside it.
-# mypy: disable-error-code="misc"
 
 from collections.abc import Callable
 from functools import partial
