@@ -9,9 +9,11 @@ import xml.etree.ElementTree as ET
 import pytest
 from click.testing import CliRunner
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 transformers = pytest.importorskip("transformers")
+
+from torch._subclasses.fake_tensor import FakeTensor  # noqa: E402
 
 from patchgen.cli.commands import patchgen as command_line  # noqa: E402
 from tests.train.runs import losses, run  # noqa: E402
@@ -82,3 +84,20 @@ def test_a_bar_says_what_was_measured_last(tmp_path):
     loss, speed = task.fields["figures"].split("\n")
     assert loss.startswith("loss 6.") and "eval loss 6." in loss
     assert "tokens/s  MFU" in speed and speed.endswith("GiB")
+
+
+def test_nothing_large_runs_before_the_first_step(tmp_path):
+    """Operations are counted on shapes; whether a loss is a mean is asked with a few tokens."""
+    seen: list[tuple[bool, int]] = []
+
+    def look(module, args):
+        if isinstance(module, torch.nn.Embedding) and not isinstance(args[0], FakeTensor):
+            seen.append((module.training, args[0].numel()))
+
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(look)
+    try:
+        run(tmp_path / "run", length=128, steps=1)
+    finally:
+        hook.remove()
+    first = next(number for number, (training, _) in enumerate(seen) if training)
+    assert max(tokens for _, tokens in seen[:first]) <= 2 * 16 < seen[first][1]
