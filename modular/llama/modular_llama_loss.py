@@ -2,7 +2,7 @@
 
 For those who train with long sequences or large batches, where the logits (vocabulary of 128,256: half a megabyte a
 token in float32, and as much for their gradient) are the largest tensors of a step.  Works with gradient accumulation,
-autocast, LoRA and sharded weights; see `patchgen.parts.loss`.
+autocast, LoRA on other layers and FSDP; see `patchgen.parts.loss`.
 
 In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
 logits back.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 
-from patchgen.anatomy.code import called, dotted, last
+from patchgen.anatomy.code import called, constant, dotted, last
 from patchgen.anatomy.heads import Head, heads
 from patchgen.anatomy.module import Module
 from patchgen.declare.fitting import Mixin, Pattern, mixins
@@ -18,6 +18,8 @@ SAYS = (
 # What is for heads that compare a token with its own label, by the loss that they take.
 UNSHIFTED = "Unshifted"
 LABELLED = "LabelledTokens"
+BY_FUNCTION = "LabelledTokensByFunction"
+BIASED = "Biased"
 
 
 def loss(module: Module) -> Contribution:
@@ -60,10 +62,10 @@ def _fitting(head: Head) -> tuple[Mixin | None, str]:
 def _is_for(mixin: str, head: Head) -> bool:
     """Whether the loss of a mixin is the one of `head`, whatever the statements."""
     if LABELLED in mixin:
-        return not head.shifted
+        return not head.shifted and (mixin == BY_FUNCTION) == (head.kind == "function")
     if UNSHIFTED in mixin:
         return head.kind == "own" and not head.shifted
-    return head.kind == "function"
+    return head.kind == "function" and head.shifted and (BIASED in mixin) == _may_have_bias(head)
 
 
 def _takes_head(pattern: Pattern, method: ast.FunctionDef, head: Head) -> bool:
@@ -75,6 +77,17 @@ def _is_linear(head: Head) -> bool:
     # Setters assign what they are given, of which nothing is known.
     made = [last(called(value)) for value in head.owner.attributes.get(head.module, ()) if called(value)]
     return bool(made) and all(name == "Linear" for name in made)
+
+
+def _may_have_bias(head: Head) -> bool:
+    """Whether a linear layer that makes the logits is not said to be without one."""
+    made = [call for call in head.owner.attributes.get(head.module, ()) if last(called(call)) == "Linear"]
+    return any(not _says_no_bias(call) for call in made if isinstance(call, ast.Call))
+
+
+def _says_no_bias(call: ast.Call) -> bool:
+    given = [*call.args[2:3], *(keyword.value for keyword in call.keywords if keyword.arg == "bias")]
+    return any(constant(value) is False for value in given)
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgen.lab.trace import Trace, traced
@@ -78,10 +79,19 @@ def gathered(model: nn.Module) -> Iterator[Evidence]:
     """A context for one forward and backward pass of `model`; gives the `Evidence`."""
     evidence = Evidence()
     modules = dict(model.named_modules())
+    head = _head(model)
     hooks = [
         module.register_forward_pre_hook(_note(evidence, _path(name, modules)), with_kwargs=True)
         for name, module in modules.items()
+        if module is not head
     ]
+    notes = {id(module): _note(evidence, _path(name, modules)) for name, module in modules.items() if module is head}
+
+    def note_head(module: nn.Module, args: Any) -> None:
+        if id(module) in notes:
+            notes[id(module)](module, args, {})
+
+    hooks.append(register_module_forward_pre_hook(note_head))
     own = {_place(parameter) for parameter in model.parameters()}
     keep: dict[int, Tensor] = {}  # alive, so that no address is used twice
 
@@ -99,6 +109,13 @@ def gathered(model: nn.Module) -> Iterator[Evidence]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _head(model: nn.Module) -> nn.Module | None:
+    """What makes the logits.  It gets no hook of its own: a loss without logits calls a head that has hooks."""
+    get = getattr(model, "get_output_embeddings", None)
+    head = None if get is None else get()
+    return head if isinstance(head, nn.Module) else None
 
 
 def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:

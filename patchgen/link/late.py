@@ -35,7 +35,8 @@ def late_imports(needed: tuple[NeededImport, ...], gathered: Gathered, builder: 
     if not acting:
         return ()
     modules = {unit.module for unit in acting} | {each.unit.module for each in needed}
-    places = trace(modules | {b.unit.module for b in gathered.blocks}, builder)
+    pieces = {piece.symbol.module for block in gathered.blocks for piece in block.pieces}
+    places = trace(modules | pieces, builder)
     first = min(places[unit] for unit in acting)
     before = {_package(item) for each in needed if places[each.unit] < first for item in each.items}
     before |= {_package(item) for item in _read_before(gathered, places, first, builder)}

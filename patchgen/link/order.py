@@ -178,6 +178,7 @@ class _Placing:
         for unit, block in blocks.items():
             for name in block.defines:
                 self._definers.setdefault(name, []).append(unit)
+        self._followers = self._find_followers()
         self.placed: dict[Unit, FlatBlock] = {}
 
     def place(self, unit: Unit, below: tuple[Unit, ...]) -> None:
@@ -199,6 +200,28 @@ class _Placing:
         for needed in behind:
             if needed not in self._spine and self._is_free(needed, below):
                 self.place(needed, below)
+        for follower in self._followers.get(unit, ()):
+            if follower not in self._spine and self._can_follow(follower, below):
+                self.place(follower, below)
+
+    def _find_followers(self) -> dict[Unit, list[Unit]]:
+        """For each unit the statements further down its file that change it and that no code needs.
+
+        They follow it as they do at home, `@operator.register_fake` behind `operator`, not at the end of the file.
+        """
+        needed = {need.name for block in self._blocks.values() for need in block.needs}
+        found: dict[Unit, list[Unit]] = {}
+        for unit in sorted(self._blocks, key=lambda unit: (unit.module, unit.first)):
+            if needed.isdisjoint(self._blocks[unit].defines):
+                for changed in self._before.get(unit, {}):
+                    if _stands_later(unit, changed):
+                        found.setdefault(changed, []).append(unit)
+        return found
+
+    def _can_follow(self, unit: Unit, below: tuple[Unit, ...]) -> bool:
+        """Whether `unit` can be placed now without a statement of the given order before its turn."""
+        waiting = [needed for needed in self._before.get(unit, {}) if needed not in self.placed]
+        return self._is_free(unit, below) and self._spine.isdisjoint(waiting)
 
     def _require(self, needed: Unit, unit: Unit, below: tuple[Unit, ...]) -> None:
         """Bring `needed` forward; of two blocks that have to come before each other neither can."""

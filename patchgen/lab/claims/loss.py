@@ -6,10 +6,12 @@ part that a forward calls.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -28,19 +30,23 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
 
 
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
-    """Nothing of tokens by vocabulary is saved; or the head ran on as many tokens as have a label."""
+    """Nothing of tokens by vocabulary is kept, nor a copy of the head; or the head ran on labelled tokens alone."""
     words = specimen.config.get_text_config().vocab_size
     labels = specimen.inputs["labels"]
     if not _rows_of(parent, words) >= labels.numel():
         yield "the parent saves no logits either"
-    if defines("labelled_tokens")(specimen):
+    if MASKED(specimen):
         labelled = int((labels != -100).sum())
         if not any(
             len(shape) == 2 and shape[0] == labelled for shapes in variant.forwards.values() for shape in shapes
         ):
             yield f"no module ran on the {labelled} labelled tokens"
-    elif saved := _rows_of(variant, words):
+        return
+    if saved := _rows_of(variant, words):
         yield f"logits of {saved} tokens are saved"
+    copies = [each.shape for each in variant.saved if len(each.shape) == 2 and each.shape[0] == words]
+    if copies and not any(each.shape in copies for each in parent.saved):
+        yield f"a matrix as large as the head's is saved: {copies[0]}"
 
 
 def _rows_of(evidence: Evidence, words: int) -> int:
@@ -52,30 +58,47 @@ def forgotten_items(loss: Loss, *args: Any, num_items_in_batch: Any = None, **kw
     return loss(*args, **kwargs)
 
 
-def lost_shift(
-    loss: Loss, model: Any, head: Any, states: Tensor, logits: Any, labels: Tensor | None, *rest: Any, **kwargs: Any
+def lost_shift(loss: Loss, *args: Any, **kwargs: Any) -> Tensor:
+    """Labels are taken as they are; those that are given shifted (Moonshine's decoder) move on."""
+    given = kwargs.get("shift_labels")
+    if given is not None:
+        return loss(*args, **kwargs | {"shift_labels": given.roll(1, -1)})
+    labels = kwargs["labels"] if "labels" in kwargs else args[5]
+    return loss(*args, **kwargs | {"shift_labels": labels})
+
+
+def lost_gradient(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+    return loss(states.detach(), *rest, **kwargs)
+
+
+def lost_words(loss: Loss, states: Tensor, weight: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+    half = weight.shape[0] // 2
+    return loss(states, torch.cat([weight[:half], weight[half:].detach()]), *rest, **kwargs)
+
+
+def lost_tokens(
+    loss: Loss, states: Tensor, weight: Tensor, chunk: int, losses: Callable[..., Any], *rest: Any, **kwargs: Any
 ) -> Tensor:
-    if labels is None:  # they are given shifted: Moonshine's decoder is
-        return loss(
-            model, head, states, logits, labels, *rest, **kwargs | {"shift_labels": kwargs["shift_labels"].roll(1, -1)}
-        )
-    return loss(model, head, states, logits, labels, *rest, **kwargs | {"shift_labels": labels})
+    """The losses of the second half of the tokens are left out, as of a last chunk."""
+
+    def first_half(*args: Any) -> tuple[Tensor, ...]:
+        given, *others = losses(*args)
+        kept = torch.arange(given.shape[0], device=given.device) < given.shape[0] // 2
+        return given * kept, *others
+
+    return loss(states, weight, chunk, first_half, *rest, **kwargs)
 
 
-def lost_gradient(loss: Loss, model: Any, head: Any, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
-    return loss(model, head, states.detach(), *rest, **kwargs)
+def scaled(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+    return loss(2 * states, *rest, **kwargs)
 
 
-def shifted(loss: Loss, model: Any, head: Any, states: Tensor, logits: Any, labels: Tensor) -> Tensor:
-    return loss(model, head, states, logits, labels.roll(-1, -1))
+def no_cap(losses: Callable[..., Any], *args: Any, cap: float = 0.0) -> Any:
+    return losses(*args, cap=0.0)
 
 
-def no_cap(loss: Loss, *args: Any, softcap: float | None = None, **kwargs: Any) -> Tensor:
-    return loss(*args, **kwargs)
-
-
-def no_scale(loss: Loss, *args: Any, scale: float | None = None, **kwargs: Any) -> Tensor:
-    return loss(*args, **kwargs)
+def no_bias(losses: Callable[..., Any], *args: Any, bias: Tensor) -> Any:
+    return losses(*args, bias=torch.zeros_like(bias))
 
 
 def neighbours_label(select: Callable[..., tuple[Tensor, Tensor]], *args: Any) -> tuple[Tensor, Tensor]:
@@ -88,28 +111,30 @@ def missing_tokens(select: Callable[..., tuple[Tensor, Tensor]], *args: Any) -> 
     return states[::2], labels[::2]
 
 
-def _by_keyword(loss: Loss, *args: Any, logits: Any = None, labels: Any = None, **kwargs: Any) -> Any:
-    """For `lost_shift`: models name these arguments or do not."""
-    model, head, states, *rest = args
-    logits = rest.pop(0) if rest else logits
-    labels = rest.pop(0) if rest else labels
-    return lost_shift(loss, model, head, states, logits, labels, *rest, **kwargs)
+CAUSAL, MASKED = defines("causal_loss"), defines("labelled_tokens")
 
 
-def _setting(*names: str) -> Callable[[Specimen], bool]:
-    """For `Plant.fits`: the loss is taken from states, and one of these settings does something."""
-
-    def fits(specimen: Specimen) -> bool:
-        config = specimen.config.get_text_config()
-        return defines("loss_from_states")(specimen) and any(
-            getattr(config, n, None) not in (None, 1.0) for n in names
-        )
-
-    return fits
+def _caps(specimen: Specimen) -> bool:
+    cap = getattr(specimen.config.get_text_config(), "final_logit_softcapping", None)
+    return defines("capped_losses")(specimen) and cap is not None
 
 
-CAUSAL, MASKED = defines("loss_from_states"), defines("labelled_tokens")
-OWN_LABEL = defines("unshifted_loss_from_states")
+def _has_bias(specimen: Specimen) -> bool:
+    head = specimen.variant_class.forward
+    return defines("biased_losses")(specimen) and "biased_losses" in inspect.getsource(head)
+
+
+def _plant(name: str, says: str, wrong: Callable[..., Any], scene: Scene = TRAINED) -> Plant:
+    return Plant(name, says, around("causal_loss", wrong), scene=scene, fits=CAUSAL)
+
+
+def _unshifted(specimen: Specimen) -> bool:
+    return "shift_labels=labels" in inspect.getsource(specimen.variant_class.forward)
+
+
+def _takes_items(specimen: Specimen) -> bool:
+    return CAUSAL(specimen) and not _unshifted(specimen)
+
 
 CLAIM = Claim(
     part="loss",
@@ -124,51 +149,28 @@ CLAIM = Claim(
         Plant(
             "loss scaled by accumulation",
             "each micro-batch's loss is its own mean",
-            around("loss_from_states", forgotten_items),
+            around("causal_loss", forgotten_items),
             scene=Scene(train=True, accumulate=2),
-            fits=CAUSAL,
+            fits=_takes_items,
         ),
-        Plant(
-            "shift lost",
-            "each token predicts itself",
-            around("loss_from_states", _by_keyword),
-            scene=TRAINED,
-            fits=CAUSAL,
-        ),
-        Plant(
-            "states detached",
-            "the head learns, the layers do not",
-            around("loss_from_states", lost_gradient),
-            scene=TRAINED,
-            fits=CAUSAL,
-        ),
+        _plant("shift lost", "each token has the label of another", lost_shift),
+        _plant("states detached", "the head learns, the layers do not", lost_gradient),
+        _plant("words without a gradient", "half of the words' rows do not learn", lost_words),
+        _plant("last tokens left out", "half of the tokens do not count", lost_tokens),
+        _plant("scaled", "logits are twice what they are", scaled),
         Plant(
             "soft-cap left out",
             "logits are not capped",
-            around("loss_from_states", no_cap),
+            around("capped_losses", no_cap),
             scene=TRAINED,
-            fits=_setting("final_logit_softcapping"),
+            fits=_caps,
         ),
         Plant(
-            "scale left out",
-            "logits are not scaled",
-            around("loss_from_states", no_scale),
+            "bias left out",
+            "logits lack the head's bias",
+            around("biased_losses", no_bias),
             scene=TRAINED,
-            fits=_setting("logit_scale", "logits_scaling", "lm_head_multiplier"),
-        ),
-        Plant(
-            "shift gained",
-            "a head whose tokens have labels of their own predicts the next",
-            around("unshifted_loss_from_states", shifted),
-            scene=TRAINED,
-            fits=OWN_LABEL,
-        ),
-        Plant(
-            "states detached from the own label",
-            "the head learns, the layers do not",
-            around("unshifted_loss_from_states", lost_gradient),
-            scene=TRAINED,
-            fits=OWN_LABEL,
+            fits=_has_bias,
         ),
         Plant(
             "label of the neighbour",

@@ -1,19 +1,19 @@
-"""Mixins that put the loss of this part into a head, by the statements that heads have."""
-
 # What an edit names is the parent's, and it is never run.
 # ruff: noqa: F821, F841
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined"
+"""Mixins that put the loss of this part into a head, by the statements that heads have."""
+
+from functools import partial
 
 import torch
+from transformers.loss.loss_utils import ForMaskedLMLoss
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.loss.states import (
-    labelled_tokens,
-    loss_from_states,
-    needs_logits,
-    unshifted_loss_from_states,
-    with_place_for_logits,
-)
+from patchgen.parts.loss.biased import biased_losses
+from patchgen.parts.loss.capped import capped_losses
+from patchgen.parts.loss.labelled import labelled_tokens
+from patchgen.parts.loss.linear import linear_losses
+from patchgen.parts.loss.states import loss_without_logits, with_place_for_logits
 
 
 class PlaceForLogits:
@@ -22,12 +22,11 @@ class PlaceForLogits:
         with old:
             return output(...)
         with new:
-            return with_place_for_logits(output(...))
+            head_outputs = output(...)
+            return with_place_for_logits(head_outputs)
 
 
 class ChunkedLoss(PlaceForLogits):
-    """In training with labels the loss is taken without logits, and `logits` is None."""
-
     # The head's logits go to the loss as they are.
     @edit("forward")
     def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole):
@@ -37,15 +36,33 @@ class ChunkedLoss(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            logits = head(states) if needs_logits(self, states, labels) else None
+            loss_function = loss_without_logits(self, head, states, labels, linear_losses)
+            logits = head(states) if loss_function is None else None
             loss = None
             if labels is not None:
-                loss = loss_from_states(self, head, states, ...)
+                loss = (loss_function or self.loss_function)(...)
+
+
+class BiasedChunkedLoss(PlaceForLogits):
+    # The head has a bias, or its configuration says whether.
+    @edit("forward")
+    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole):
+        with old:
+            logits = head(states)
+            loss = None
+            if labels is not None:
+                loss = self.loss_function(...)
+        with new:
+            bias = getattr(head, "bias", None)
+            entropies = linear_losses if bias is None else partial(biased_losses, bias=bias)
+            loss_function = loss_without_logits(self, head, states, labels, entropies, bias)
+            logits = head(states) if loss_function is None else None
+            loss = None
+            if labels is not None:
+                loss = (loss_function or self.loss_function)(...)
 
 
 class ScaledChunkedLoss(PlaceForLogits):
-    """In training with labels the loss is taken without logits, and `logits` is None."""
-
     # The head multiplies its logits.
     @edit("forward")
     def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, scale: Hole):
@@ -56,15 +73,14 @@ class ScaledChunkedLoss(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            logits = head(states) * scale if needs_logits(self, states, labels) else None
+            loss_function = loss_without_logits(self, head, states * scale, labels, linear_losses)
+            logits = head(states) * scale if loss_function is None else None
             loss = None
             if labels is not None:
-                loss = loss_from_states(self, head, states, ..., scale=scale)
+                loss = (loss_function or self.loss_function)(...)
 
 
 class DividedChunkedLoss(PlaceForLogits):
-    """In training with labels the loss is taken without logits, and `logits` is None."""
-
     # The head divides its logits.
     @edit("forward")
     def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, divisor: Hole):
@@ -75,16 +91,15 @@ class DividedChunkedLoss(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            logits = head(states) / divisor if needs_logits(self, states, labels) else None
+            loss_function = loss_without_logits(self, head, states / divisor, labels, linear_losses)
+            logits = head(states) / divisor if loss_function is None else None
             loss = None
             if labels is not None:
-                loss = loss_from_states(self, head, states, ..., scale=1 / divisor)
+                loss = (loss_function or self.loss_function)(...)
 
 
 class SoftcappedChunkedLoss(PlaceForLogits):
-    """In training with labels the loss is taken without logits, and `logits` is None."""
-
-    # The head caps its logits.
+    # The head caps its logits where the configuration says so.
     @edit("forward")
     def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, cap: Hole):
         with old:
@@ -97,19 +112,19 @@ class SoftcappedChunkedLoss(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            logits = head(states) if needs_logits(self, states, labels) else None
+            entropies = partial(capped_losses, cap=cap or 0.0)
+            loss_function = loss_without_logits(self, head, states, labels, entropies)
+            logits = head(states) if loss_function is None else None
             if logits is not None and cap is not None:
                 logits = logits / cap
                 logits = torch.tanh(logits)
                 logits = logits * cap
             loss = None
             if labels is not None:
-                loss = loss_from_states(self, head, states, ..., softcap=cap)
+                loss = (loss_function or self.loss_function)(...)
 
 
 class AlwaysCappedChunkedLoss(PlaceForLogits):
-    """In training with labels the loss is taken without logits, and `logits` is None."""
-
     # The head caps its logits, whatever the configuration says.
     @edit("forward")
     def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, cap: Hole):
@@ -122,15 +137,15 @@ class AlwaysCappedChunkedLoss(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            logits = torch.tanh(head(states) / cap) * cap if needs_logits(self, states, labels) else None
+            entropies = partial(capped_losses, cap=cap)
+            loss_function = loss_without_logits(self, head, states, labels, entropies)
+            logits = torch.tanh(head(states) / cap) * cap if loss_function is None else None
             loss = None
             if labels is not None:
-                loss = loss_from_states(self, head, states, ..., softcap=cap)
+                loss = (loss_function or self.loss_function)(...)
 
 
 class ScaledCappedChunkedLoss(PlaceForLogits):
-    """In training with labels the loss is taken without logits, and `logits` is None."""
-
     # The head multiplies its logits, and caps what that gives.
     @edit("forward")
     def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, scale: Hole, cap: Hole):
@@ -144,17 +159,17 @@ class ScaledCappedChunkedLoss(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            logits = torch.tanh(head(states) * scale / cap) * cap if needs_logits(self, states, labels) else None
+            entropies = partial(capped_losses, cap=cap)
+            loss_function = loss_without_logits(self, head, states * scale, labels, entropies)
+            logits = torch.tanh(head(states) * scale / cap) * cap if loss_function is None else None
             loss = None
             if labels is not None:
-                loss = loss_from_states(self, head, states, ..., scale=scale, softcap=cap)
+                loss = (loss_function or self.loss_function)(...)
 
 
 class UnshiftedChunkedLoss(PlaceForLogits):
-    """In training with labels the loss is taken without logits, and `logits` is None."""
-
-    # The head compares each token with its own label, as BART does as a decoder.  As there, the mean over labelled
-    # tokens is taken whatever `num_items_in_batch` is.
+    # The head compares each token with its own label, as BART does as a decoder: by the mean over labelled tokens,
+    # whatever `num_items_in_batch` is, and in the model's dtype.
     @edit("forward")
     def take_the_loss_from_the_states(self, logits, loss, labels, loss_fct, head: Hole, states: Hole, size: Hole):
         with old:
@@ -165,19 +180,23 @@ class UnshiftedChunkedLoss(PlaceForLogits):
                 loss_fct = CrossEntropyLoss()
                 loss = loss_fct(logits.view(-1, size), labels.view(-1))
         with new:
-            logits = head(states) if needs_logits(self, states, labels) else None
+            loss_function = loss_without_logits(self, head, states, labels, linear_losses)
+            logits = head(states) if loss_function is None else None
             loss = None
-            if labels is not None:
-                loss = unshifted_loss_from_states(self, head, states, logits, labels)
+            if loss_function is not None:
+                loss = loss_function(logits, labels, shift_labels=labels).to(states.dtype)
+            elif labels is not None:
+                labels = labels.to(logits.device)
+                loss_fct = CrossEntropyLoss()
+                loss = loss_fct(logits.view(-1, size), labels.view(-1))
 
 
 class LabelledTokens:
     """In training with labels the head runs on labelled tokens alone, and `logits` is None.
 
-    Selecting them needs their number on the host, and under `torch.compile` a graph of its own; a compiled model
-    therefore runs the head on all tokens, as transformers does, unless `config.max_labelled_fraction` is set.  Then
-    the head runs on that fraction of the tokens, rounded up, the labelled ones first: no synchronisation, one graph,
-    and shapes that do not depend on the labels.  Where more tokens have a label, loss and gradients are NaN.
+    Their number is known on the device alone: a compiled model runs the head on all tokens, unless
+    `config.max_labelled_fraction` is set.  Then it runs on that fraction of them, the labelled ones first, in one
+    graph; where more have a label, loss and gradients are NaN.
     """
 
     @edit("forward")
@@ -191,9 +210,28 @@ class LabelledTokens:
             tokens, labels = labelled_tokens(self, all_tokens, labels)
             prediction_scores = head(tokens)
             ...
-            if tokens is not all_tokens:
-                prediction_scores = None
-            return with_place_for_logits(output(..., logits=prediction_scores))
+            head_outputs = output(..., logits=prediction_scores if tokens is all_tokens else None)
+            return with_place_for_logits(head_outputs)
+
+
+class LabelledTokensByFunction:
+    """In training with labels the head runs on labelled tokens alone, and `logits` is None: see `LabelledTokens`."""
+
+    # The loss is the model's `loss_function`, of which the user may have set another.
+    @edit("forward")
+    def run_the_head_where_labels_are(self, logits, labels, head: Hole, states: Hole, output: Hole):
+        with old:
+            logits = head(states)
+            ...
+            return output(..., logits=logits)
+        with new:
+            tokens = all_tokens = states
+            if self.loss_function is ForMaskedLMLoss:
+                tokens, labels = labelled_tokens(self, all_tokens, labels)
+            logits = head(tokens)
+            ...
+            head_outputs = output(..., logits=logits if tokens is all_tokens else None)
+            return with_place_for_logits(head_outputs)
 
 
 class LabelledTokensOfEitherHead:
@@ -219,6 +257,5 @@ class LabelledTokensOfEitherHead:
             else:
                 prediction_scores = head(tokens, embeddings)
             ...
-            if tokens is not all_tokens:
-                prediction_scores = None
-            return with_place_for_logits(output(..., logits=prediction_scores))
+            head_outputs = output(..., logits=prediction_scores if tokens is all_tokens else None)
+            return with_place_for_logits(head_outputs)

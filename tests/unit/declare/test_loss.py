@@ -34,6 +34,20 @@ STEPS = {
 
 
 @of_release
+@pytest.mark.parametrize(
+    ("bias", "mixin"),
+    [("bias=False", "ChunkedLoss"), ("bias=True", "BiasedChunkedLoss"), ("bias=config.b", "BiasedChunkedLoss")],
+)
+def test_the_mixin_of_a_head_with_a_bias(env, bias, mixin):
+    llama = open_module(env, "transformers.models.llama.modeling_llama")
+    made = "self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)"
+    assert made in llama.source.text
+    text = llama.source.text.replace(made, made.replace("bias=False", bias))
+    found = loss(make_module(llama.name, make_source(text, llama.source.path, llama.name)))
+    assert {one.name: one.mixins for one in found.declared}["LlamaForCausalLM"] == (mixin,)
+
+
+@of_release
 @pytest.mark.parametrize(("steps", "mixin"), STEPS.items(), ids=[*map(str, range(len(STEPS)))])
 def test_the_mixin_of_the_statements(env, steps, mixin):
     llama = open_module(env, "transformers.models.llama.modeling_llama")

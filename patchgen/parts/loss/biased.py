@@ -1,0 +1,68 @@
+"""As `linear`, for a layer with a bias."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from patchgen.parts.loss.operator import operator
+
+
+@operator
+def biased_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Cross entropies of `states @ weight.T + bias`, and log sums of its exponentials: `chunk` tokens at a time."""
+    weight, bias, losses, log_sums = weight.to(states.dtype), bias.to(states.dtype), [], []
+    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
+        logits = nn.functional.linear(some, weight, bias).to(torch.promote_types(states.dtype, torch.float32))
+        log_sums.append(logits.logsumexp(-1))
+        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
+    return torch.cat(losses), torch.cat(log_sums)
+
+
+@biased_losses.register_fake
+def _biased_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor) -> Any:
+    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
+
+
+@operator
+def biased_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of states, weight and bias; as many logits at a time, for some words."""
+    states, weight, labels, bias, log_sums = saved
+    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
+    of_weight, of_bias = torch.empty_like(weight[:0] if frozen else weight), torch.empty_like(bias)
+    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    for start in range(0, weight.shape[0], words):
+        rows = weight[start : start + words].to(states.dtype)
+        logits = nn.functional.linear(states, rows, bias[start : start + words].to(states.dtype))
+        slope = (logits - log_sums[:, None]).exp_()
+        place = labels[:, None] - start
+        here = (place >= 0) & (place < rows.shape[0])
+        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
+        of_bias[start : start + words] = slope.mul_(slopes[:, None]).sum(0)
+        slope = slope.to(states.dtype)
+        of_states += slope @ rows
+        if not frozen:
+            of_weight[start : start + words] = slope.T @ states
+    return of_states.to(states.dtype), of_weight, of_bias
+
+
+@biased_grads.register_fake
+def _biased_shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
+    return (
+        torch.empty_like(saved[0]),
+        torch.empty_like(saved[1][:0] if rest[-1] else saved[1]),
+        torch.empty_like(saved[3]),
+    )
+
+
+def _save_biased(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], inputs[4], output[1])
+    ctx.chunk = inputs[3]
+
+
+def _biased_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
+    of_states, of_weight, of_bias = biased_grads(slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1])
+    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None, of_bias
+
+
+biased_losses.register_autograd(_biased_backward, setup_context=_save_biased)

@@ -1,0 +1,68 @@
+"""Cross entropy over the logits of a linear layer, which exist for a part of the tokens or of the words at a time.
+
+Operators of torch, so that `torch.compile` keeps them whole: traced, their loops would be unrolled for one number of
+tokens, and logits that backward computes again would be kept from the forward pass.
+
+Axes: T tokens, D size of a state, V words.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from patchgen.parts.loss.operator import operator
+
+
+@operator
+def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+    """Cross entropies of `states @ weight.T`, and log sums of its exponentials: `chunk` tokens at a time."""
+    weight, losses, log_sums = weight.to(states.dtype), [], []
+    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
+        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
+        log_sums.append(logits.logsumexp(-1))
+        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
+    return torch.cat(losses), torch.cat(log_sums)
+
+
+@linear_losses.register_fake
+def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
+    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
+
+
+@operator
+def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor]:
+    """The gradients of states and weight; as many logits at a time, for some words: no sum of V x D over chunks."""
+    states, weight, labels, log_sums = saved
+    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
+    of_weight = torch.empty_like(weight[:0] if frozen else weight)
+    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    for start in range(0, weight.shape[0], words):
+        rows = weight[start : start + words].to(states.dtype)
+        slope = (nn.functional.linear(states, rows) - log_sums[:, None]).exp_()
+        place = labels[:, None] - start
+        here = (place >= 0) & (place < rows.shape[0])
+        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
+        slope = slope.mul_(slopes[:, None]).to(states.dtype)
+        of_states += slope @ rows
+        if not frozen:
+            of_weight[start : start + words] = slope.T @ states
+    return of_states.to(states.dtype), of_weight
+
+
+@linear_grads.register_fake
+def _shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
+    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.chunk = inputs[3]
+
+
+def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
+    of_states, of_weight = linear_grads(slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1])
+    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None
+
+
+linear_losses.register_autograd(_backward, setup_context=_setup_context)
