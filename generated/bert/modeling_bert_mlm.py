@@ -17,18 +17,17 @@
 """PyTorch BERT model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 from transformers.generation import GenerationMixin
-from transformers.loss.loss_utils import ForCausalLMLoss, ForMaskedLMLoss
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
@@ -908,66 +907,41 @@ class BertLMHeadModel(BertPreTrainedModel, GenerationMixin):
         )
 
 
-def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None where logits would be, and not the next field.
-
-    A `ModelOutput` leaves fields that are None out of its tuple; whoever reads by position would read the cache.
-    """
-    if isinstance(outputs, ModelOutput) and outputs.logits is None:
-        outputs["logits"] = None
-        for field in fields(outputs):
-            if field.name in outputs:
-                outputs.move_to_end(field.name)
-    return outputs
-
-
-def has_own_loss(model: nn.Module) -> bool:
-    """Whether the model's loss is another one than transformers' for causal or masked language models."""
-    return model.loss_function not in (ForCausalLMLoss, ForMaskedLMLoss)
-
-
-def loss_chunk_size(model: nn.Module) -> int | None:
-    """`config.loss_chunk_size`; raises ValueError unless it is None or a natural number."""
-    size = getattr(model.config, "loss_chunk_size", None)
-    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
-        raise ValueError(f"loss_chunk_size is a number of tokens, 0 or None, not {size!r}")
-    return size
-
-
-def labelled_tokens(
-    model: nn.Module, states: torch.Tensor, labels: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The states (N, D) that have a label, and their labels (N); both as they are where the head must see all."""
+def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """In training the states that have a label, (N, D), and their labels, (N); else both as they are."""
     fraction = getattr(model.config, "max_labelled_fraction", None)
-    if fraction is not None and not 0 < fraction <= 1:
+    if not 0 < (fraction or 1) <= 1:
         raise ValueError(f"max_labelled_fraction is above 0 and at most 1, not {fraction!r}")
-    if labels is None or not model.training or states.shape[:-1] != labels.shape:
+    if labels is None or not model.training or getattr(model.config, "loss_chunk_size", None) == 0:
         return states, labels
-    if loss_chunk_size(model) == 0 or has_own_loss(model):
-        return states, labels
+    states, labels = states.flatten(0, -2), labels.flatten().to(states.device)
+    labelled = labels != -100
+    if fraction is not None:
+        # As many tokens whatever the labels are: too few are no loss, and not a wrong one.
+        size = -int(-fraction * labels.shape[0] // 1)
+        rows = labelled.to(torch.int8).argsort(descending=True, stable=True)[:size]
+        return torch.where(labelled.sum() <= size, states[rows], torch.nan), labels[rows]
+    if torch.compiler.is_compiling():
+        return states, labels  # how many have a label is known to the device alone
+    rows = labelled.nonzero().squeeze(1)
+    return states[rows], labels[rows]
 
-    states_TD, labels_T = states.flatten(0, -2), labels.to(states.device).flatten()
-    labelled_T = labels_T != -100
-    if fraction is None and torch.compiler.is_compiling():
-        return states_TD, labels_T  # all of them: how many have a label would be known to the host alone
-    if fraction is None:
-        rows = labelled_T.nonzero().squeeze(1)
-        return states_TD.index_select(0, rows), labels_T[rows]
 
-    size = -int(-fraction * labels_T.shape[0] // 1)
-    rows = labelled_T.to(torch.int8).argsort(descending=True, stable=True)[:size]
-    states_ND = states_TD.index_select(0, rows)
-    return torch.where(labelled_T.sum() <= size, states_ND, torch.nan), labels_T[rows]
+def with_place_for_logits(outputs: Any) -> Any:
+    """`outputs`, whose tuple has None where logits would be, and not the next field."""
+    outputs["logits"] = outputs.logits
+    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
+        outputs.move_to_end(name)
+    return outputs
 
 
 @auto_docstring
 class BertForMaskedLM(BertPreTrainedModel):
     """In training with labels the head runs on labelled tokens alone, and `logits` is None.
 
-    Selecting them needs their number on the host, and under `torch.compile` a graph of its own; a compiled model
-    therefore runs the head on all tokens, as transformers does, unless `config.max_labelled_fraction` is set.  Then
-    the head runs on that fraction of the tokens, rounded up, the labelled ones first: no synchronisation, one graph,
-    and shapes that do not depend on the labels.  Where more tokens have a label, loss and gradients are NaN.
+    Their number is known on the device alone: a compiled model runs the head on all tokens, unless
+    `config.max_labelled_fraction` is set.  Then it runs on that fraction of them, the labelled ones first, in one
+    graph; where more have a label, loss and gradients are NaN.
     """
 
     _tied_weights_keys = {
@@ -1032,16 +1006,13 @@ class BertForMaskedLM(BertPreTrainedModel):
         if labels is not None:
             loss_fct = CrossEntropyLoss()  # -100 index = padding token
             masked_lm_loss = loss_fct(prediction_scores.view(-1, self.config.vocab_size), labels.view(-1))
-        if tokens is not all_tokens:
-            prediction_scores = None
-        return with_place_for_logits(
-            MaskedLMOutput(
-                loss=masked_lm_loss,
-                hidden_states=outputs.hidden_states,
-                attentions=outputs.attentions,
-                logits=prediction_scores,
-            )
+        head_outputs = MaskedLMOutput(
+            loss=masked_lm_loss,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+            logits=prediction_scores if tokens is all_tokens else None,
         )
+        return with_place_for_logits(head_outputs)
 
 
 @auto_docstring(

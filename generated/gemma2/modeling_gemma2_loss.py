@@ -15,19 +15,18 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 from collections.abc import Callable
-from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn as nn
-from torch.utils.checkpoint import checkpoint
+from torch import Tensor
 
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub, use_kernelized_func
-from transformers.loss.loss_utils import ForCausalLMLoss, ForMaskedLMLoss
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_flash_attention_utils import FlashAttentionKwargs
 from transformers.modeling_layers import (
@@ -40,7 +39,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, dynamic_rope_u
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
 from transformers.models.gemma2.configuration_gemma2 import Gemma2Config
 from transformers.processing_utils import Unpack
-from transformers.utils import ModelOutput, TransformersKwargs, auto_docstring, can_return_tuple
+from transformers.utils import TransformersKwargs, auto_docstring, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
@@ -454,276 +453,108 @@ class Gemma2Model(Gemma2PreTrainedModel):
         )
 
 
-def needs_logits(model: nn.Module, states: torch.Tensor, labels: torch.Tensor | None) -> bool:
-    """False where `loss_from_states` takes the loss without logits."""
-    if labels is None or not model.training or loss_chunk_size(model) == 0:
-        return True
-    # Fewer states than labels: `logits_to_keep`, of which the parent knows what it means.
-    return states.shape[:-1] != labels.shape or has_own_loss(model)
+def operator(body: Callable[..., Any]) -> Any:
+    """`body` as an operator of torch, named by its module: of two generated files each has its own."""
+    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
 
 
-def has_own_loss(model: nn.Module) -> bool:
-    """Whether the model's loss is another one than transformers' for causal or masked language models."""
-    return model.loss_function not in (ForCausalLMLoss, ForMaskedLMLoss)
+@operator
+def capped_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> tuple[Tensor, Tensor]:
+    """Cross entropies of `states @ weight.T`, capped, and log sums of its exponentials: `chunk` tokens at a time."""
+    weight, losses, log_sums = weight.to(states.dtype), [], []
+    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
+        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
+        logits = cap * torch.tanh(logits / cap) if cap else logits
+        log_sums.append(logits.logsumexp(-1))
+        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
+    return torch.cat(losses), torch.cat(log_sums)
 
 
-def loss_chunk_size(model: nn.Module) -> int | None:
-    """`config.loss_chunk_size`; raises ValueError unless it is None or a natural number."""
-    size = getattr(model.config, "loss_chunk_size", None)
-    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
-        raise ValueError(f"loss_chunk_size is a number of tokens, 0 or None, not {size!r}")
-    return size
+@capped_losses.register_fake
+def _capped_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> Any:
+    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
 
 
-def mean_loss(total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
-    """total / count; where nothing is counted NaN, with gradients of zero, as transformers has it."""
-    return torch.where(count > 0, total / count.clamp(min=1), torch.nan).to(total.dtype)
+@operator
+def capped_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> tuple[Tensor, Tensor]:
+    states, weight, labels, log_sums = saved
+    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
+    of_weight = torch.empty_like(weight[:0] if frozen else weight)
+    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    for start in range(0, weight.shape[0], words):
+        rows = weight[start : start + words].to(states.dtype)
+        logits = nn.functional.linear(states, rows).to(log_sums.dtype)
+        capped = torch.tanh(logits / cap) if cap else 0
+        slope = ((cap * capped if cap else logits) - log_sums[:, None]).exp_()
+        place = labels[:, None] - start
+        here = (place >= 0) & (place < rows.shape[0])
+        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
+        slope = slope.mul_(slopes[:, None] * (1 - capped**2)).to(states.dtype)
+        of_states += slope @ rows
+        if not frozen:
+            of_weight[start : start + words] = slope.T @ states
+    return of_states.to(states.dtype), of_weight
 
 
-def linear_cross_entropy(
-    head: nn.Module,
-    states: torch.Tensor,
-    labels: torch.Tensor,
-    *,
-    bias: torch.Tensor | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    ignore_index: int = -100,
-    upcast: bool = True,
-    chunk: int | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum of cross entropies of `softcap * tanh(scale * (head(states) + bias) / softcap)`, and how many there are.
-
-    Tokens whose label is `ignore_index` do not count.  The sum is float32 where `upcast`, as transformers has it; else
-    it is of the logits' dtype where that is wider.
-
-    A plain `nn.Linear` is not called: its gradients are computed with its loss, chunk by chunk, that of the weight
-    added up in float32 at least.  Its `forward` does not run.  Every other head (with hooks, an adapter of LoRA,
-    quantised, sharded, or with layers before the last) is called on each chunk, and once more in the backward pass.
-    """
-    if isinstance(scale, torch.Tensor) and scale.requires_grad:
-        raise ValueError("a scale that is trained would get no gradient here: compute the logits")
-    states_TD, labels_T = states.flatten(0, -2), labels.flatten().to(states.device)
-    if states_TD.shape[0] != labels_T.shape[0]:
-        raise ValueError(f"{states_TD.shape[0]} states have {labels_T.shape[0]} labels")
-    form = LogitsForm(scale, softcap, ignore_index, upcast)
-    count = (labels_T != ignore_index).sum()
-
-    if not _is_plain_linear(head):
-        return _sum_by_calling(head, states_TD, labels_T, bias, form, chunk), count
-    if bias is not None:
-        bias = bias.flatten() if head.bias is None else head.bias + bias.flatten()
-    else:
-        bias = head.bias
-    dtype = _autocast_dtype(states.device.type) or states.dtype
-    chunks = _number_of_chunks(states_TD.shape[0], head.weight.shape[0], chunk)
-    return _LinearCrossEntropy.apply(states_TD, head.weight, bias, labels_T, form, dtype, chunks), count
+@capped_grads.register_fake
+def _capped_shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
+    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
 
 
-class LogitsForm:
-    """How logits come from what the head gives, and what does not count.  Constants to autograd."""
-
-    def __init__(self, scale: float | None, softcap: float | None, ignore_index: int, upcast: bool) -> None:
-        self.scale, self.softcap, self.ignore_index, self.upcast = scale, softcap, ignore_index, upcast
-
-    def widen(self, logits: torch.Tensor) -> torch.Tensor:
-        # The parent's own spelling: float64 becomes float32 as well.
-        return logits.float() if self.upcast or logits.dtype.itemsize < 4 else logits
+def _save_capped(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.chunk, ctx.cap = inputs[3:]
 
 
-class _LinearCrossEntropy(torch.autograd.Function):
-    """The sum of cross entropies over the logits of a linear layer.  Its gradients are computed in the forward pass.
-
-    They are those of the sum: a mean's divisor, a loss scale and the like come in backward, in the gradients' own
-    dtype, so that nothing underflows in float16.  What is saved has the shapes of states, weight and bias.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        states_TD: torch.Tensor,
-        weight_VD: torch.Tensor,
-        bias_V: torch.Tensor | None,
-        labels_T: torch.Tensor,
-        form: LogitsForm,
-        dtype: torch.dtype,
-        chunks: int,
-    ) -> torch.Tensor:
-        wants_states, wants_weight, wants_bias = ctx.needs_input_grad[:3]
-        tokens, size = states_TD.shape[0], -(-states_TD.shape[0] // chunks)
-        weight = weight_VD.to(dtype)
-        bias = None if bias_V is None else bias_V.to(dtype)
-        wide = form.widen(weight[:0]).dtype
-        total = torch.zeros((), dtype=wide, device=states_TD.device)
-        of_states = torch.empty_like(states_TD) if wants_states else None
-        of_weight = torch.zeros_like(weight_VD, dtype=wide) if wants_weight else None
-        of_bias = torch.zeros_like(bias_V, dtype=wide) if wants_bias else None
-
-        with torch.autocast(states_TD.device.type, enabled=False):
-            for start in range(0, tokens, size):
-                states = states_TD[start : start + size].to(dtype)
-                loss, of_logits = _loss_of_chunk(states, weight, bias, labels_T[start : start + size], form)
-                total = total + loss
-                if of_bias is not None:
-                    of_bias += of_logits.sum(0)
-                of_logits = of_logits.to(dtype)
-                if of_states is not None:
-                    of_states[start : start + size] = of_logits @ weight
-                if of_weight is not None:
-                    of_weight += of_logits.t() @ states
-
-        ctx.save_for_backward(of_states, of_weight, of_bias)
-        ctx.dtypes = (states_TD.dtype, weight_VD.dtype, None if bias_V is None else bias_V.dtype)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, of_total: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        # `once_differentiable` lets this pass where the loss is the end of the graph, and second derivatives are lost.
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            raise RuntimeError(
-                "the loss in chunks has no second derivative (create_graph=True); config.loss_chunk_size = 0 has one"
-            )
-        # Not in place: the graph may be walked again.
-        given = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        gradients = [None if each is None else (each * of_total).to(dtype) for each, dtype in given]
-        return *gradients, None, None, None, None
+def _capped_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
+    of_states, of_weight = capped_grads(slopes, ctx.saved_tensors, ctx.chunk, ctx.cap, not ctx.needs_input_grad[1])
+    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None, None
 
 
-def _loss_of_chunk(
-    states_TD: torch.Tensor,
-    weight_VD: torch.Tensor,
-    bias_V: torch.Tensor | None,
-    labels_T: torch.Tensor,
-    form: LogitsForm,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum of cross entropies of these tokens, and its gradient by what the linear layer gave, (T, V)."""
-    logits = form.widen(nn.functional.linear(states_TD, weight_VD, bias_V))
-    if form.scale is not None:
-        logits = logits * form.scale
-    if form.softcap is not None:
-        capped = torch.tanh(logits / form.softcap)
-        logits = capped * form.softcap
-    ignored_T1 = (labels_T == form.ignore_index).unsqueeze(1)
-    labels_T1 = labels_T.unsqueeze(1).masked_fill(ignored_T1, 0)
+capped_losses.register_autograd(_capped_backward, setup_context=_save_capped)
 
-    logits = torch.log_softmax(logits, dim=-1)
-    loss = -logits.gather(1, labels_T1).masked_fill(ignored_T1, 0).sum()
-
-    slope = logits.exp_()
-    slope.scatter_add_(1, labels_T1, slope.new_full((), -1.0).expand(labels_T1.shape))
-    slope.masked_fill_(ignored_T1, 0)
-    if form.softcap is not None:
-        slope *= 1 - capped * capped
-    if form.scale is not None:
-        slope *= form.scale
-    return loss, slope
+from transformers.loss.loss_utils import ForCausalLMLoss
 
 
-def _sum_by_calling(
-    head: Callable[[torch.Tensor], torch.Tensor],
-    states_TD: torch.Tensor,
-    labels_T: torch.Tensor,
-    bias_V: torch.Tensor | None,
-    form: LogitsForm,
-    chunk: int | None,
-) -> torch.Tensor:
-    """The sum of cross entropies over `head(states)`; each chunk's logits are computed again in the backward pass."""
-    wide = form.widen(states_TD[:0]).dtype
-
-    def loss(states: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        logits = head(states)
-        logits = (logits if bias_V is None else logits + bias_V.flatten()).to(wide)
-        logits = logits if form.scale is None else logits * form.scale
-        logits = logits if form.softcap is None else form.softcap * torch.tanh(logits / form.softcap)
-        labels = labels.to(logits.device)
-        return nn.functional.cross_entropy(logits, labels, ignore_index=form.ignore_index, reduction="sum")
-
-    chunks = _number_of_chunks(states_TD.shape[0], _logits_of_a_token(head), chunk)
-    size = -(-states_TD.shape[0] // chunks)
-    pairs = ((states_TD[at : at + size], labels_T[at : at + size]) for at in range(0, states_TD.shape[0], size))
-    losses = [checkpoint(loss, states, labels, use_reentrant=False) for states, labels in pairs]
-    return torch.stack(losses).sum()
+def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:
+    """`model.loss_function` of `head(states)`, which it does not need; None where somebody else does."""
+    hooks = head._forward_hooks or head._forward_pre_hooks or head._backward_hooks or head._backward_pre_hooks
+    # A layer with an adapter, a quantised or a sharded one has to be called.
+    plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and "forward" not in vars(head) and not hooks
+    chunk = getattr(model.config, "loss_chunk_size", None)
+    known = plain and head.bias is bias and chunk != 0 and model.loss_function is ForCausalLMLoss
+    if not (known and model.training and labels is not None and labels.shape == states.shape[:-1]):
+        return None
+    return partial(causal_loss, states, head.weight, chunk or max(1, 2**27 // head.out_features), entropies)
 
 
-def _logits_of_a_token(head: Any) -> int:
-    """How many logits a token has: as many as the last matrix of `head` has rows; where none says so, many."""
-    sizes = [getattr(module, "out_features", 0) for module in head.modules()]
-    return max(sizes, default=0) or 2**17
-
-
-# Logits that exist at once.  A smaller chunk costs time: the gradient of the weight, V x D in float32, is read and
-# written once for each.
-LOGITS_AT_ONCE = 2**27
-
-
-def _number_of_chunks(tokens: int, vocabulary: int, chunk: int | None) -> int:
-    size = chunk or max(1, LOGITS_AT_ONCE // vocabulary)
-    return max(1, -(-tokens // size))
-
-
-def _is_plain_linear(head: nn.Module) -> bool:
-    """Whether `head(x)` is nothing but `F.linear(x, head.weight, head.bias)`, on ordinary tensors."""
-    if type(head) is not nn.Linear or "forward" in vars(head):
-        return False
-    hooks = (head._forward_hooks, head._forward_pre_hooks, head._backward_hooks, head._backward_pre_hooks)
-    # A DTensor's gradient is summed over ranks by what its module does, not by us.
-    return not any(hooks) and type(head.weight.data) is torch.Tensor
-
-
-def _autocast_dtype(device: str) -> torch.dtype | None:
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-
-
-def loss_from_states(
-    model: nn.Module,
-    head: nn.Module,
-    states: torch.Tensor,
-    logits: torch.Tensor | None = None,
-    labels: torch.Tensor | None = None,
-    vocab_size: int | None = None,
-    *,
-    scale: float | None = None,
-    softcap: float | None = None,
-    **kwargs: Any,
-) -> torch.Tensor:
-    """`model.loss_function(logits, labels, vocab_size, **kwargs)`, from the head's input where `logits` is None.
-
-    Logits are `head(states)`, times `scale`, capped by `softcap`; both are applied in float32, which the parent rounds
-    to the model's dtype in between.  Labels are shifted where transformers shifts them.
-    """
-    if logits is not None:
-        return model.loss_function(logits, labels, vocab_size, **kwargs)
-
-    ignored = kwargs.get("ignore_index", -100)
-    if model.loss_function is ForCausalLMLoss:
-        given = kwargs.get("shift_labels")
-        labels = nn.functional.pad(labels, (0, 1), value=ignored)[..., 1:] if given is None else given
-    total, count = linear_cross_entropy(
-        head, states, labels, scale=scale, softcap=softcap, ignore_index=ignored, chunk=loss_chunk_size(model)
-    )
+def causal_loss(
+    states: Tensor, weight: Tensor, chunk: int, entropies: Any, logits: None, labels: Tensor, *_: Any, **kwargs: Any
+) -> Tensor:
+    """`ForCausalLMLoss` of `states @ weight.T`, which exists for `chunk` tokens at a time, or as much of it."""
+    ignore_index, shift_labels = kwargs.get("ignore_index", -100), kwargs.get("shift_labels")
+    if shift_labels is None:
+        shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
+    if torch.is_autocast_enabled(states.device.type):
+        states = states.to(torch.get_autocast_dtype(states.device.type))
+    labels = shift_labels.flatten().to(states.device)
+    counted = labels != ignore_index
+    losses = entropies(states.flatten(0, -2), weight, labels.where(counted, 0), chunk)[0]
     items = kwargs.get("num_items_in_batch")
-    if items is None:
-        return mean_loss(total, count)
-    return total / (items.to(total.device) if isinstance(items, torch.Tensor) else items)
+    items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
+    return losses.where(counted, 0).sum().float() / items
 
 
 def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None where logits would be, and not the next field.
-
-    A `ModelOutput` leaves fields that are None out of its tuple; whoever reads by position would read the cache.
-    """
-    if isinstance(outputs, ModelOutput) and outputs.logits is None:
-        outputs["logits"] = None
-        for field in fields(outputs):
-            if field.name in outputs:
-                outputs.move_to_end(field.name)
+    """`outputs`, whose tuple has None where logits would be, and not the next field."""
+    outputs["logits"] = outputs.logits
+    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
+        outputs.move_to_end(name)
     return outputs
 
 
 @auto_docstring
 class Gemma2ForCausalLM(Gemma2PreTrainedModel, GenerationMixin):
-    """In training with labels the loss is taken without logits, and `logits` is None."""
-
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
     _tp_plan = {"lm_head": "colwise_gather_output"}
     _pp_plan = {"lm_head": (["hidden_states"], ["logits"])}
@@ -782,33 +613,25 @@ class Gemma2ForCausalLM(Gemma2PreTrainedModel, GenerationMixin):
 
         hidden_states = outputs.last_hidden_state
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        logits = self.lm_head(hidden_states) if needs_logits(self, hidden_states, labels) else None
+        entropies = partial(capped_losses, cap=self.config.final_logit_softcapping or 0.0)
+        loss_function = loss_without_logits(self, self.lm_head, hidden_states, labels, entropies)
+        logits = self.lm_head(hidden_states) if loss_function is None else None
         if logits is not None and self.config.final_logit_softcapping is not None:
             logits = logits / self.config.final_logit_softcapping
             logits = torch.tanh(logits)
             logits = logits * self.config.final_logit_softcapping
         loss = None
         if labels is not None:
-            loss = loss_from_states(
-                self,
-                self.lm_head,
-                hidden_states,
-                logits,
-                labels,
-                self.vocab_size,
-                softcap=self.config.final_logit_softcapping,
-                **kwargs,
-            )
+            loss = (loss_function or self.loss_function)(logits, labels, self.vocab_size, **kwargs)
 
-        return with_place_for_logits(
-            CausalLMOutputWithPast(
-                loss=loss,
-                logits=logits,
-                past_key_values=outputs.past_key_values,
-                hidden_states=outputs.hidden_states,
-                attentions=outputs.attentions,
-            )
+        head_outputs = CausalLMOutputWithPast(
+            loss=loss,
+            logits=logits,
+            past_key_values=outputs.past_key_values,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
         )
+        return with_place_for_logits(head_outputs)
 
 
 class Gemma2ForSequenceClassification(GenericForSequenceClassification, Gemma2PreTrainedModel):
