@@ -16,7 +16,6 @@
 # limitations under the License.
 """PyTorch BERT model."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,7 +28,13 @@ from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 from transformers.generation import GenerationMixin
-from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.masking_utils import (
+    ALL_MASK_ATTENTION_FUNCTIONS,
+    create_bidirectional_mask,
+    create_causal_mask,
+    flash_attention_mask,
+)
+from transformers.modeling_flash_attention_utils import _get_unpad_data, _pad_input
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
@@ -140,232 +145,18 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
-# What other attention functions take and these kernels do not compute, or not in all of their releases.
-NOT_IN_FLASH = ("block_indices", "cache", "indices", "position_bias", "s_aux", "sinks", "softcap")
+def unpad(states: torch.Tensor, places_T: torch.Tensor) -> torch.Tensor:
+    """The states at some places of a batch, in one row."""
+    return states.flatten(0, 1).index_select(0, places_T).unsqueeze(0)
 
 
-def in_autocast(states: torch.Tensor) -> torch.Tensor:
-    """In the dtype of autocast, as SDPA casts them: a rotary embedding leaves queries and keys in float32.
-
-    The kernels take half precision alone, and no cast is made for them.
-    """
-    device = states.device.type
-    if states.dtype != torch.float32 or not torch.is_autocast_enabled(device):
-        return states
-    return states.to(torch.get_autocast_dtype(device))
-
-
-class Form(NamedTuple):
-    """What attention is, beside its three tensors."""
-
-    causal: bool = False
-    scaling: float | None = None  # of the scores; None: 1 / sqrt(D)
-    dropout: float = 0.0
-    window: int | None = None  # so many keys are seen, a token's own the last of them; in causal attention only
-
-
-try:
-    from flash_attn import flash_attn_func, flash_attn_varlen_func  # type: ignore[import-not-found, unused-ignore]
-except ImportError:
-    flash_attn_func = flash_attn_varlen_func = None
-
-
-def attend_in_sequences(
-    query_THD: torch.Tensor,
-    key_TGD: torch.Tensor,
-    value_TGD: torch.Tensor,
-    starts_N1: torch.Tensor,
-    longest: int,
-    form: Form,
-) -> torch.Tensor:
-    """softmax(query @ key^T * scaling, masked) @ value within each sequence, (T, H, D).
-
-    `starts_N1` are the first tokens of the sequences and T, int32; `longest` is the length of the longest sequence.
-    """
-    if form.window is not None and not form.causal:
-        raise NotImplementedError("a sliding window is for causal attention")
-    states = (query_THD, key_TGD, value_TGD)
-    if fits_flash(*states):
-        if flash_attn_varlen_func is not None:
-            return by_flash_attn(*states, starts_N1, longest, form)
-        if fits_varlen(form):
-            return by_varlen_attn(*states, starts_N1, longest, form)
-    return by_sdpa(*states, starts_N1, longest, form)
-
-
-# Beyond these the kernels of FlashAttention-2 refuse, or torch's copy of them does.
-LARGEST_HEAD = 256
-
-HEAD_MULTIPLE = 8
-
-
-def fits_flash(query_THD: torch.Tensor, key_TGD: torch.Tensor, value_TGD: torch.Tensor) -> bool:
-    """Whether kernels of FlashAttention-2 take these tensors on this machine."""
-    sizes = {query_THD.shape[-1], key_TGD.shape[-1], value_TGD.shape[-1]}
-    return (
-        query_THD.is_cuda
-        and query_THD.dtype in (torch.float16, torch.bfloat16)
-        and query_THD.dtype == key_TGD.dtype == value_TGD.dtype
-        and len(sizes) == 1
-        and max(sizes) <= LARGEST_HEAD
-        and max(sizes) % HEAD_MULTIPLE == 0
-        and torch.cuda.get_device_capability(query_THD.device) >= (8, 0)
-    )
-
-
-def by_flash_attn(
-    query_THD: torch.Tensor,
-    key_TGD: torch.Tensor,
-    value_TGD: torch.Tensor,
-    starts_N1: torch.Tensor,
-    longest: int,
-    form: Form,
-) -> torch.Tensor:
-    """By the package: `flash_attn_func` where all sequences are equally long, else `flash_attn_varlen_func`."""
-    asked: dict[str, Any] = {"dropout_p": form.dropout, "softmax_scale": form.scaling, "causal": form.causal}
-    if form.window is not None:  # known since flash-attn 2.3
-        asked["window_size"] = (form.window - 1, 0)
-    states = (query_THD, key_TGD, value_TGD)
-    count = starts_N1.shape[0] - 1
-    if query_THD.shape[0] == count * longest:
-        return flash_attn_func(*(each.unflatten(0, (count, longest)) for each in states), **asked).flatten(0, 1)
-    return flash_attn_varlen_func(*states, starts_N1, starts_N1, longest, longest, **asked)
-
-
-try:
-    from torch.nn.attention.varlen import varlen_attn
-except ImportError:  # torch < 2.10
-    varlen_attn = None
-
-
-def varlen_options() -> frozenset[str]:
-    """The parameters of torch's `varlen_attn`, which differ between releases; none where there is no such function."""
-    return frozenset(inspect.signature(varlen_attn).parameters) if varlen_attn is not None else frozenset()
-
-
-VARLEN_OPTIONS = varlen_options()
-
-
-def fits_varlen(form: Form) -> bool:
-    """Whether torch's `varlen_attn` computes this: it has no dropout, and windows since 2.11."""
-    windows = "window_size" in VARLEN_OPTIONS
-    return bool(VARLEN_OPTIONS) and not form.dropout and (windows or form.window is None)
-
-
-def by_varlen_attn(
-    query_THD: torch.Tensor,
-    key_TGD: torch.Tensor,
-    value_TGD: torch.Tensor,
-    starts_N1: torch.Tensor,
-    longest: int,
-    form: Form,
-) -> torch.Tensor:
-    """By `torch.nn.attention.varlen.varlen_attn`, in the words that this release has for it."""
-    asked: dict[str, Any] = {}
-    if form.causal and "window_size" in VARLEN_OPTIONS:
-        asked["window_size"] = (-1 if form.window is None else form.window - 1, 0)
-    elif form.causal:
-        asked["is_causal"] = True
-    if "scale" in VARLEN_OPTIONS:
-        asked["scale"] = form.scaling
-    elif form.scaling not in (None, query_THD.shape[-1] ** -0.5):
-        query_THD = query_THD * (form.scaling * query_THD.shape[-1] ** 0.5)
-    groups = query_THD.shape[1] // key_TGD.shape[1]
-    if groups > 1 and "enable_gqa" in VARLEN_OPTIONS:
-        asked["enable_gqa"] = True
-    elif groups > 1:
-        key_TGD, value_TGD = (each.repeat_interleave(groups, dim=1) for each in (key_TGD, value_TGD))
-    return varlen_attn(query_THD, key_TGD, value_TGD, starts_N1, starts_N1, longest, longest, **asked)
-
-
-def by_sdpa(
-    query_THD: torch.Tensor,
-    key_TGD: torch.Tensor,
-    value_TGD: torch.Tensor,
-    starts_N1: torch.Tensor,
-    longest: int,
-    form: Form,
-) -> torch.Tensor:
-    """The reference: one call of SDPA per sequence, or one for all where they are equally long."""
-    states, count = (query_THD, key_TGD, value_TGD), starts_N1.shape[0] - 1
-    if query_THD.shape[0] == count * longest:
-        query, key, value = (each.unflatten(0, (count, longest)) for each in states)
-        return sdpa_of_rows(query, key, value, form).flatten(0, 1)
-    query, key, value = (each.unsqueeze(0) for each in states)
-    if torch.compiler.is_compiling():
-        seen_TT = seen_in_sequences(starts_N1, query_THD.shape[0], form)
-        return sdpa_of_rows(query, key, value, form, seen_TT).squeeze(0)
-    lengths = starts_N1.diff().tolist()
-    pieces = zip(*(each.split(lengths, dim=1) for each in (query, key, value)), strict=True)
-    outputs = [sdpa_of_rows(query, key, value, form) for query, key, value in pieces if query.shape[1]]
-    return torch.cat(outputs, dim=1).squeeze(0)
-
-
-def seen_in_sequences(starts_N1: torch.Tensor, tokens: int, form: Form) -> torch.Tensor:
-    """Which key each query sees, (T, T): those of its own sequence."""
-    places_T = torch.arange(tokens, device=starts_N1.device, dtype=starts_N1.dtype)
-    sequence_T = torch.searchsorted(starts_N1, places_T, right=True)
-    seen_TT = sequence_T[:, None] == sequence_T[None, :]
-    back_TT = places_T[:, None] - places_T[None, :]
-    if form.causal:
-        seen_TT = seen_TT & (back_TT >= 0)
-    return seen_TT if form.window is None else seen_TT & (back_TT < form.window)
-
-
-def sdpa_of_rows(
-    query_NLHD: torch.Tensor,
-    key_NLGD: torch.Tensor,
-    value_NLGD: torch.Tensor,
-    form: Form,
-    seen_LL: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Attention of rows that are all of one length, (N, L, H, D); `seen_LL` takes the place of what `form` masks."""
-    length, groups = query_NLHD.shape[1], query_NLHD.shape[2] // key_NLGD.shape[2]
-    if seen_LL is None and form.window is not None and form.window < length:
-        ones = torch.ones(length, length, dtype=torch.bool, device=query_NLHD.device)
-        seen_LL = ones.tril().triu(1 - form.window)
-    output = nn.functional.scaled_dot_product_attention(
-        query_NLHD.transpose(1, 2),
-        key_NLGD.transpose(1, 2),
-        value_NLGD.transpose(1, 2),
-        attn_mask=seen_LL,
-        dropout_p=form.dropout,
-        is_causal=form.causal and seen_LL is None,
-        scale=form.scaling,
-        enable_gqa=groups > 1,
-    )
-    return output.transpose(1, 2)
-
-
-def flash_attention(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    *,
-    cu_seq_lens_q: torch.Tensor,
-    max_length_q: int,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    is_causal: bool | None = None,
-    sliding_window: int | None = None,
-    **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
-    """The attention output (1, tokens, heads, size) of sequences in one row, and no weights.
-
-    query, key, value: (1, heads, tokens, size).  `cu_seq_lens_q` and `max_length_q`, as transformers names them, say
-    which sequences there are; the mask is not looked at.
-    """
-    for name in NOT_IN_FLASH:
-        if kwargs.get(name) is not None:
-            raise NotImplementedError(
-                f"{type(module).__name__} was given `{name}`, which these kernels do not compute"
-            )
-    causal = module.is_causal if is_causal is None else is_causal
-    form = Form(causal=causal, scaling=scaling, dropout=dropout, window=sliding_window)
-    query, key, value = (in_autocast(each).squeeze(0).transpose(0, 1) for each in (query, key, value))
-    return attend_in_sequences(query, key, value, cu_seq_lens_q, max_length_q, form).unsqueeze(0), None
+def attend_in_rows(attention_interface, module, query, key, value, attention_mask, rows=None, **kwargs):
+    """Attention in a batch where each text has a row; `rows` says where the tokens stand there."""
+    if rows is None:
+        return attention_interface(module, query, key, value, attention_mask, **kwargs)
+    in_rows = (_pad_input(states[0].transpose(0, 1), *rows).transpose(1, 2) for states in (query, key, value))
+    attn_output, attn_weights = attention_interface(module, *in_rows, attention_mask, **kwargs)
+    return unpad(attn_output, rows[0]), attn_weights
 
 
 class BertSelfAttention(nn.Module):
@@ -417,13 +208,12 @@ class BertSelfAttention(nn.Module):
             # save all key/value_layer to cache to be re-used for fast auto-regressive generation
             key_layer, value_layer = current_past_key_values.update(key_layer, value_layer, self.layer_idx)
 
-        attention_interface: Callable = (
-            ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
-            if kwargs.get("cu_seq_lens_q") is None
-            else flash_attention
+        attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
         )
 
-        attn_output, attn_weights = attention_interface(
+        attn_output, attn_weights = attend_in_rows(
+            attention_interface,
             self,
             query_layer,
             key_layer,
@@ -762,30 +552,15 @@ class BertPreTrainingHeads(nn.Module):
         return prediction_scores, seq_relationship_score
 
 
-def refuse_other_kernels(owner: str, implementation: str | None) -> None:
-    """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
-    if implementation not in ("sdpa", "eager", None):
-        raise ValueError(
-            f'{owner} chooses its kernels itself and takes attn_implementation="sdpa" (without padding, by '
-            f'FlashAttention-2 where this machine has it) or "eager" (as transformers computes it), not '
-            f'"{implementation}". Leave it out.'
-        )
-
-
 @auto_docstring
 class BertPreTrainedModel(PreTrainedModel):
-    """Takes `attn_implementation` "sdpa" and "eager".
-
-    Every other is a ValueError when the model is built, and when `set_attn_implementation` is called.
-    """
-
     config: BertConfig
     base_model_prefix = "bert"
     supports_gradient_checkpointing = True
-    _supports_flash_attn = False
+    _supports_flash_attn = True
     _supports_sdpa = True
-    _supports_flex_attn = False
-    _supports_attention_backend = False
+    _supports_flex_attn = True
+    _supports_attention_backend = True
     _can_record_outputs = {
         "hidden_states": BertLayer,
         "attentions": BertSelfAttention,
@@ -801,15 +576,6 @@ class BertPreTrainedModel(PreTrainedModel):
         elif isinstance(module, BertEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
             init.zeros_(module.token_type_ids)
-
-    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
-        refuse_other_kernels(type(self).__name__, attn_implementation)
-        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
-
-    def get_correct_attn_implementation(self, requested_attention: str | None, *args: Any, **kwargs: Any) -> str:
-        # The only check that a model inside another one gets from `set_attn_implementation`.
-        refuse_other_kernels(type(self).__name__, requested_attention)
-        return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)
 
 
 @auto_docstring(
@@ -837,190 +603,38 @@ class BertForPreTrainingOutput(ModelOutput):
     attentions: tuple[torch.Tensor] | None = None
 
 
-class Sequences(NamedTuple):
-    """The real tokens of a batch, in order: those of each sequence follow each other."""
+class Texts(NamedTuple):
+    """Where tokens stand in a batch, and where they would if each text had a row, with padding at the right."""
 
-    starts_N1: torch.Tensor  # the first token of each sequence, and T; int32
-    longest: int  # tokens of the longest sequence
-    places_T: torch.Tensor | None = None  # of the tokens in the flattened batch; None: all of it
-    restart: bool = False  # more sequences than rows: they were packed before they came here
-    padded_at_start: bool = False  # some row begins with padding
+    places_T: torch.Tensor
+    rows: tuple[torch.Tensor, int, int]  # the places there, how many rows, and how long
+    mask: torch.Tensor | None  # of padding in these rows
+    kwargs: dict[str, Any]  # of attention
 
-
-def of_full_rows(rows: int, length: int, device: torch.device) -> Sequences:
-    """Each row is a sequence."""
-    return Sequences(torch.arange(rows + 1, device=device, dtype=torch.int32) * length, length)
+    def in_rows(self, states: torch.Tensor) -> torch.Tensor:
+        """The states of a batch, a text in each row."""
+        return _pad_input(unpad(states, self.places_T)[0], *self.rows)
 
 
-@torch.compiler.disable
-def of_mask(mask_BL: torch.Tensor) -> Sequences:
-    """Each row's tokens where the mask is not zero, wherever they stand in it."""
-    real_BL = mask_BL.bool()
-    lengths_B = real_BL.sum(1, dtype=torch.int32)
-    starts_N1 = torch.nn.functional.pad(lengths_B.cumsum(0, dtype=torch.int32), (1, 0))
-    longest, complete = torch.stack((lengths_B.max(), real_BL[:, 0].all().to(torch.int32))).tolist()
-    if not longest:
-        raise ValueError("attention_mask is zero everywhere: there is no token")
-    return Sequences(starts_N1, longest, real_BL.flatten().nonzero().squeeze(1), padded_at_start=not complete)
-
-
-@torch.compiler.disable
-def of_positions(position_ids_BL: torch.Tensor) -> Sequences:
-    """A sequence begins with each row, and where a position is not the one after the position before it."""
-    begins_BL = torch.ones_like(position_ids_BL, dtype=torch.bool)
-    begins_BL[:, 1:] = position_ids_BL.diff(dim=1) != 1
-    begins_N = begins_BL.flatten().nonzero().squeeze(1)
-    starts_N1 = torch.nn.functional.pad(begins_N, (0, 1), value=begins_BL.numel()).to(torch.int32)
-    longest = int(starts_N1.diff().max())
-    return Sequences(starts_N1, longest, restart=starts_N1.shape[0] - 1 > len(position_ids_BL))
-
-
-@torch.compiler.disable
-def of_lengths(starts_N1: torch.Tensor, starts_of_keys_N1: torch.Tensor | None, tokens: int) -> Sequences:
-    """What the caller says (`cu_seq_lens_q`, `cu_seq_lens_k`), of a batch of one row; or ValueError."""
-    if starts_of_keys_N1 is not None and not torch.equal(starts_N1, starts_of_keys_N1):
-        raise ValueError("cu_seq_lens_q and cu_seq_lens_k differ: each token is a query and a key here")
-    lengths = starts_N1.diff().tolist()
-    if int(starts_N1[0]) != 0 or sum(lengths) != tokens or min(lengths, default=-1) < 0:
-        raise ValueError(
-            f"cu_seq_lens_q goes from {int(starts_N1[0])} to {int(starts_N1[-1])}: it rises from 0 to the number of "
-            f"tokens in the row, here {tokens}"
-        )
-    return Sequences(starts_N1.to(torch.int32), max(lengths), restart=True)
-
-
-def sequences_of(
-    model: Any,
-    batch: torch.Tensor | None,
-    mask: torch.Tensor | None,
-    position_ids: torch.Tensor | None,
-    kwargs: dict[str, Any],
-    *,
-    padded: bool,
-) -> Sequences | None:
-    """The sequences of the batch; None where the parent computes it, padding included.
-
-    That is: where the caller says so (`padded`), under "eager", with `output_attentions`, with a mask of other than
-    two dimensions, and where the head reads positions that are padding in this batch.
-    """
-    if batch is None:
-        return None  # the parent says what is missing
-    rows, length = batch.shape[:2]
-    asked = kwargs.get("output_attentions")
-    weights = model.config.output_attentions if asked is None else asked
-    padded = padded or weights or model.config._attn_implementation != "sdpa"
-    if kwargs.get("cu_seq_lens_q") is not None:
-        refuse_with_lengths(model, rows, mask, padded)
-        sequences = of_lengths(kwargs["cu_seq_lens_q"], kwargs.get("cu_seq_lens_k"), length)
-    elif padded or (mask is not None and (model.reads_padding == "all" or tuple(mask.shape) != (rows, length))):
+def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tensor) -> Texts | None:
+    """The texts of a batch; None where each row is one, without padding."""
+    if mask is not None:  # each row is a text
+        (places_T, starts_N1, longest), batch = _get_unpad_data(mask.bool()), mask
+    else:  # a text ends with each row, and where positions restart
+        ends_T, batch = nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten(), position_ids
+        starts_N1 = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
+        places_T, longest = torch.arange(len(ends_T), device=ends_T.device), int(starts_N1.diff().max())
+    count, lengths_N = len(starts_N1) - 1, starts_N1.diff()
+    if len(places_T) in (0, batch.numel()) and count == len(batch):
         return None
-    elif mask is not None:
-        sequences = of_mask(mask.to(batch.device))
-    elif position_ids is not None and (model.packs_rows or rows == 1) and position_ids.dim() == 2:
-        sequences = of_positions(position_ids.expand(rows, length))
-    else:
-        sequences = of_full_rows(rows, length, batch.device)
-    if sequences.restart and model.reads_padding is not None:
-        raise ValueError(f"the head of {type(model).__name__} reads whole rows, and this one holds several texts")
-    reads_first = model.reads_padding is not None or getattr(model, "pooler", None) is not None
-    return None if reads_first and sequences.padded_at_start else sequences
-
-
-def refuse_with_lengths(model: Any, rows: int, mask: torch.Tensor | None, padded: bool) -> None:
-    """ValueError where `cu_seq_lens_q` would not be followed."""
-    name = type(model).__name__
-    if padded:
-        raise ValueError(
-            f'{name} follows cu_seq_lens_q under attn_implementation="sdpa", without a cache, an encoder\'s states or '
-            "output_attentions"
-        )
-    if mask is not None or rows != 1:
-        raise ValueError(f"{name} takes cu_seq_lens_q for a batch of one row, without attention_mask")
-
-
-def positions_in(sequences: Sequences, tokens: int) -> torch.Tensor:
-    """0, 1, 2, ... anew in each sequence, (1, T)."""
-    starts_N1 = sequences.starts_N1
-    places_T = torch.arange(tokens, device=starts_N1.device, dtype=starts_N1.dtype)
-    sequence_T = torch.searchsorted(starts_N1, places_T, right=True) - 1
-    return (places_T - starts_N1[sequence_T]).long().unsqueeze(0)
-
-
-def positions_of(
-    model: Any, batch: torch.Tensor, position_ids: torch.Tensor | None, sequences: Sequences
-) -> torch.Tensor:
-    """The position of each place of the batch, (B, L): as given, as the parent counts, or anew in each sequence."""
-    if position_ids is not None:
-        if sequences.restart and model.first_position():
-            refuse_positions_below(model.first_position(), position_ids)
-        return in_rows(position_ids, batch)
-    if sequences.restart:
-        return positions_in(sequences, batch.shape[1]) + model.first_position()
-    return in_rows(model.own_positions(batch), batch)
-
-
-@torch.compiler.disable
-def refuse_positions_below(first: int, position_ids: torch.Tensor) -> None:
-    """ValueError for positions that no token has: counted from 0, they would be two too small without a word."""
-    if int(position_ids.min()) < first:
-        raise ValueError(
-            f"position_ids begin with {int(position_ids.min())}, and this model counts from {first}: give "
-            f"DataCollatorWithFlattening position_ids_start={first}, or leave position_ids out"
-        )
-
-
-def in_rows(batch: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
-    """One row for all, as many times as there are rows."""
-    return None if batch is None else batch.expand(*like.shape[:2])
-
-
-def no_mask(batch: torch.Tensor) -> torch.Tensor:
-    """Of four dimensions, so that transformers makes none of T x T, and of a shape that no attention can apply.
-
-    `flash_attention` knows the sequences; whatever else would attend across them.
-    """
-    return torch.empty(1, 1, 0, 0, dtype=torch.bool, device=batch.device)
-
-
-def lengths_of(sequences: Sequences) -> dict[str, Any]:
-    """As transformers names them, for all layers."""
-    starts, longest = sequences.starts_N1, sequences.longest
-    return {"cu_seq_lens_q": starts, "cu_seq_lens_k": starts, "max_length_q": longest, "max_length_k": longest}
-
-
-def padded(states_1TD: torch.Tensor, sequences: Sequences, rows: int, length: int) -> torch.Tensor:
-    """The states in their rows, (B, L, D); zeros where there is no token."""
-    if sequences.places_T is None:
-        return states_1TD.reshape(rows, length, -1)
-    zeros = states_1TD.new_zeros(rows * length, states_1TD.shape[-1])
-    return zeros.index_copy(0, sequences.places_T, states_1TD.squeeze(0)).unflatten(0, (rows, length))
-
-
-def in_their_rows(outputs: Any, sequences: Sequences | None, batch: torch.Tensor, as_dict: bool) -> Any:
-    """The outputs, each state where its token stands in the batch, and zeros where none does."""
-    if sequences is not None:
-        rows, length = batch.shape[:2]
-        outputs.last_hidden_state = padded(outputs.last_hidden_state, sequences, rows, length)
-        if outputs.hidden_states is not None:
-            outputs.hidden_states = tuple(
-                None if each is None else padded(each, sequences, rows, length) for each in outputs.hidden_states
-            )
-    return outputs if as_dict else outputs.to_tuple()
-
-
-def unpadded(batch_BL: torch.Tensor | None, sequences: Sequences) -> torch.Tensor | None:
-    """The real tokens of a batch, (1, T) and what further axes it has."""
-    if batch_BL is None:
-        return None
-    tokens = batch_BL.flatten(0, 1)
-    return (tokens if sequences.places_T is None else tokens.index_select(0, sequences.places_T)).unsqueeze(0)
-
-
-def first_states(states_1TD: torch.Tensor, starts_N1: torch.Tensor | None) -> torch.Tensor:
-    """The state of each sequence's first token, (N, 1, D); `states_1TD` as it is where the batch is in its rows."""
-    if starts_N1 is None:
-        return states_1TD
-    return states_1TD.squeeze(0).index_select(0, starts_N1[:-1]).unsqueeze(1)
+    ahead_N = torch.arange(count, device=places_T.device) * longest - starts_N1[:-1]
+    rows_T = torch.arange(len(places_T), device=places_T.device) + ahead_N.repeat_interleave(lengths_N)
+    rows = rows_T, count, longest
+    if ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation) is flash_attention_mask:
+        starts = {"cu_seq_lens_q": starts_N1, "cu_seq_lens_k": starts_N1}
+        return Texts(places_T, rows, None, starts | {"max_length_q": longest, "max_length_k": longest})
+    real = torch.arange(longest, device=places_T.device) < lengths_N[:, None]
+    return Texts(places_T, rows, real, {"rows": rows})
 
 
 @auto_docstring(
@@ -1036,8 +650,6 @@ def first_states(states_1TD: torch.Tensor, starts_N1: torch.Tensor | None) -> to
     """
 )
 class BertModel(BertPreTrainedModel):
-    """As an encoder, its embeddings and layers run on real tokens alone; as a decoder, it is as it was."""
-
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
 
     def __init__(self, config: BertConfig, add_pooling_layer=True):
@@ -1063,49 +675,10 @@ class BertModel(BertPreTrainedModel):
     def set_input_embeddings(self, value):
         self.embeddings.word_embeddings = value
 
-    def forward(
-        self: Any,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        position_ids: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        encoder_hidden_states: torch.Tensor | None = None,
-        encoder_attention_mask: torch.Tensor | None = None,
-        past_key_values: Any = None,
-        use_cache: bool | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        batch = input_ids if input_ids is not None else inputs_embeds
-        decodes = self.config.is_decoder or encoder_hidden_states is not None or past_key_values is not None
-        sequences = sequences_of(self, batch, attention_mask, position_ids, kwargs, padded=decodes)
-        as_dict = kwargs.pop("return_dict", self.config.return_dict)
-        if sequences is not None:
-            position_ids = positions_of(self, batch, position_ids, sequences)
-            token_type_ids = in_rows(token_type_ids, batch)
-            input_ids, token_type_ids, position_ids, inputs_embeds = (
-                unpadded(each, sequences) for each in (input_ids, token_type_ids, position_ids, inputs_embeds)
-            )
-            attention_mask = no_mask(batch)
-            kwargs = kwargs | lengths_of(sequences)
-        outputs = self._forward_of_BertModel(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            encoder_hidden_states=encoder_hidden_states,
-            encoder_attention_mask=encoder_attention_mask,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            return_dict=True,
-            **kwargs,
-        )
-        return in_their_rows(outputs, sequences, batch, as_dict)
-
     @merge_with_config_defaults
     @capture_outputs
-    def _forward_of_BertModel(
+    @auto_docstring
+    def forward(
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
@@ -1143,6 +716,13 @@ class BertModel(BertPreTrainedModel):
             past_key_values_length=past_key_values_length,
         )
 
+        texts, batch = None, embedding_output.shape[:2]
+        flat = batch[0] == 1 and (position_ids is not None or kwargs.get("cu_seq_lens_q") is not None)
+        if (attention_mask is not None or flat) and past_key_values is None and encoder_hidden_states is None:
+            texts = self.find_texts(attention_mask, position_ids, kwargs)
+        if texts is not None:
+            embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask
+            kwargs.update(texts.kwargs)
         attention_mask, encoder_attention_mask = self._create_attention_masks(
             attention_mask=attention_mask,
             encoder_attention_mask=encoder_attention_mask,
@@ -1151,6 +731,8 @@ class BertModel(BertPreTrainedModel):
             past_key_values=past_key_values,
         )
 
+        if texts is not None:
+            embedding_output = unpad(embedding_output, texts.rows[0])
         encoder_outputs = self.encoder(
             embedding_output,
             attention_mask=attention_mask,
@@ -1161,9 +743,12 @@ class BertModel(BertPreTrainedModel):
             position_ids=position_ids,
             **kwargs,
         )
+        if texts is not None:
+            states = encoder_outputs.last_hidden_state[0]
+            encoder_outputs.last_hidden_state = _pad_input(states, texts.places_T, *batch)
         sequence_output = encoder_outputs.last_hidden_state
         pooled_output = (
-            self.pooler(first_states(sequence_output, kwargs.get("cu_seq_lens_q")))
+            self.pooler(sequence_output if texts is None else texts.in_rows(sequence_output))
             if self.pooler is not None
             else None
         )
@@ -1206,16 +791,19 @@ class BertModel(BertPreTrainedModel):
 
         return attention_mask, encoder_attention_mask
 
-    def own_positions(self: Any, batch: torch.Tensor) -> torch.Tensor:
-        """The positions that the parent gives the tokens of a batch in its rows."""
-        return torch.arange(batch.shape[1], device=batch.device).unsqueeze(0)
+    keeps_padding = False  # a head that reads the states of padding sets it
 
-    def first_position(self) -> int:
-        return 0
-
-    # What the head reads where padding may stand: nothing, the "first" position of each row, or "all" positions.
-    reads_padding: str | None = None
-    packs_rows = False
+    @torch.compiler.disable  # the number of tokens is not known before
+    def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
+        """The texts of a batch; None where each row is one, or what stands at padding is read."""
+        if mask is not None:
+            names = ("output_attentions", "output_hidden_states")
+            recorded = any(kwargs.get(name, getattr(self.config, name)) for name in names)
+            if self.keeps_padding or recorded or mask.ndim != 2 or not mask[:, 0].all():
+                return None
+        elif position_ids is None:
+            raise ValueError(f"{type(self).__name__} takes cu_seq_lens_q together with position_ids, which restart")
+        return make_texts(self.config, mask, position_ids)
 
 
 @auto_docstring(
@@ -1825,8 +1413,6 @@ class BertForTokenClassification(BertPreTrainedModel):
 
 @auto_docstring
 class BertForQuestionAnswering(BertPreTrainedModel):
-    """It compares the positions of a row with each other: rows are computed with their padding."""
-
     def __init__(self, config):
         super().__init__(config)
         self.num_labels = config.num_labels
@@ -1836,7 +1422,7 @@ class BertForQuestionAnswering(BertPreTrainedModel):
 
         # Initialize weights and apply final processing
         self.post_init()
-        self.base_model.reads_padding = "all"
+        self.base_model.keeps_padding = True  # the softmax over positions runs over padding too
 
     @can_return_tuple
     @auto_docstring
