@@ -137,7 +137,7 @@ def test_files_that_are_too_large_stay(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_the_whole_way_with_tiny_models(tmp_path):
     """From wheels where they are there, in their own folder; nothing is asked of a network."""
     offline = {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1", "MEASURE_HOME": str(tmp_path / "home")}
@@ -151,7 +151,7 @@ def test_the_whole_way_with_tiny_models(tmp_path):
             text=True,
             env={**os.environ, **offline, "PYTHON": sys.executable},
         )
-        if told.returncode != 3 or time.monotonic() - began > 1700:
+        if told.returncode != 3 or time.monotonic() - began > 3300:
             break
     assert told.returncode == 0, told.stdout + told.stderr
     assert (tmp_path / "home/site/transformers").is_dir() == any(Path(REPOSITORY, ".wheels").glob("*.whl"))
