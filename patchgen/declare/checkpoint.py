@@ -86,16 +86,20 @@ def _says(module: Module, plain: Sequence[Class], silent: Sequence[Class], route
 
 
 def _edits(module: Module, plain: Sequence[Class], routers: Iterable[Choice]) -> Iterator[Declared]:
+    seen: list[tuple[str, str]] = []
     for call in layer_calls(module, plain):
-        yield from _call(module, call)
+        # One edit makes all places of a method that read the same.
+        if (key := (call.method.name + call.owner.name, ast.dump(call.call))) not in seen:
+            yield from _call(module, call, sum(key[0] == each for each, _ in seen))
+            seen.append(key)
     for layer in plain:
         yield from _tuple(module, layer)
     for router in routers:
         yield from _choice(module, router)
 
 
-def _call(module: Module, found: LayerCall) -> Iterator[Declared]:
-    """States by place, and no cache for a layer that is run again.
+def _call(module: Module, found: LayerCall, before: int) -> Iterator[Declared]:
+    """States by place, and no cache for a layer that is run again; `before` calls of the method were looked at.
 
     Before: `layer(states=x, cache=cache)`.  After: `layer(x, cache=None if layer.gradient_checkpointing and
     self.training else cache)`.
@@ -120,6 +124,7 @@ def _call(module: Module, found: LayerCall) -> Iterator[Declared]:
         if keyword.arg not in by_place
     ]
     name = "take_no_cache_twice" if caches else "give_states_by_place"
+    name += f"_{before + 1}" if before else ""
     yield _edited(module, found.owner, found.method, name, call, changed)
 
 
