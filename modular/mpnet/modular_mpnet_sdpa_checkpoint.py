@@ -3,7 +3,7 @@
 For those who train sentence embeddings with batches that do not fit: transformers has neither for MPNet.
 
     MPNetModel.from_pretrained(..., attn_implementation="sdpa")  # the default; or "eager", "flex_attention", your own
-    model.gradient_checkpointing_enable()
+    model.activation_checkpointing_enable()
 
 The relative position bias is handed to the attention function as `position_bias`: it is added to the mask under
 "sdpa", to each score under "flex_attention", and gets its gradient.  Flash attention takes no bias, and is refused.

@@ -10,7 +10,7 @@ An option for any model of transformers that has activation checkpointing, chang
 Norms, rotations, activations and dropout are run again in the backward pass: they take much memory and little time.
 Matrix products and attention are not.  `context_fn` is torch's; it needs `use_reentrant=False`, the default of
 transformers.  What torch says of it holds: one backward pass for each forward pass, and an error where a layer changes
-a kept product in place.
+a kept product in place, or where autocast casts a weight once for several layers that share it (ALBERT).
 """
 
 from __future__ import annotations
