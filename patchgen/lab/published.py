@@ -190,5 +190,4 @@ OF_PARTS: Mapping[str, tuple[Setting, ...]] = {
         Setting("no chunks", {"loss_chunk_size": 0}, ("right",)),
     ),
     "max_labelled_fraction": (Setting("a place for each label", {"max_labelled_fraction": 0.95}, ("full", "right")),),
-    "assume_right_padding": (Setting("padding at the end", {"assume_right_padding": True}, ("full", "right"), 1),),
 }

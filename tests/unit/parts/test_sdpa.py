@@ -8,12 +8,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from transformers import (  # noqa: E402
-    DynamicCache,
     LlamaConfig,
     MistralConfig,
     PreTrainedConfig,
     PreTrainedModel,
-    StaticCache,
     masking_utils,
 )
 
@@ -22,7 +20,6 @@ from patchgen.parts.sdpa import (  # noqa: E402
     SdpaAroundModels,
     additive_mask,
     for_eager,
-    order_says_all,
     projected_attention,
     sdpa,
     sdpa_attention,
@@ -249,36 +246,6 @@ def test_what_sdpa_does_not_compute_is_refused(name):
     with pytest.raises(NotImplementedError, match=name):
         call(module(), **{name: 1.0})
     call(module(), **{name: None})
-
-
-def cached(tokens):
-    cache = DynamicCache()
-    if tokens:
-        states = torch.zeros(2, 1, tokens, 4)
-        cache.update(states, states, 0)
-    return cache
-
-
-ROWS = torch.ones(2, 6, dtype=torch.long)
-ORDER = {  # configuration, mask, cache, positions: does the order of tokens say all
-    "nothing but tokens": ({}, None, None, None, True),
-    "an empty cache": ({}, None, cached(0), torch.arange(6)[None], True),
-    "tokens from before": ({}, None, cached(3), None, False),
-    "a static cache": ({}, None, StaticCache(LlamaConfig(), 9), None, False),
-    "positions of the caller": ({}, None, None, torch.arange(6)[None], False),
-    "a mask": ({}, ROWS, None, None, False),
-    "a mask of four dimensions": ({"assume_right_padding": True}, ROWS[:, None, None], None, None, False),
-    "rows said to be padded on the right": ({"assume_right_padding": True}, ROWS, None, torch.arange(6)[None], True),
-    "a mask of more tokens": ({"assume_right_padding": True}, torch.ones(2, 9), None, None, False),
-    "eager": ({"_attn_implementation": "eager"}, None, None, None, False),
-    "a bidirectional decoder": ({"is_causal": False}, None, None, None, False),
-}
-
-
-@pytest.mark.parametrize(("changes", "mask", "cache", "positions", "says"), ORDER.values(), ids=ORDER)
-def test_when_the_order_of_tokens_says_all(changes, mask, cache, positions, says):
-    config = SimpleNamespace(**{"_attn_implementation": "sdpa"} | changes)
-    assert order_says_all(config, torch.zeros(2, 6, 8), mask, cache, positions) == says
 
 
 SINKS = drawn(H)
