@@ -13,6 +13,8 @@ from patchgen.align.file import Definition, Member
 from patchgen.align.same import Function, is_documenting, plain_text, without_docstring
 from patchgen.source.blocks import first_line
 
+_COPIED = 1.3
+
 
 @dataclass(frozen=True)
 class Doubts:
@@ -51,7 +53,7 @@ def said_class(new: Definition, old: Definition | None, words: Words, doubts: Do
     if old is not None and old.kind == "class" and new.name not in doubts.whole:
         over = Words(words.names)
         declared = _over_parent(new, old, over, doubts)
-        if declared is not None and len(declared.lines) < len(text):
+        if declared is not None and len(declared.lines) < len(text) * _COPIED:
             words.read |= over.read
             return declared
     words.read |= whole.read
@@ -132,7 +134,8 @@ def _member(
                 choices.append((edits, over))
     if not choices:
         return None
-    best, used = min(choices, key=lambda choice: len(choice[0]))
+    # An override repeats what an edit leaves to the parent, so it has to be shorter by more than a line.
+    best, used = min(choices, key=lambda choice: len(choice[0]) * (_COPIED if choice[0] is text and old else 1))
     words.read |= used.read
     taken |= {line.split("def ")[1].split("(")[0] for line in best if line.lstrip().startswith("def ")}
     return best

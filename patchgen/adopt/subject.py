@@ -69,8 +69,15 @@ def make_subject(parent: File, fork: File, module: str, title: str = "") -> Subj
         if (old := parent.definitions.get(renaming.original(name))) is not None
         and (old.kind == definition.kind or "class" not in (old.kind, definition.kind))
     }
+    for name, definition in fork.definitions.items():
+        if renaming.new and definition.kind == "assign" and name not in pairs:
+            tail = name.partition("_")[2]
+            alike = [old for old in parent.definitions if tail and old.partition("_")[2] == tail]
+            pairs |= {name: alike[0]} if len(alike) == 1 and alike[0] not in pairs.values() else {}
     renamed = {old: new for new, old in pairs.items() if new != old}
-    return Subject(_renamed(parent, renamed), fork, module, pairs, title)
+    # With an ending more, the code of the parent goes on to mean its own.
+    beginning = r"^(?:class|def) " if renaming.behind else r"\b"
+    return Subject(_renamed(parent, renamed, beginning), fork, module, pairs, title)
 
 
 def find_renaming(parent: File, fork: File) -> Renaming:
@@ -100,10 +107,11 @@ def _pair(old: str, new: str) -> Renaming | None:
     return Renaming(old.removesuffix(stem), new.removesuffix(stem)) if stem not in (old, new) else None
 
 
-def _renamed(parent: File, names: Mapping[str, str]) -> File:
-    """The parent with other names, in code, strings and comments alike."""
+def _renamed(parent: File, names: Mapping[str, str], beginning: str) -> File:
+    """The parent with other names behind `beginning`: in code, strings and comments alike."""
     if not names:
         return parent
-    words = re.compile(rf"\b({'|'.join(sorted(map(re.escape, names), key=len, reverse=True))})\b")
-    text = words.sub(lambda found: names[found[1]], parent.source.text)
+    either = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+    words = re.compile(rf"({beginning})({either})\b", re.MULTILINE)
+    text = words.sub(lambda found: found[1] + names[found[2]], parent.source.text)
     return read_file(make_source(text, parent.source.path, parent.source.module))

@@ -18,7 +18,7 @@ from patchgen.align.file import File
 from patchgen.source.blocks import first_line
 from patchgen.source.scopes import Reference
 
-_BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,18 @@ class Names:
     pairs: Mapping[str, str]
     declared: frozenset[str]
 
+    @property
+    def renames(self) -> bool:
+        """Whether the fork is a model with names of its own."""
+        return any(new != old for new, old in self.pairs.items())
+
     def of_fork(self, name: str) -> str:
         """A global name of the fork's code as the modular file says it."""
         if name in self.fork.definitions:
             if name in self.declared or name not in self.pairs:
                 return name
             return self.of_parents_own(name)
-        if name in self.fork.imports or name in _BUILTINS:
+        if name in self.fork.imports or name in self.fork.guarded or name in BUILTINS:
             return name
         if self._is_of_parent(name):
             return f"{self.alias}.{name}"
@@ -54,7 +59,11 @@ class Names:
         """A global name of the parent's code as the modular file says it."""
         if name in self.parent.definitions:
             return name if name in self.declared else self.of_parents_own(name)
-        if name in _BUILTINS or self._is_one_import(name):
+        if name in self.pairs.values():
+            return f"{self.alias}.{name}"
+        if name in BUILTINS or self._is_one_import(name):
+            return name
+        if name in self.parent.guarded:
             return name
         return f"{self.alias}.{name}" if self._is_of_parent(name) else name
 
@@ -65,7 +74,7 @@ class Names:
 
     def _is_of_parent(self, name: str) -> bool:
         parent = self.parent
-        return name in parent.definitions or name in parent.imports or name in parent.guarded
+        return name in parent.definitions or name in parent.imports
 
 
 def _imported(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> tuple[str, str]:

@@ -10,10 +10,12 @@ from patchgen.adopt.classes import Doubts, Said
 from patchgen.adopt.proof import Proof, prove
 from patchgen.adopt.subject import Subject
 from patchgen.adopt.write import declare
-from patchgen.align.same import is_docstring
+from patchgen.align.file import Definition, read_file
+from patchgen.align.same import is_docstring, plain_text
 from patchgen.emit.format import format_modular
 from patchgen.settings import Settings
 from patchgen.source.blocks import first_line
+from patchgen.source.text import make_source
 
 _MOST_TURNS = 12
 
@@ -84,13 +86,27 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
         if name not in said:
             doubts = doubts.lacking(frozenset({name})).about(name)
         else:
-            doubts = _of_class(doubts, said[name])
+            doubts = _of_class(doubts, said[name], _differing(made, name))
     return doubts.lacking(frozenset(proof.missing))
 
 
-def _of_class(doubts: Doubts, said: Said) -> Doubts:
-    """That a class is not what the fork has: its edits first, then the class itself."""
-    edited = [method for _, method in said.places if (said.name, method) not in doubts.edits]
+def _differing(made: Adopted, name: str) -> frozenset[str]:
+    """The members of a class that did not come out as in the fork."""
+    mine = read_file(make_source(made.proof.output, "output.py")).definitions[name]
+    theirs = made.subject.fork.definitions[name]
+    if mine.kind != "class" or theirs.kind != "class":
+        return frozenset()
+    names = {*mine.members, *theirs.members}
+    return frozenset(n for n in names if _of_member(mine, n) != _of_member(theirs, n))
+
+
+def _of_member(definition: Definition, name: str) -> list[str]:
+    return [plain_text(node) for node in definition.members[name].nodes] if name in definition.members else []
+
+
+def _of_class(doubts: Doubts, said: Said, differ: frozenset[str]) -> Doubts:
+    """That a class is not what the fork has: the edits of what differs first, then the class itself."""
+    edited = [name for _, name in said.places if name in differ and (said.name, name) not in doubts.edits]
     if not edited or said.state != "edited":
         return doubts.about(said.name)
     for method in edited:

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 
 from patchgen.adopt.classes import Doubts, Said, said_class
 from patchgen.adopt.subject import Subject
-from patchgen.adopt.words import Names, Words
+from patchgen.adopt.words import BUILTINS, Names, Words
 from patchgen.align.file import Definition, File, said
-from patchgen.align.same import is_documenting
+from patchgen.align.same import is_documenting, plain_text
 from patchgen.plan.bindings import KEPT
 
+# Names that old modeling files imported under a condition, and that copies of them read without it.
+_UNBOUND = {
+    "flash_attn_func": "flash_attn",
+    "flash_attn_varlen_func": "flash_attn",
+    "index_first_axis": "flash_attn.bert_padding",
+    "pad_input": "flash_attn.bert_padding",
+    "unpad_input": "flash_attn.bert_padding",
+}
 _EDIT_WORDS = ("edit", "new", "old")
 
 
@@ -86,7 +94,8 @@ def _read_by_code(file: File) -> set[str]:
 def _lacking(subject: Subject, words: Words) -> Iterable[str]:
     """What the declared code reads and neither file nor parent has: the fork's own definitions."""
     for name in words.read:
-        if name in subject.fork.definitions and name not in subject.pairs:
+        definition = subject.fork.definitions.get(name)
+        if definition is not None and definition.kind != "other" and name not in subject.pairs:
             yield name
 
 
@@ -102,20 +111,39 @@ def _text(subject: Subject, parts: Iterable[Said], words: Words) -> str:
     package, _, module = subject.module.rpartition(".")
     own = f"from {package} import {module}" + (f" as {subject.alias}" if subject.alias != module else "")
     body = "\n\n\n".join("\n".join(part.lines).rstrip() for part in parts)
-    imports = [*_imports(subject, words), own, *_guards(subject, words)]
+    guards = _guards(subject, words)
+    imports = [*_imports(subject, words), own]
     if "@edit(" in body:
         imports.append(f"from patchgen.edits import {', '.join(_EDIT_WORDS)}")
-    return f'{_header(subject)}"""{subject.title}"""\n\n' + "\n".join(imports) + f"\n\n\n{body}\n"
+    below = "\n\n".join(["\n".join(imports), *guards])
+    return f'{_header(subject)}"""{subject.title}"""\n\n{below}\n\n\n{body}\n'
 
 
 def _guards(subject: Subject, words: Words) -> list[str]:
-    """The fork's imports under `if` and `try` that the parent has not."""
-    found: list[str] = []
-    for name in sorted(words.read):
-        guard = subject.fork.guarded.get(name)
-        if guard is not None and words.names.of_fork(name) == name and name not in subject.fork.imports:
-            found.append("\n".join(words.statements([guard], 0)))
-    return list(dict.fromkeys(found))
+    """The fork's imports and constants under `if` and `try` that the parent has not."""
+    fork = subject.fork
+    needed: list[ast.stmt] = []
+    waiting = sorted(words.read)
+    while waiting:
+        nodes = [node for name in waiting for node in _guards_of(name, fork, words)]
+        needed += (new := [node for node in dict.fromkeys(nodes) if node not in needed])
+        before = set(words.read)
+        for node in new:
+            words.statements([node], 0)
+        waiting = sorted(words.read - before)
+    return ["\n".join(words.statements([node], 0)) for node in fork.tree.body if node in needed]
+
+
+def _guards_of(name: str, fork: File, words: Words) -> list[ast.stmt]:
+    if words.names.of_fork(name) != name or name in fork.imports:
+        return []
+    definition = fork.definitions.get(name)
+    if definition is not None:
+        return list(definition.nodes) if definition.kind == "other" else []
+    guard, theirs = fork.guarded.get(name), words.names.parent.guarded.get(name)
+    if guard is None or (not words.names.renames and theirs is not None and plain_text(guard) == plain_text(theirs)):
+        return []
+    return [guard]
 
 
 def _header(subject: Subject) -> str:
@@ -146,4 +174,13 @@ def _imports(subject: Subject, words: Words) -> list[str]:
                 lines.append(f"from {module} import {alias.name}{said_as}{kept}")
             else:
                 lines.append(f"import {alias.name}{said_as}")
+    lines += [f"from {_UNBOUND[name]} import {name}" for name in sorted(unbound(subject) & set(_UNBOUND))]
     return list(dict.fromkeys(lines))
+
+
+def unbound(subject: Subject) -> frozenset[str]:
+    """The names that the fork reads and that neither it nor the parent binds: it was made for another release."""
+    fork, parent = subject.fork, subject.parent
+    bound = {*fork.definitions, *fork.imports, *fork.guarded, *parent.definitions, *parent.imports, *parent.guarded}
+    bound |= {*subject.pairs.values(), *BUILTINS}
+    return frozenset(r.name for r in fork.reads if not r.quoted) - bound

@@ -72,7 +72,7 @@ class File:
         for node in self.tree.body:
             for name in defined_names(node):
                 found.setdefault(name, []).append(node)
-        return {name: Definition(name, _kind(nodes), tuple(nodes)) for name, nodes in found.items()}
+        return {name: _definition(name, nodes) for name, nodes in found.items()}
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -149,16 +149,13 @@ def defined_names(node: ast.stmt) -> tuple[str, ...]:
             return member_names(node)
 
 
-def _kind(nodes: list[ast.stmt]) -> str:
-    match nodes[-1]:
-        case ast.ClassDef() if len(nodes) == 1:
-            return "class"
-        case ast.FunctionDef() | ast.AsyncFunctionDef() if len(nodes) == 1:
-            return "def"
-        case ast.Assign() | ast.AnnAssign() if len(nodes) == 1:
-            return "assign"
-        case _:
-            return "other"
+def _definition(name: str, nodes: list[ast.stmt]) -> Definition:
+    # What binds a class again, under a condition, is a statement beside it.
+    own = [node for node in nodes if isinstance(node, ast.ClassDef | Function)]
+    if own:
+        return Definition(name, "class" if isinstance(own[-1], ast.ClassDef) else "def", (own[-1],))
+    kind = "assign" if len(nodes) == 1 and isinstance(nodes[0], ast.Assign | ast.AnnAssign) else "other"
+    return Definition(name, kind, tuple(nodes))
 
 
 def said(definition: Definition) -> str:
@@ -167,8 +164,17 @@ def said(definition: Definition) -> str:
         return "\n".join(map(plain_text, definition.nodes))
     (node,) = definition.nodes
     assert isinstance(node, ast.ClassDef)
-    # In which order methods stand says nothing.
-    methods = [one for one in node.body if isinstance(one, Function)]
-    others = [one for one in node.body if not isinstance(one, Function)]
-    head = ast.ClassDef(node.name, node.bases, node.keywords, others or [ast.Pass()], node.decorator_list)
-    return "\n".join([plain_text(head), *map(plain_text, sorted(methods, key=lambda one: one.name))])
+    head = ast.ClassDef(node.name, node.bases, node.keywords, [], node.decorator_list)
+    # In which order members stand says nothing.
+    members = [(name, node) for member in definition.members.values() for name, node in _once(member)]
+    said_so = [plain_text(one) for _, one in sorted(members, key=lambda pair: pair[0]) if not _is_declared_only(one)]
+    return "\n".join([plain_text(head), *said_so, *map(plain_text, definition.loose)])
+
+
+def _once(member: Member) -> list[tuple[str, ast.stmt]]:
+    """The statements of a member; one that binds several names belongs to the first."""
+    return [(member.name, node) for node in member.nodes if member_names(node)[0] == member.name]
+
+
+def _is_declared_only(node: ast.stmt) -> bool:
+    return isinstance(node, ast.AnnAssign) and node.value is None

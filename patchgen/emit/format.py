@@ -19,6 +19,7 @@ from patchgen.settings import Settings
 
 # What transformers' own pyproject asks of isort; the diff to the parent is then the variant alone.
 _FIRST_PARTY = ("transformers",)
+_OF_TRANSFORMERS = re.compile(r"^from transformers\b.* import (?:\([^)]*\).*|.*)\n", re.MULTILINE)
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 
 
@@ -82,8 +83,8 @@ def format_modular(text: str, settings: Settings) -> str:
     """A modular file formatted: transformers is third-party in it, and patchgen its own."""
     text = format_texts({"modular.py": text}, settings, ["patchgen"])["modular.py"]
     # Flat files count transformers as their own.
-    of_transformers = re.findall(r"^from transformers\b.* import .*\n", text, re.MULTILINE)
-    without = re.sub(r"^from transformers\b.* import .*\n", "", text, flags=re.MULTILINE)
+    of_transformers = _OF_TRANSFORMERS.findall(text)
+    without = _OF_TRANSFORMERS.sub("", text)
     first = re.search(r"^from patchgen\b", without, re.MULTILINE)
     if first is None:
         return text
