@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 from patchgen.memory.accumulate import added_in_place, sole
 from patchgen.memory.exchange import Exchange, exchanged, is_collective
+from patchgen.memory.operators import body_of
 
 PHASES = ("before", "forward", "backward", "optimizer")
 # The role of storages that are emptied and filled again.
@@ -106,6 +107,10 @@ class Ledger(TorchDispatchMode):
             return NotImplemented  # takes the operation apart into those of its parts, which come here
         if self.phase == "backward" and added_in_place(func, args, self._sole):
             return torch.ops.aten.add_.Tensor(*args)
+        body = body_of(func)
+        if body is not None:
+            with self:  # what it makes and drops inside counts
+                return body(*args, **(kwargs or {}))
         out = func(*args, **(kwargs or {}))
         if is_collective(func):
             self._exchange(func, args, kwargs or {}, out)

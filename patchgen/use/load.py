@@ -10,6 +10,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.errors import did_you_mean
 from patchgen.use.classes import ModelClass, model_classes, module_of, pairs
+from patchgen.use.inert import warn_where_the_loss_is_inert
 from patchgen.use.variants import Variant, find_variant, known_variants
 
 # What says where a checkpoint is to be looked for; all else is for the model.
@@ -30,7 +31,9 @@ def load(
     found = find_variant(variant)
     told = _configuration(checkpoint, kwargs)
     model = chosen_class(found, told, head)
-    return model.from_pretrained(checkpoint, **kwargs)
+    loaded = model.from_pretrained(checkpoint, **kwargs)
+    warn_where_the_loss_is_inert(loaded[0] if isinstance(loaded, tuple) else loaded, found.text())
+    return loaded
 
 
 def _configuration(checkpoint: str | os.PathLike[str], kwargs: Mapping[str, Any]) -> dict[str, Any]:

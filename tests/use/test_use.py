@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -333,6 +334,51 @@ def test_compiles_whole(name, checkpoints):
         found, expected = compiled(**given).logits, model(**given).logits
     torch._dynamo.reset()
     assert torch.equal(found, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapted", [False, True], ids=["as it is", "LoRA"])
+def test_trl_is_said_to_take_the_loss(adapted, checkpoints):
+    """By what SFTTrainer and DPOTrainer do to a model; a model without the part says nothing."""
+    utils, peft = pytest.importorskip("trl.trainer.utils"), pytest.importorskip("peft")
+
+    def warned(name):
+        model = patchgen.load(name, checkpoints / "llama_loss")
+        utils.add_fused_lm_head(model)
+        called = peft.get_peft_model(model, peft.LoraConfig(target_modules=["o_proj"])) if adapted else model
+        given = {"input_ids": batch().input_ids, "labels": batch().input_ids}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                called(**given, fused_lm_head=True)
+        return sum("TRL computes the loss" in str(each.message) for each in caught)
+
+    assert warned("llama_loss") == 1
+    assert warned("llama_fused") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["SFT", "DPO"])
+def test_a_trainer_of_trl_warns_that_the_loss_is_its_own(kind, checkpoints, tmp_path):
+    trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
+    from tests.use.words import word_tokenizer
+
+    how = {
+        "report_to": [],
+        "save_strategy": "no",
+        "use_cpu": True,
+        "bf16": False,
+        "disable_tqdm": True,
+        "max_steps": 1,
+    }
+    arguments = getattr(trl, f"{kind}Config")(output_dir=str(tmp_path), gradient_checkpointing=False, **how)
+    words = word_tokenizer()
+    texts = {"SFT": {"text": "5 6 7"}, "DPO": {"prompt": "5", "chosen": " 6", "rejected": " 7"}}
+    rows = datasets.Dataset.from_list([texts[kind]] * 8)
+    model = patchgen.load("llama_loss", checkpoints / "llama_loss")
+    trainer = getattr(trl, f"{kind}Trainer")(model=model, args=arguments, train_dataset=rows, processing_class=words)
+    with pytest.warns(UserWarning, match="TRL computes the loss"):
+        trainer.train()
 
 
 @pytest.mark.slow

@@ -1,0 +1,375 @@
+"""What each variant gains over the best that a user of stock transformers can switch on, on a CPU.
+
+python benchmarks/gains.py [NAME ...] [--quick] [--rounds N] [--minutes M]
+
+Models have their real widths and few layers, with random weights and the dropout of their configuration.  The rival
+is the same model of transformers on SDPA where it has that, with its own checkpointing where the variant checkpoints,
+and on the batch that the variant gets: texts of several lengths, in rows that are padded to the longest, or, for the
+packed variants, behind each other without padding.  Both take turns in one process; a ratio is that of one turn.
+
+    time        seconds of a step (forward and backward) of the variant over the rival's: median, quartiles
+    kept        bytes that autograd keeps for the backward pass, weights left out
+    FLOPs       of products, forward and backward, those of custom operators included
+    operations  calls that reach torch's dispatcher
+
+Writes docs/gains.md and docs/gains/gains.svg; `--quick` writes nothing and runs tiny models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import inspect
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY))
+
+from transformers import PreTrainedModel  # noqa: E402
+from transformers.utils import logging  # noqa: E402
+
+from patchgen.bench.saved import saved_bytes  # noqa: E402
+from patchgen.bench.spread import Quartiles, quartiles  # noqa: E402
+from patchgen.draw.bars import Bar, bars  # noqa: E402
+from patchgen.lab.subject import Subject, subjects  # noqa: E402
+from patchgen.memory.operators import body_of  # noqa: E402
+from patchgen.use.checkpointing import switch_on  # noqa: E402
+
+PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
+LARGEST = 400_000_000  # parameters: more do not fit a machine that others use too
+CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+
+# Of the field that says how many layers there are, whatever a configuration calls it.
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers")
+# What is real beside the defaults of the configuration classes, which have the widths of a base model.
+WIDTHS: dict[str, dict[str, Any]] = {
+    "llama": {
+        "hidden_size": 1024,
+        "intermediate_size": 2816,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "vocab_size": 32000,
+        "num_hidden_layers": 3,
+    },
+    "gemma2": {
+        "hidden_size": 1024,
+        "intermediate_size": 4096,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "vocab_size": 64000,
+    },
+    "qwen3": {
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 64,
+        "vocab_size": 32000,
+    },
+    "qwen3_moe": {
+        "hidden_size": 768,
+        "moe_intermediate_size": 384,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 4,
+        "head_dim": 64,
+        "num_experts": 16,
+        "num_experts_per_tok": 4,
+        "vocab_size": 32000,
+    },
+    "mixtral": {
+        "hidden_size": 768,
+        "intermediate_size": 1536,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 4,
+        "vocab_size": 32000,
+    },
+    "bloom": {"hidden_size": 1024, "n_head": 16, "vocab_size": 64000},
+    "xglm": {"d_model": 1024, "ffn_dim": 4096, "attention_heads": 16, "vocab_size": 64000},
+    "megatron_bert": {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16},
+}
+TINY = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "moe_intermediate_size": 16,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 99,
+    "n_embd": 32,
+    "n_head": 4,
+    "d_model": 32,
+    "ffn_dim": 48,
+    "attention_heads": 4,
+    "embedding_size": 16,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "num_local_experts": 4,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one of the two models does in a step."""
+
+    seconds: tuple[float, ...]
+    kept: int
+    flops: float
+    operations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A variant beside its rival."""
+
+    name: str
+    parts: tuple[str, ...]
+    against: str
+    variant: Side
+    rival: Side
+
+    @property
+    def time(self) -> Quartiles:
+        """Of the ratios of each turn."""
+        pairs = zip(self.variant.seconds, self.rival.seconds, strict=True)
+        return quartiles([ours / theirs for ours, theirs in pairs])
+
+    @property
+    def kept(self) -> float:
+        return self.variant.kept / max(1, self.rival.kept)
+
+    @property
+    def gains(self) -> bool:
+        """Less time, by more than the spread, or at least a twentieth less memory or work."""
+        less_work = self.variant.flops < 0.95 * self.rival.flops
+        return self.time.high < 1 or self.kept < 0.95 or less_work
+
+
+class Counting(TorchDispatchMode):
+    """Counts what reaches the dispatcher, and the operations of products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations, self.flops = 0, 0.0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        body = body_of(func)
+        if body is not None:
+            with self:
+                return body(*args, **kwargs)
+        packet, name = func._overloadpacket, func._overloadpacket.__name__
+        if packet not in flop_registry:
+            with self:
+                inside = func.decompose(*args, **kwargs)
+            if inside is not NotImplemented:
+                return inside
+        self.operations += 1
+        out = func(*args, **kwargs)
+        if packet in flop_registry:
+            self.flops += flop_registry[packet](*args, **kwargs, out_val=out)
+        elif name == CPU_ATTENTION:
+            self.flops += sdpa_flop_count(*(tensor.shape for tensor in args[:3]))
+        elif name == f"{CPU_ATTENTION}_backward":
+            self.flops += sdpa_backward_flop_count(*(tensor.shape for tensor in args[:4]))
+        return out
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--quick", action="store_true", help="tiny models, two turns; writes nothing")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each pair (default %(default)s)")
+    parser.add_argument("--minutes", type=float, default=14, metavar="M", help="begin no pair later than this")
+    asked = parser.parse_args()
+    logging.set_verbosity_error()
+    torch.set_num_threads(min(2, torch.get_num_threads()) if asked.quick else 2)
+
+    begun, rows, left_out = time.monotonic(), [], []
+    for subject in subjects(REPOSITORY, asked.names):
+        if time.monotonic() - begun > 60 * asked.minutes:
+            left_out.append((subject.name, "no time was left"))
+            continue
+        try:
+            row = measured(subject, asked.quick, 2 if asked.quick else asked.rounds)
+        except NotMeasured as why:
+            left_out.append((subject.name, str(why)))
+            continue
+        rows.append(row)
+        print(in_words(row), flush=True)
+    for name, why in left_out:
+        print(f"{name}: not measured: {why}")
+    if not asked.quick and not asked.names:
+        PLOT.parent.mkdir(exist_ok=True)
+        PAGE.write_text(page(rows, left_out), encoding="utf-8")
+        PLOT.write_text(picture(rows), encoding="utf-8")
+
+
+class NotMeasured(Exception):
+    """A variant that this script has no step for, with the reason."""
+
+
+def measured(subject: Subject, quick: bool, rounds: int) -> Row:
+    """The variant's step beside its rival's."""
+    ours, theirs = classes(subject)
+    given = batch(subject, quick)
+    rival, how = made(theirs, ours, subject, quick)
+    variant, _ = made(ours, ours, subject, quick)
+    steps = [step_of(model, given) for model in (variant, rival)]
+    counted = [counts(step, model) for step, model in zip(steps, (variant, rival), strict=True)]
+    seconds: list[list[float]] = [[], []]
+    for turn in range(rounds):
+        # Whoever goes first finds the other's data in the caches.
+        for side in (0, 1) if turn % 2 else (1, 0):
+            seconds[side].append(timed(steps[side]))
+    sides = [Side(tuple(took), *count) for took, count in zip(seconds, counted, strict=True)]
+    del variant, rival, steps
+    gc.collect()
+    return Row(subject.name, subject.claimed, how, *sides)
+
+
+def classes(subject: Subject) -> tuple[type[PreTrainedModel], type[PreTrainedModel]]:
+    """The variant's class of a language model, and transformers' of the same name."""
+    module, parent = importlib.import_module(subject.module), importlib.import_module(subject.parent)
+    wanted = ("ForMaskedLM", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+    for head in sorted(subject.heads, key=lambda name: "mlm" in subject.name and "MaskedLM" not in name):
+        ours, theirs = getattr(module, head, None), getattr(parent, head, None)
+        if head.endswith(wanted) and ours is not None and theirs is not None:
+            return ours, theirs
+    raise NotMeasured("it has no language model of its parent's name")
+
+
+def made(
+    kind: type[PreTrainedModel], variant: type[PreTrainedModel], subject: Subject, quick: bool
+) -> tuple[PreTrainedModel, str]:
+    """A model of `kind` in training, and what is switched on in it."""
+    config = configuration(kind, subject, quick)
+    with torch.device("meta"):
+        size = sum(parameter.numel() for parameter in kind(config).parameters())
+    if size > LARGEST:
+        raise NotMeasured(f"{size:,} parameters at two layers")
+    torch.manual_seed(0)
+    attention = "sdpa" if kind._supports_sdpa else "eager"
+    model = kind._from_config(config, attn_implementation=attention).train()
+    how = [attention]
+    if "checkpoint" in subject.claimed and kind.supports_gradient_checkpointing:
+        switch_on(model)
+        how.append("checkpointing")
+    return model, ", ".join(how)
+
+
+def configuration(kind: type[PreTrainedModel], subject: Subject, quick: bool) -> Any:
+    """Of the widths that are real, and two layers."""
+    names = set(inspect.signature(kind.config_class).parameters) | set(kind.config_class().to_dict())
+    wanted = dict.fromkeys(LAYERS, 2) | WIDTHS.get(subject.parent.split(".")[-2], {})
+    if quick:
+        wanted |= TINY
+    return kind.config_class(**{name: value for name, value in wanted.items() if name in names})
+
+
+def batch(subject: Subject, quick: bool) -> dict[str, Tensor]:
+    """Texts of several lengths: padded, or behind each other for a packed variant; an encoder's labelled in part."""
+    draw = torch.Generator().manual_seed(0)
+    lengths = [3, 7] if quick else [64, 96, 160, 256]
+    words = 90 if quick else 20000
+    packed = "packed" in subject.name
+    masked = any(head.endswith("ForMaskedLM") for head in subject.heads)
+    texts = [torch.randint(5, words, (length,), generator=draw) for length in lengths]
+    if packed:
+        ids = torch.cat(texts)[None]
+        positions = torch.cat([torch.arange(length) for length in lengths])[None]
+        return {"input_ids": ids, "position_ids": positions, "labels": ids.clone()}
+    ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
+    mask = (torch.arange(ids.shape[1]) < torch.tensor(lengths)[:, None]).long()
+    labelled = mask.bool() & (torch.rand(ids.shape, generator=draw) < (0.15 if masked else 1.1))
+    return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(~labelled, -100)}
+
+
+def step_of(model: PreTrainedModel, given: dict[str, Tensor]) -> Callable[[], Tensor]:
+    """A forward pass that gives the loss."""
+    cache = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+    return lambda: model(**given, **cache).loss
+
+
+def timed(step: Callable[[], Tensor]) -> float:
+    """Seconds of a step, forward and backward."""
+    begun = time.perf_counter()
+    step().backward()
+    return time.perf_counter() - begun
+
+
+def counts(step: Callable[[], Tensor], model: PreTrainedModel) -> tuple[int, float, int]:
+    """Bytes kept, operations of products, calls; the gradients stay, so that no timed step makes them."""
+    kept = saved_bytes(step, model)
+    with Counting() as counting:
+        step().backward()
+    return kept, counting.flops, counting.operations
+
+
+def in_words(row: Row) -> str:
+    """A line for the terminal."""
+    time_ = row.time
+    return (
+        f"{row.name}: {time_.median:.2f} of the time ({time_.low:.2f} to {time_.high:.2f}), {row.kept:.2f} kept, "
+        f"{row.variant.flops / max(1, row.rival.flops):.2f} FLOPs, {row.variant.operations} operations where "
+        f"stock ({row.against}) has {row.rival.operations}"
+    )
+
+
+def page(rows: list[Row], left_out: list[tuple[str, str]]) -> str:
+    """docs/gains.md."""
+    lines = [
+        "# What a variant gains",
+        "",
+        "Written by `python benchmarks/gains.py`, on two cores of a CPU: a step of training of the variant over that",
+        "of transformers' own model with the best that it can switch on. Below 1 is less. The spread is that of the",
+        "quartiles; bytes are those kept for the backward pass. A variant that gains nothing here is in italics: it",
+        "may gain on a GPU, or in what no step shows, and its page says for what it is.",
+        "",
+        "![Time and memory of each variant over its rival](gains/gains.svg)",
+        "",
+        "| variant | parts | beside | time | kept | FLOPs | operations |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    lines += [_line(row) for row in rows]
+    if left_out:
+        lines += ["", "Not measured:", "", *(f"- {name}: {why}" for name, why in left_out)]
+    return "\n".join(lines) + "\n"
+
+
+def _line(row: Row) -> str:
+    name = f"`{row.name}`" if row.gains else f"*`{row.name}`*"
+    flops = row.variant.flops / max(1, row.rival.flops)
+    calls = row.variant.operations / max(1, row.rival.operations)
+    spread = f"{row.time.median:.2f} ({row.time.low:.2f} to {row.time.high:.2f})"
+    return (
+        f"| {name} | {', '.join(row.parts)} | {row.against} | {spread} | {row.kept:.2f} | {flops:.2f} | {calls:.2f} |"
+    )
+
+
+def picture(rows: list[Row]) -> str:
+    """Two bars a variant: its time and what it keeps, over its rival's."""
+    shown = []
+    for row in sorted(rows, key=lambda row: row.time.median):
+        spread = (row.time.low, row.time.high)
+        shown.append(Bar(row.name, (row.time.median,), f"{row.time.median:.2f}", spread, 1.0, 0))
+        shown.append(Bar("", (row.kept,), f"{row.kept:.2f}", None, 1.0, 1))
+    return bars("Over transformers' best: 1 is equal", shown, names=("time of a step", "kept for backward"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""What is inside operators that are written in Python (`torch.library.custom_op`).
+
+Modes that count what torch computes see such an operator as one call: they run its body themselves to look inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
+
+
+def body_of(operation: Any) -> Callable[..., Any] | None:
+    """The Python function that `operation` runs; None for one that is not written in Python."""
+    if not isinstance(operation, torch._ops.OpOverload) or operation.namespace == "aten":
+        return None
+    found: CustomOpDef | None = _maybe_get_opdef(operation)
+    return None if found is None else found._init_fn
