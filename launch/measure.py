@@ -60,7 +60,7 @@ def plan(tiny: bool) -> tuple[Step, ...]:
     """The steps, in the order in which they matter."""
     device = "cpu" if tiny else "cuda"
     patchgen = (sys.executable, "-m", "patchgen")
-    bench = (*patchgen, "bench", *(("--tiny",) if tiny else ("--seconds", "{seconds}")))
+    bench = (*patchgen, "bench", *(("--tiny",) if tiny else ()), "--seconds", "{seconds}")
     pytest = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "-o", "minversion=7")
     tests = (*pytest, "tests/bench/test_gpu.py", "tests/train/test_gpu.py")
     steps = [
