@@ -15,10 +15,13 @@ a kept product in place, or where autocast casts a weight once for several layer
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 from transformers import PreTrainedModel
 
@@ -53,16 +56,53 @@ ATTENTIONS = frozenset(
 )
 
 
+class ChangedInPlace(RuntimeError):
+    """A layer changes in place a product that is kept, so that a recompute would see another."""
+
+
 def keep_products() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """For `context_fn`: what stands around the forward of a layer, and around its recompute."""
-    forward, recompute = create_selective_checkpoint_contexts(save_or_recompute)
+    forward, recompute = create_selective_checkpoint_contexts(SaveOrRecompute())
     return forward, recompute
 
 
-def save_or_recompute(context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-    """The policy, as torch asks for it."""
-    kept = is_kept(operation, args, kwargs)
-    return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
+class SaveOrRecompute:
+    """The policy for one run of a layer, as torch asks for it.
+
+    Raises ChangedInPlace.  torch sees such a change in views alone, and the product of a linear layer is none.
+    """
+
+    def __init__(self) -> None:
+        self.kept: set[int] = set()  # storages, which stay alive as long as this does
+
+    def __call__(self, context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+        for tensor in written_by(operation, args, kwargs):
+            if storage_of(tensor) in self.kept:
+                raise ChangedInPlace(
+                    f"{operation} changes in place a product that keep_products keeps: checkpoint this model without "
+                    "context_fn"
+                )
+        if not is_kept(operation, args, kwargs):
+            return CheckpointPolicy.PREFER_RECOMPUTE
+        outputs = tree_leaves(getattr(context, "op_output", None))
+        self.kept |= {storage_of(tensor) for tensor in outputs if isinstance(tensor, Tensor)}
+        return CheckpointPolicy.MUST_SAVE
+
+
+def written_by(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    """The tensors that a call of `operation` changes in place."""
+    schema = getattr(operation, "_schema", None)  # an operation of higher order has none
+    if schema is None or not schema.is_mutable:
+        return
+    for index, each in enumerate(schema.arguments):
+        if each.alias_info is not None and each.alias_info.is_write:
+            given = kwargs.get(each.name, args[index] if index < len(args) else None)
+            yield from (tensor for tensor in tree_leaves(given) if isinstance(tensor, Tensor))
+
+
+def storage_of(tensor: Tensor) -> int:
+    """One number for all that share memory, also for what torch does not count as views (`_unsafe_view`)."""
+    return int(tensor.untyped_storage()._cdata)
 
 
 def is_kept(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from patchgen.lab.parity import Difference, differences, in_noises, nearer, of_o
 from patchgen.lab.step import observe_step
 from patchgen.lab.tolerance import REORDERED, loosest
 from patchgen.lab.ways import AS_TUPLE
+from patchgen.use.checkpointing import ChangedInPlace
 
 DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
 
@@ -36,6 +37,8 @@ def _of_variant(trial: Trial, route: Route) -> Observation:
     """What the variant gives; Nothing where it refuses values that were drawn, and that nobody said it takes."""
     try:
         return trial.pair.variant_sees(route, trial.dtype, trial.case.scene)
+    except ChangedInPlace as error:
+        raise Nothing(str(error)) from error
     except (ValueError, NotImplementedError) as error:
         if not trial.case.drawn:
             raise

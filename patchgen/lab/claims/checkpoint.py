@@ -6,6 +6,7 @@ planted around the function that transformers runs a layer by.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
@@ -27,7 +28,9 @@ DROPOUT = 0.4
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """Bit for bit what the parent computes without checkpointing, by the attention that it takes by itself."""
     # Not by name: a model that has SDPA can have a backbone that has not, and refuses to be asked for it.
-    same = Route("its own attention", EQUAL)
+    # XLM computes with an empty cache that it makes itself; a layer that is run again gets none.
+    makes_a_cache = "cache" in inspect.signature(parent_class.forward).parameters
+    same = Route("its own attention", REORDERED if makes_a_cache else EQUAL)
     if not parent_class._supports_sdpa:
         return (same,)
     return same, Route("eager", REORDERED, {"attn_implementation": "eager"})

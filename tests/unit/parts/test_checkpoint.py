@@ -3,6 +3,7 @@
 import importlib
 import types
 import warnings
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from torch import nn  # noqa: E402
-from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint  # noqa: E402
 from transformers import LlamaForCausalLM, MixtralForCausalLM, XLNetConfig  # noqa: E402
 from transformers.modeling_layers import GradientCheckpointingLayer  # noqa: E402
 
@@ -18,10 +19,11 @@ from patchgen.lab.parity import differences, worst  # noqa: E402
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.weights import draw_weights  # noqa: E402
 from patchgen.use.checkpointing import (  # noqa: E402
+    ChangedInPlace,
+    SaveOrRecompute,
     is_kept,
     is_on,
     keep_products,
-    save_or_recompute,
     switch_off,
     switch_on,
 )
@@ -176,7 +178,7 @@ def test_what_is_kept():
     aten = torch.ops.aten
 
     def kept(operation, *args, **kwargs):
-        saved = save_or_recompute(None, operation, *args, **kwargs) is CheckpointPolicy.MUST_SAVE
+        saved = SaveOrRecompute()(None, operation, *args, **kwargs) is CheckpointPolicy.MUST_SAVE
         assert saved == is_kept(operation, args, kwargs)
         return saved
 
@@ -191,6 +193,27 @@ def test_what_is_kept():
     assert kept(attention, *states) and not kept(attention, *states, 0.1)
     assert not kept(attention, *states, dropout_p=0.1)
     assert not any(kept(each, ones(3)) for each in (aten.gelu.default, aten.native_dropout.default, aten.silu.default))
+
+
+class AddsInPlace(GradientCheckpointingLayer):
+    """To the product of a linear layer, which is no view for torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6, bias=False)
+
+    def forward(self, x):
+        y = self.linear(x)
+        y += x.sin()
+        return y * y.cos()
+
+
+def test_a_product_that_changes_in_place_is_refused():
+    layer = AddsInPlace().train()
+    layer.gradient_checkpointing = True
+    layer._gradient_checkpointing_func = partial(checkpoint, **SELECTIVE)
+    with pytest.raises(ChangedInPlace, match="add_.*changes in place a product"):
+        layer(torch.randn(2, 3, 6, requires_grad=True))
 
 
 # --- routers
