@@ -23,9 +23,7 @@ from transformers.integrations.sdpa_attention import repeat_kv
 from transformers.masking_utils import flash_attention_mask
 from transformers.modeling_flash_attention_utils import (
     _get_unpad_data,
-    _is_packed_sequence,
     _pad_input,
-    prepare_fa_kwargs_from_position_ids,
 )
 
 try:
@@ -79,8 +77,8 @@ def varlen_attention(
     causal = bool(getattr(module, "is_causal", False)) if is_causal is None else is_causal
     form = Form(causal, scaling, dropout, sliding_window)
     rows, _, tokens, _ = query.shape
-    if key.shape[2] != tokens:  # a cache
-        return _by_sdpa(query, key, value, _seen(tokens, key.shape[2], form, attention_mask, query.device), form), None
+    if key.shape[2] != tokens:
+        return _with_cache(query, key, value, attention_mask, position_ids, form), None
     query, key, value = (each.transpose(1, 2).flatten(0, 1) for each in (query, key, value))
     if attention_mask is not None:
         places_T, starts_N1, longest = _get_unpad_data(attention_mask)
@@ -91,12 +89,30 @@ def varlen_attention(
     if cu_seq_lens_q is not None:
         lengths = cu_seq_lens_q.diff()
         texts = Texts(cu_seq_lens_q, int(lengths.max()) if max_length_q is None else int(max_length_q))
-    elif position_ids is not None and _is_packed_sequence(position_ids, rows):
-        (starts_N1, _), (longest, _) = prepare_fa_kwargs_from_position_ids(position_ids)
-        texts = Texts(starts_N1, int(longest))
+    elif position_ids is not None and position_ids.dim() == 2:
+        texts = texts_of_positions(position_ids.expand(rows, tokens))
     else:
         texts = Texts(torch.arange(rows + 1, dtype=torch.int32, device=query.device) * tokens, tokens)
     return attend(query, key, value, texts, form).unflatten(0, (rows, tokens)), None
+
+
+def _with_cache(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, position_ids: Tensor | None, form: Form
+) -> Tensor:
+    """Attention to more keys than there are queries, the last of which may be places that a static cache keeps."""
+    keys = key.shape[2] if mask is None else mask.shape[-1]
+    places = torch.arange(keys, device=query.device)
+    # Without a mask the first key is the first token of the text, and a position the place of a token.
+    own = places[-query.shape[2] :] if mask is not None or position_ids is None else position_ids
+    seen = _seen(own[..., :, None] - places, form, mask)
+    return _by_sdpa(query, key[:, :, :keys], value[:, :, :keys], seen, form)
+
+
+def texts_of_positions(position_ids_BL: Tensor) -> Texts:
+    """A text ends with each row, and where the next position does not follow: FlashAttention asks so of one row."""
+    ends_T = F.pad(position_ids_BL.diff() != 1, (0, 1), value=True).flatten()
+    starts_N1 = F.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
+    return Texts(starts_N1, int(starts_N1.diff().max()))
 
 
 def attend(query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts, form: Form) -> Tensor:
@@ -161,8 +177,7 @@ def by_rows(query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts,
     text_T = torch.arange(count, device=device).repeat_interleave(lengths_N, output_size=tokens)
     places_T = torch.arange(tokens, device=device)
     if count * longest**2 > tokens**2:
-        seen = _seen(tokens, tokens, form, None, device) if form.causal or form.window is not None else True
-        seen = seen & (text_T[:, None] == text_T)
+        seen = _seen(places_T[:, None] - places_T, form, None) & (text_T[:, None] == text_T)
         query, key, value = (each.transpose(0, 1).unsqueeze(0) for each in (query_THD, key_TGD, value_TGD))
         return _by_sdpa(query, key, value, seen, form).squeeze(0)
     places_T = places_T - starts_N[text_T] + text_T * longest
@@ -172,7 +187,8 @@ def by_rows(query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts,
         mask = None  # the padding at the right is later than every token
     else:
         real = torch.arange(longest, device=device) < lengths_N[:, None]
-        mask = _seen(longest, longest, form, real, device)
+        places_L = torch.arange(longest, device=device)
+        mask = _seen(places_L[:, None] - places_L, form, real)
     return _by_sdpa(query, key, value, mask, form).flatten(0, 1).index_select(0, places_T)
 
 
@@ -194,13 +210,12 @@ def _by_sdpa(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, for
     return output.transpose(1, 2)
 
 
-def _seen(queries: int, keys: int, form: Form, real: Tensor | None, device: torch.device) -> Tensor:
-    """Which keys each query sees, (rows or 1, 1, queries, keys); the last query is as late as the last key."""
-    back = torch.arange(keys - queries, keys, device=device)[:, None] - torch.arange(keys, device=device)
+def _seen(back: Tensor, form: Form, real: Tensor | None) -> Tensor:
+    """Which keys each query sees, (rows or 1, 1, queries, keys): `back` is how far each key lies before a query."""
     seen = back >= 0 if form.causal else torch.ones_like(back, dtype=torch.bool)
     if form.window is not None:
         seen = seen & (back.abs() < form.window)
-    seen = seen[None, None]
+    seen = seen.view(-1, 1, *seen.shape[-2:])
     return seen if real is None else seen & real.bool()[:, None, None, :]
 
 

@@ -31,6 +31,8 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """An encoder takes padding out under every attention, a decoder where attention takes the lengths of texts."""
     sdpa, eager = {"attn_implementation": "sdpa"}, {"attn_implementation": "eager"}
     encodes = hasattr(sys.modules[parent_class.__module__], "create_bidirectional_mask")
+    if parent_class.__name__.endswith("ForQuestionAnswering"):  # it reads padding, where each attention has its own
+        return Route("sdpa", REORDERED, sdpa, sdpa), Route("eager", REORDERED, eager, sdpa)
     written_out = Route("eager", REORDERED, eager, VARLEN)
     if not parent_class._supports_sdpa:
         return (written_out,)
