@@ -15,6 +15,7 @@ pytest.importorskip("transformers")
 
 from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
 from transformers.masking_utils import flash_attention_mask, sdpa_mask  # noqa: E402
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: E402
 
 from patchgen.lab.interface import flash_reference, flex_on_cpu, registered  # noqa: E402
 from patchgen.lab.parity import differences, observe, worst  # noqa: E402
@@ -162,3 +163,23 @@ def test_the_function_can_be_changed(case):
     assert (after - before)[given.real].abs().max() <= 1e-5 * before.abs().max()
     with pytest.raises(ValueError, match='attn_implementation="misspelt"'):
         model.set_attn_implementation("misspelt")
+
+
+@each_case
+def test_weights_that_sdpa_does_not_have_are_none(case):
+    model = case.build("variant", "sdpa", torch.float32)
+    out = model(input_ids=batch().input_ids, output_attentions=True)
+    assert all(weights is None for weights in out.attentions or ())
+
+
+def test_alibi_is_added_to_one_mask_for_all_layers(monkeypatch):
+    masks = []
+
+    def noted(module, query, key, value, attention_mask, **given):
+        masks.append(attention_mask)
+        assert given["position_bias"] is None
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **given)
+
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._local_mapping, "sdpa", noted)
+    CASES["bloom"].build("variant", "sdpa", torch.float32)(**batch("left").inputs())
+    assert len(masks) == LAYERS and all(mask is masks[0] for mask in masks)
