@@ -22,30 +22,26 @@ from transformers import PreTrainedConfig
 from transformers.utils import auto_docstring
 
 
-@strict
 @auto_docstring(checkpoint="google-bert/bert-base-uncased")
+@strict
 class BertMoeConfig(PreTrainedConfig):
     r"""
-    num_experts (`int`, *optional*, defaults to 8):
-        Experts of a layer.
-    num_experts_per_tok (`int`, *optional*, defaults to 2):
-        Experts that run for a token.
-    moe_every (`int`, *optional*, defaults to 1):
-        1: every layer has experts. 2: every other one, the second first; and so on.
-    norm_topk_prob (`bool`, *optional*, defaults to `True`):
-        Whether the gates of a token sum to one; otherwise they are probabilities over all experts.
-    capacity_factor (`float`, *optional*):
-        In training an expert takes this times its even share of the tokens, padding among them, and drops the rest,
-        which `Mixture.dropped` counts. None: nothing is dropped.
-    router_aux_loss_coef (`float`, *optional*, defaults to 0.01):
-        Weight of the load-balancing loss in training.
-    router_z_loss_coef (`float`, *optional*, defaults to 0.001):
-        Weight of the router z-loss in training.
-    output_router_logits (`bool`, *optional*, defaults to `True`):
-        Whether outputs have the `router_logits`; the router losses need them.
-    """
+    Examples:
 
-    model_type = "bert_moe"
+    ```python
+    >>> from transformers import BertMoeConfig, BertMoeModel
+
+    >>> # Initializing a BERT google-bert/bert-base-uncased style configuration
+    >>> configuration = BertMoeConfig()
+
+    >>> # Initializing a model (with random weights) from the google-bert/bert-base-uncased style configuration
+    >>> model = BertMoeModel(configuration)
+
+    >>> # Accessing the model configuration
+    >>> configuration = model.config
+    ```"""
+
+    model_type = "bert"
 
     vocab_size: int = 30522
     hidden_size: int = 768
@@ -68,14 +64,36 @@ class BertMoeConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = None
     tie_word_embeddings: bool = True
 
-    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss", "z_loss"]
+
+_BertMoeConfigParent = BertMoeConfig
+
+
+@strict
+class MixtureOptions(PreTrainedConfig):
+    r"""
+    num_experts (`int`, *optional*, defaults to 8):
+        Experts of a layer.
+    num_experts_per_tok (`int`, *optional*, defaults to 2):
+        Experts that run for a token.
+    moe_every (`int`, *optional*, defaults to 1):
+        1: every layer has experts. 2: every other one, the second first; and so on.
+    norm_topk_prob (`bool`, *optional*, defaults to `True`):
+        Whether the gates of a token sum to one; otherwise they are probabilities over all experts.
+    router_aux_loss_coef (`float`, *optional*, defaults to 0.005):
+        Weight of transformers' load-balancing loss in training.
+    router_z_loss_coef (`float`, *optional*, defaults to 0.001):
+        Weight of the router z-loss in training.
+    output_router_logits (`bool`, *optional*, defaults to `True`):
+        Whether outputs have the `router_logits`; the router losses need them.
+    """
+
+    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
 
     num_experts: int = 8
     num_experts_per_tok: int = 2
     moe_every: int = 1
     norm_topk_prob: bool = True
-    capacity_factor: float | None = None
-    router_aux_loss_coef: float = 0.01
+    router_aux_loss_coef: float = 0.005
     router_z_loss_coef: float = 0.001
     output_router_logits: bool = True
 
@@ -83,6 +101,11 @@ class BertMoeConfig(PreTrainedConfig):
         # A dense checkpoint says its own type, by which transformers would not find how to load it.
         kwargs.pop("model_type", None)
         super().__post_init__(**kwargs)
+
+
+@strict
+class BertMoeConfig(MixtureOptions, _BertMoeConfigParent):
+    model_type = "bert_moe"
 
 
 __all__ = ["BertMoeConfig"]

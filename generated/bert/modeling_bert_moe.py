@@ -14,32 +14,28 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-import math
+# What an edit names is the parent's, and it is never run.
+# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type, misc"
 import re
 
-# What an edit names is the parent's, and it is never run.
-# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type"
+# What the mixin calls is of the class beside it.
+# mypy: disable-error-code="misc"
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
 from torch.nn import CrossEntropyLoss
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from transformers import PreTrainedConfig
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
-from transformers.conversion_mapping import (
-    get_checkpoint_conversion_mapping,
-    register_checkpoint_conversion_mapping,
-)
-from transformers.core_model_loading import ConversionOps, WeightConverter, WeightRenaming, WeightTransform
-from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+from transformers.core_model_loading import ConversionOps, WeightConverter
+from transformers.integrations import use_experts_implementation
 from transformers.loss.loss_utils import ForCausalLMLoss
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -47,8 +43,10 @@ from transformers.modeling_outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     BaseModelOutputWithPoolingAndCrossAttentions,
     MaskedLMOutput,
+    MoeCausalLMOutputWithPast,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
+from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 from transformers.processing_utils import Unpack
 from transformers.pytorch_utils import apply_chunking_to_forward
 from transformers.utils import TransformersKwargs, auto_docstring, logging
@@ -63,237 +61,77 @@ def has_experts(config: Any, layer_idx: int) -> bool:
     return bool((layer_idx + 1) % config.moe_every == 0)
 
 
+@use_experts_implementation
 class MixtureExperts(nn.Module):
-    """Copies of one FFN, `act(gate(x)) * up(x)` or `act(up(x))` and a projection down, under transformers' names."""
-
-    # What transformers' own implementations of experts ask.
-    is_transposed = False
-    is_concatenated = True
-    has_post_expert_norm = False
-    _is_expert_parallel = False
+    """Copies of one FFN, `act(gate(x)) * up(x)` or `act(up(x))` and a projection down."""
 
     def __init__(self, config: Any, inner: int, activation: Any, gated: bool, bias: bool) -> None:
         super().__init__()
-        self.config = config
         self.num_experts = config.num_experts
-        self.hidden_dim = config.hidden_size
-        self.intermediate_dim = inner
-        self.has_gate = gated
-        self.has_bias = bias
         self.act_fn = ACT2FN[activation] if isinstance(activation, str) else activation
-        rows = 2 * inner if gated else inner
         self.up_name = "gate_up_proj" if gated else "up_proj"
-        self.register_parameter(self.up_name, nn.Parameter(torch.empty(self.num_experts, rows, self.hidden_dim)))
-        self.down_proj = nn.Parameter(torch.empty(self.num_experts, self.hidden_dim, inner))
-        if bias:
-            self.register_parameter(f"{self.up_name}_bias", nn.Parameter(torch.empty(self.num_experts, rows)))
-            self.down_proj_bias = nn.Parameter(torch.empty(self.num_experts, self.hidden_dim))
+        rows = {
+            self.up_name: (2 * inner if gated else inner, config.hidden_size),
+            "down_proj": (config.hidden_size, inner),
+        }
+        for name, shape in rows.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(self.num_experts, *shape)))
+            biases = nn.Parameter(torch.empty(self.num_experts, shape[0])) if bias else None
+            self.register_parameter(f"{name}_bias", biases)
 
-    def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
-        """The sum of each token's experts, (T, D), by `top_k_weights` (T, K)."""
-        name = getattr(self.config, "_experts_implementation", None)
-        if name in (None, "grouped_mm"):
-            return grouped_experts(self, hidden_states, top_k_index, top_k_weights)
-        if name == "eager":
-            return looped_experts(self, hidden_states, top_k_index, top_k_weights)
-        run = ALL_EXPERTS_FUNCTIONS.get_interface(name, looped_experts)
-        return run(self, hidden_states, top_k_index, top_k_weights)
+    def forward(self, hidden_states: Any, top_k_index: torch.Tensor, top_k_weights: torch.Tensor) -> torch.Tensor:
+        """One expert after the other: what `experts_implementation` calls "eager"."""
+        total = torch.zeros_like(hidden_states, dtype=top_k_weights.dtype)
+        for expert in range(self.num_experts):
+            token, place = torch.where(top_k_index == expert)
+            states = self.linear(hidden_states[token], self.up_name, expert)
+            states = self.linear(
+                self._apply_gate(states) if self.has_gate else self.act_fn(states), "down_proj", expert
+            )
+            total = total.index_add(0, token, (states * top_k_weights[token, place, None]).to(total.dtype))
+        return total.to(hidden_states.dtype)
 
-    def activated(self, up: Tensor) -> Tensor:
-        return self._apply_gate(up) if self.has_gate else self.act_fn(up)
-
-    def _apply_gate(self, gate_up_out: Tensor) -> Tensor:
-        gate, up = gate_up_out.chunk(2, dim=-1)
-        return self.act_fn(gate) * up
-
-    def weights(self) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-        """Up and down, each with its bias if there is one."""
-        up, up_bias = getattr(self, self.up_name), getattr(self, f"{self.up_name}_bias", None)
-        return up, up_bias, self.down_proj, getattr(self, "down_proj_bias", None)
-
-
-def looped_experts(experts: Any, x_TD: Tensor, choice_TK: Tensor, gates_TK: Tensor) -> Tensor:
-    """The reference: each expert's own tokens through its own weights, one expert after the other."""
-    up, up_bias, down, down_bias = experts.weights()
-    total_TD, dtype = torch.zeros(x_TD.shape, dtype=gates_TK.dtype, device=x_TD.device), x_TD.dtype
-    for expert in range(experts.num_experts):
-        token, place = torch.where(choice_TK == expert)
-        inner = F.linear(x_TD[token], up[expert], None if up_bias is None else up_bias[expert])
-        out = F.linear(experts.activated(inner), down[expert], None if down_bias is None else down_bias[expert])
-        total_TD, dtype = total_TD.index_add(0, token, out * gates_TK[token, place, None]), out.dtype
-    return total_TD.to(dtype)
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """The pairs of a token and an expert, sorted by expert."""
-
-    expert_P: Tensor
-    order_P: Tensor  # which pair it was, of T * K
-    ends_E: Tensor  # where each expert's pairs end.  The last is P: no row of a product is left as torch found it.
-    k: int
-
-    def take(self, x_TD: Tensor) -> Tensor:
-        """The token of each pair, (P, D)."""
-        return x_TD[self.order_P // self.k]
-
-    def back(self, out_PD: Tensor) -> Tensor:
-        """Rows of pairs in the order of tokens, (T, K, D)."""
-        back_P = torch.empty_like(self.order_P)
-        back_P[self.order_P] = torch.arange(len(self.order_P), device=self.order_P.device)
-        return out_PD[back_P].view(-1, self.k, out_PD.shape[-1])
-
-
-def pairs_of(choice_TK: Tensor, experts: int) -> Pairs:
-    """For experts that are numbers below `experts`.
-
-    A larger one is of another device, by transformers' convention, and has a weight of zero: it runs as the last.
-    """
-    expert_P, order_P = choice_TK.clamp(max=experts - 1).reshape(-1).sort(stable=True)
-    ends_E = torch.searchsorted(expert_P, torch.arange(experts, device=expert_P.device), right=True).int()
-    return Pairs(expert_P, order_P, ends_E, choice_TK.shape[-1])
-
-
-def grouped_linear(x_PD: Tensor, weight_EFD: Tensor, bias_EF: Tensor | None, pairs: Pairs) -> Tensor:
-    """`F.linear` of each row by the weight, and bias, of its expert."""
-    out_PF = grouped_product(x_PD, weight_EFD.transpose(1, 2), pairs.ends_E)
-    return out_PF if bias_EF is None else out_PF + bias_EF[pairs.expert_P].to(out_PF.dtype)
-
-
-# torch 2.10 has it public, 2.8 under a name of its own.
-GROUPED_PRODUCT = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-
-
-def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
-    kind = x_PD.device.type
-    if torch.is_autocast_enabled(kind) and x_PD.dtype != torch.float64:
-        # As every other product; torch's grouped one is not on autocast's list.
-        dtype = torch.get_autocast_dtype(kind)
-        x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
-    if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EDF):
-        return GROUPED_PRODUCT(x_PD, weight_EDF, offs=ends_E)
-    as_one_operation = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
-    if as_one_operation is not None:  # a loop that a compiler does not look into
-        return as_one_operation(x_PD, weight_EDF, ends_E)
-    starts = [0, *ends_E.tolist()]
-    return torch.cat([x_PD[first:last] @ w for first, last, w in zip(starts, starts[1:], weight_EDF, strict=False)])
-
-
-GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-# On a CPU torch 2.10 wants data to begin at multiples of 16 bytes, which that of a mapped file does not.
-ALIGNED_DATA = [int(number) for number in torch.__version__.split(".")[:2]] <= [2, 10]
-
-
-def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:
-    """Whether torch's grouped product takes these here."""
-    if x_PD.dtype != weight_EDF.dtype or x_PD.dtype not in GROUPED_DTYPES:
-        return False
-    # Rows begin at multiples of 16 bytes, in the backward pass too.
-    if any(size * x_PD.element_size() % 16 for size in weight_EDF.shape[1:]):
-        return False
-    if torch.compiler.is_compiling():
-        return x_PD.dtype == torch.bfloat16
-    if x_PD.is_cuda:
-        return hasattr(F, "grouped_mm") and torch.cuda.get_device_capability(x_PD.device) >= (8, 0)
-    if x_PD.device.type == "cpu":
-        aligned = not (x_PD.data_ptr() % 16 or weight_EDF.data_ptr() % 16)
-        return hasattr(F, "grouped_mm") and (aligned or not ALIGNED_DATA)
-    return True
-
-
-def grouped_experts(experts: Any, x_TD: Tensor, choice_TK: Tensor, gates_TK: Tensor) -> Tensor:
-    """The same with two products for all experts."""
-    up, up_bias, down, down_bias = experts.weights()
-    pairs = pairs_of(choice_TK, experts.num_experts)
-    inner_PF = grouped_linear(pairs.take(x_TD), up, up_bias, pairs)
-    out_PD = grouped_linear(experts.activated(inner_PF), down, down_bias, pairs)
-    # Summed in the gates' dtype, token by token: the order does not depend on the device.
-    return (pairs.back(out_PD) * gates_TK[..., None]).sum(1).to(out_PD.dtype)
+    def linear(self, states: torch.Tensor, name: str, expert: int) -> torch.Tensor:
+        weight, bias = getattr(self, name), getattr(self, f"{name}_bias")
+        return nn.functional.linear(states, weight[expert], None if bias is None else bias[expert])
 
 
 class MixtureRouter(nn.Module):
-    """Logits of the experts, in at least float32 whatever the model's dtype: (..., D) to (..., E)."""
-
-    def __init__(self, experts: int, features: int) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(experts, features))
+        self.weight = nn.Parameter(torch.empty(config.num_experts, config.hidden_size))
+        self.top_k = config.num_experts_per_tok
+        self.norm_topk_prob = config.norm_topk_prob
 
-    def forward(self, hidden_states: Tensor) -> Tensor:
+    def forward(self, hidden_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Logits (T, E), and the weights and the numbers of each token's experts (T, K), of rows of tokens (T, D)."""
         wide = torch.promote_types(hidden_states.dtype, torch.float32)
-        # Autocast would narrow the product again.
-        with torch.autocast(hidden_states.device.type, enabled=False):
-            return F.linear(hidden_states.to(wide), self.weight.to(wide))
-
-
-def choose_experts(logits_TE: Tensor, k: int, normalised: bool) -> tuple[Tensor, Tensor]:
-    """Gates and experts of each token, both (T, K), the likeliest first.
-
-    `normalised` gates sum to one; others are probabilities over all experts.
-    """
-    chosen_TK, choice_TK = logits_TE.topk(k, dim=-1)
-    among = chosen_TK if normalised else logits_TE
-    return (chosen_TK - among.logsumexp(-1, keepdim=True)).exp(), choice_TK
-
-
-def within_capacity(choice_TK: Tensor, experts: int, capacity_factor: float) -> Tensor:
-    """Bool, (T, K): whether the expert has room for the token.
-
-    An expert takes `capacity_factor` times its even share of the pairs of a token and an expert, rounded up; first
-    choices come before second ones, earlier tokens before later ones (GShard; Lepikhin et al. 2020, arXiv:2006.16668).
-    """
-    tokens, k = choice_TK.shape
-    capacity = math.ceil(capacity_factor * tokens * k / experts)
-    expert_P = choice_TK.t().reshape(-1)
-    sorted_P, order_P = expert_P.sort(stable=True)
-    first_E = torch.searchsorted(sorted_P, torch.arange(experts, device=expert_P.device))
-    place_P = torch.empty_like(order_P)
-    place_P[order_P] = torch.arange(len(order_P), device=order_P.device) - first_E[sorted_P]
-    return (place_P < capacity).view(k, tokens).t()
+        with torch.autocast(hidden_states.device.type, enabled=False):  # it would narrow the product again
+            logits = nn.functional.linear(hidden_states.to(wide), self.weight.to(wide))
+        top_k_weights, top_k_index = logits.softmax(-1).topk(self.top_k, dim=-1)
+        if self.norm_topk_prob:
+            top_k_weights = top_k_weights / top_k_weights.sum(-1, keepdim=True)
+        return logits, top_k_weights, top_k_index
 
 
 class Mixture(nn.Module):
-    """An FFN of experts: (..., D) to (..., D).
-
-    Raises ValueError for options that make no mixture.
-    """
+    """An FFN of experts: (..., D) to (..., D)."""
 
     def __init__(
         self, config: Any, *, gated: bool, bias: bool, inner: int | None = None, activation: Any = None
     ) -> None:
         super().__init__()
-        refuse_unfit(config)
-        self.config = config
-        self.router = MixtureRouter(config.num_experts, config.hidden_size)
-        inner = config.intermediate_size if inner is None else inner
-        self.experts = MixtureExperts(config, inner, activation or config.hidden_act, gated, bias)
-        # Pairs of a token and an expert that the last step of training left out; a tensor then.
-        self.dropped: int | Tensor = 0
+        if not 1 + config.norm_topk_prob <= config.num_experts_per_tok <= config.num_experts:
+            raise ValueError("num_experts_per_tok is at most num_experts, and two at least where gates sum to one")
+        self.router = MixtureRouter(config)
+        inner, activation = inner or config.intermediate_size, activation or config.hidden_act
+        self.experts = MixtureExperts(config, inner, activation, gated, bias)
+        self.experts.has_gate, self.experts.has_bias = gated, bias
 
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        logits_TE = self.router(hidden_states).reshape(-1, self.config.num_experts)
-        gates_TK, choice_TK = choose_experts(logits_TE, self.config.num_experts_per_tok, self.config.norm_topk_prob)
-        if self.training and self.config.capacity_factor is not None:
-            kept_TK = within_capacity(choice_TK, self.config.num_experts, self.config.capacity_factor)
-            self.dropped = (~kept_TK).sum()
-            gates_TK = gates_TK * kept_TK
-        x_TD = hidden_states.reshape(-1, hidden_states.shape[-1])
-        return self.experts(x_TD, choice_TK, gates_TK).view(hidden_states.shape)
-
-
-def refuse_unfit(config: Any) -> None:
-    """ValueError for a configuration of which no mixture can be made."""
-    experts, k = config.num_experts, config.num_experts_per_tok
-    if not 1 <= k <= experts:
-        raise ValueError(f"num_experts_per_tok={k}: it is from 1 to num_experts={experts}")
-    if k == 1 and config.norm_topk_prob:
-        raise ValueError("num_experts_per_tok=1 with norm_topk_prob=True: a gate that is always one trains no router")
-    if config.moe_every < 1:
-        raise ValueError(f"moe_every={config.moe_every}: it takes a whole number from 1 on")
-    if config.capacity_factor is not None and config.capacity_factor <= 0:
-        raise ValueError(f"capacity_factor={config.capacity_factor}: it is above zero, or None for no limit")
-    if getattr(config, "chunk_size_feed_forward", 0):
-        raise ValueError("chunk_size_feed_forward: a mixture balances the load of whole sequences. Leave it at 0.")
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        rows = hidden_states.reshape(-1, hidden_states.shape[-1])
+        _, top_k_weights, top_k_index = self.router(rows)
+        return self.experts(rows, top_k_index, top_k_weights).view(hidden_states.shape)
 
 
 def eager_attention_forward(
@@ -607,203 +445,57 @@ class BertMoeLayer(GradientCheckpointingLayer):
         return layer_output
 
 
-def starred(path: str) -> str:
-    """`path` as plans write it: the number of a layer is `*`."""
-    return ".".join("*" if each.isdigit() else each for each in path.split("."))
-
-
-def refuse_plan(model: Any, engine: str, why: str) -> None:
-    """Leave `model` without a plan for `engine` ("tp", "ep"), so that transformers refuses it; `why` is for people."""
-    setattr(model, f"_{engine}_plan", {})
-    model._plans_refused = {**getattr(model, "_plans_refused", {}), engine: why}
-
-
 def split_experts(model: Any) -> None:
-    """Let the plans of `model` split the experts of its mixtures, as those of transformers' Mixtral do.
-
-    Tensor parallelism takes inner features of every expert, expert parallelism whole experts.  A model whose parent
-    has no plan for tensor parallelism has none.
-    """
-    mixtures = {starred(path): module for path, module in model.named_modules() if isinstance(module, Mixture)}
-    for path, mixture in mixtures.items():
-        experts = f"{path}.experts"
-        for name, _ in mixture.experts.named_parameters():
-            model._ep_plan[f"{experts}.{name}"] = "grouped_gemm"
-        model._ep_plan[experts] = "ep_dispatch_experts"
-    if not mixtures or not model._tp_plan:
-        return
-    if why := not_in_slices(model, mixtures):
-        refuse_plan(model, "tp", why)
-        return
-    kinds: dict[str, list[nn.Module]] = {}
-    for path, module in model.named_modules():
-        kinds.setdefault(starred(path), []).append(module)
-    kept = {path: style for path, style in model._tp_plan.items() if not is_idle(kinds.get(path, []))}
-    for path, mixture in mixtures.items():
-        # Gate and up lie one above the other: a process takes the same features of both.
-        up = "packed_colwise" if mixture.experts.has_gate else "colwise"
-        kept[f"{path}.experts.{mixture.experts.up_name}"] = up
-        kept[f"{path}.experts.down_proj"] = "rowwise"
-        kept[f"{path}.experts"] = "moe_tp_experts"
-    model._tp_plan = kept
-
-
-def is_idle(modules: list[nn.Module]) -> bool:
-    """Whether a rule for `modules` would have nothing to split: there is none, or each is a placeholder."""
-    return all(isinstance(module, nn.Identity) for module in modules)
-
-
-def not_in_slices(model: Any, mixtures: dict[str, Mixture]) -> str:
-    """Why the mixtures of `model` cannot be split by inner features; empty where they can."""
-    if any(mixture.experts.has_bias for mixture in mixtures.values()):
-        return "the experts have biases, which every process would add. Split them by expert: ep_size"
-    known = {starred(path) for path, module in model.named_modules() if isinstance(module, nn.Identity)}
-    layers = {starred(path) for path, module in model.named_modules() if isinstance(module, nn.Linear)}
-    if both := sorted(known & layers & model._tp_plan.keys()):
-        return f"{both[0]} is a layer in some layers, and in those with experts nothing"
-    return ""
-
-
-class UpcyclingConverter(WeightConverter):
-    """Applies to dense checkpoints when they are loaded, in the layers that have experts.
-
-    A mixture is saved as it is: backwards this matches nothing.
-    """
-
-    __slots__ = ("layers",)
-
-    def __init__(
-        self, source_patterns: list[str], target_patterns: str, operations: list[ConversionOps], layers: Sequence[str]
-    ) -> None:
-        super().__init__(source_patterns, target_patterns, operations)
-        self.layers = tuple(layers)
-
-    def rename_source_key(self, source_key: str) -> tuple[str, str | None]:
-        renamed, source = super().rename_source_key(source_key)
-        if source is None or self.is_of_a_layer(renamed):
-            return renamed, source
-        return source_key, None
-
-    def is_of_a_layer(self, key: str) -> bool:
-        """Whether `key` is the experts' weight in one of the layers, by its full name or without the base model's
-        prefix.
-        """
-        layer = key.removesuffix(f".{self.target_patterns[0]}")
-        return layer != key and any(
-            f".{one}".endswith(f".{layer}") or layer.endswith(f".{one}") for one in self.layers
-        )
-
-    def reverse_transform(self) -> WeightTransform:
-        return WeightRenaming("(?!)nothing", "nothing")
-
-
-def take_dense_checkpoints(model: PreTrainedModel, weights: Mapping[str, Sequence[str]], transposed: bool) -> None:
-    """Let `from_pretrained` load dense checkpoints into models of this type, the layers of `model` being those with
-    experts: transformers asks when it has built the model that it loads.
-
-    `weights`: see `MixtureModel._dense_weights`.  What is registered already stays, which is what transformers does
-    with checkpoints of the dense model.
-    """
-    layers = [name.rpartition(".")[0] for name, module in model.named_modules() if isinstance(module, Mixture)]
-    # An entry of a class goes before that of the type.
-    for name in (type(model).__name__, model.config.model_type):
-        found = get_checkpoint_conversion_mapping(name) or []
-        theirs = [each for each in found if not isinstance(each, UpcyclingConverter)]
-        if theirs or name == model.config.model_type:
-            ours = [upcycling(to, dense, transposed, layers, theirs) for to, dense in weights.items()]
-            register_checkpoint_conversion_mapping(name, [*ours, *theirs], overwrite=True)
+    """Let the plans of `model` split its experts as those of transformers' Mixtral do."""
+    there = {re.sub(r"\.\d+(?=\.|$)", ".*", path): each for path, each in model.named_modules()}
+    there = {path: module for path, module in there.items() if not isinstance(module, nn.Identity)}
+    model._tp_plan = {path: style for path, style in model._tp_plan.items() if path in there}
+    for path, module in there.items():
+        if isinstance(module, MixtureExperts):
+            weights = [f"{path}.{name}" for name, _ in module.named_parameters()]
+            model._ep_plan |= {path: "ep_dispatch_experts", **dict.fromkeys(weights, "grouped_gemm")}
+            if module.has_bias:  # every process would add it
+                model._tp_plan, model._plans_refused = {}, {"tp": "experts with biases are split whole: ep_size"}
+            elif model._tp_plan:
+                up = "packed_colwise" if module.has_gate else "colwise"
+                model._tp_plan |= {path: "moe_tp_experts", weights[0]: up, weights[1]: "rowwise"}
 
 
 class CopyToExperts(ConversionOps):
-    """Weights of one FFN, one above the other, to those of every expert.
+    """Weights of one FFN, one above the other, to those of every expert: experts drawn together have no way back."""
 
-    `weights`: what they are called where another operation gives them, else as the converter's sources.
-    `transposed` are those of a Conv1D.  There is no way back: experts differ as soon as they are trained.
-    """
-
-    def __init__(self, transposed: bool = False, weights: Sequence[str] = ()) -> None:
-        self.transposed = transposed
-        self.weights = tuple(weights)
-
-    @torch.no_grad()
-    def convert(
-        self, input_dict: dict[str, Any], source_patterns: list[str], target_patterns: list[str], **kwargs: Any
-    ) -> dict[str, Any]:
-        config = kwargs["config"].get_text_config()
+    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, model: Any, **kwargs: Any) -> Any:
+        config = model.config.get_text_config()
         refuse_other_function(config)
-        refuse_split_experts(kwargs["config"])
-        given = [input_dict[name] for name in self.weights or source_patterns]
-        parts = [each[0] if isinstance(each, list) else each for each in given]
-        dense = torch.cat([part.t() if self.transposed and part.dim() == 2 else part for part in parts])
+        parts = [input_dict[name][0] for name in source_patterns]
+        turned = model._dense_weights_transposed and parts[0].dim() == 2
+        dense = torch.cat([part.t() for part in parts] if turned else parts)
         return {target_patterns[0]: dense.expand(config.num_experts, *dense.shape).clone()}
-
-    @property
-    def reverse_op(self) -> ConversionOps:
-        raise NotImplementedError("a mixture cannot be made one FFN again")
 
 
 def refuse_other_function(config: Any) -> None:
     """ValueError where the mixture would not compute what the dense model does."""
-    if config.num_experts_per_tok < 2 or not config.norm_topk_prob:
+    k, normalised, split = (
+        config.num_experts_per_tok,
+        config.norm_topk_prob,
+        getattr(config, "distributed_config", None),
+    )
+    if k < 2 or not normalised or (split is not None and split.ep_size > 1):
         raise ValueError(
-            f"a dense checkpoint becomes a mixture where gates sum to one over two experts or more, not with "
-            f"num_experts_per_tok={config.num_experts_per_tok} and norm_topk_prob={config.norm_topk_prob}"
+            "a dense checkpoint becomes a mixture where gates sum to one over two experts or more, and whole: here "
+            f"num_experts_per_tok={k}, norm_topk_prob={normalised}, distributed_config={split}"
         )
 
 
-def refuse_split_experts(config: Any) -> None:
-    """ValueError where each process has experts of its own: it would be given the dense weights of none."""
-    split = getattr(config, "distributed_config", None)
-    if split is not None and split.ep_size > 1:
-        raise ValueError("a dense checkpoint is not loaded split by expert: save the mixture it becomes, load that")
-
-
-class AsInDenseModel(ConversionOps):
-    """What transformers does with weights of the dense model when it loads them, before they are copied."""
-
-    def __init__(self, converter: WeightConverter) -> None:
-        self.converter = converter
-
-    def convert(
-        self, input_dict: dict[str, Any], source_patterns: list[str], target_patterns: list[str], **kwargs: Any
-    ) -> dict[str, Any]:
-        sources, targets = self.converter.source_patterns, self.converter.target_patterns
-        given = {theirs: input_dict[ours] for ours, theirs in zip(source_patterns, sources, strict=True)}
-        for operation in self.converter.operations:
-            given = operation.convert(given, source_patterns=sources, target_patterns=targets, **kwargs)
-        return given
-
-    @property
-    def reverse_op(self) -> ConversionOps:
-        raise NotImplementedError("a mixture cannot be made one FFN again")
-
-
-def upcycling(
-    to: str, dense: Sequence[str], transposed: bool, layers: Sequence[str], theirs: Sequence[WeightTransform]
-) -> UpcyclingConverter:
-    """The converter of the weights `dense` to the experts' `to`.
-
-    A weight has one converter: what one of `theirs` makes of a checkpoint's is made here, and then copied.
-    """
-    for each in theirs:
-        places = [place_of(each, name) for name in dense] if isinstance(each, WeightConverter) else []
-        found = [place for place in places if place is not None]
-        if len(found) == len(dense) and len({(head, end) for head, _, end in found}) == 1:
-            head, _, end = found[0]
-            # In brackets, because transformers finds a converter by what its source is called.
-            sources = [f"(?:{re.escape(head)}{source}{re.escape(end)})" for source in each.source_patterns]
-            made = CopyToExperts(transposed, [target for _, target, _ in found])
-            return UpcyclingConverter(sources, to, [AsInDenseModel(each), made], layers)
-    return UpcyclingConverter(list(dense), to, [CopyToExperts(transposed)], layers)
-
-
-def place_of(converter: WeightConverter, name: str) -> tuple[str, str, str] | None:
-    """`name` as what stands before a target of `converter`, the target, and what kind of weight it is."""
-    for target in converter.target_patterns:
-        head, found, end = f".{name}".rpartition(f".{target}")
-        if found and end in ("", ".weight", ".bias"):
-            return f"{head}.".removeprefix("."), target, end
-    return None
+def upcycling(model: Any) -> list[WeightConverter]:
+    """From the dense model's checkpoint, of its base model or a head, to the experts of `model`."""
+    found = []
+    for name, _ in model.named_parameters():
+        for experts, dense in model._dense_weights.items():
+            if name.endswith(f".{experts}"):
+                layer = name.removeprefix(f"{model.base_model_prefix}.").removesuffix(experts)
+                found.append(WeightConverter([layer + one for one in dense], layer + experts, [CopyToExperts()]))
+    return found
 
 
 class BertMoeEmbeddings(nn.Module):
@@ -942,33 +634,20 @@ class BertMoePreTrainedModel(PreTrainedModel):
     _dense_weights_transposed = False
 
     def __init__(self, config: PreTrainedConfig, *inputs: Any, **kwargs: Any) -> None:
-        # transformers reads it at the end of its own.
-        self._can_record_outputs = {
-            **(type(self)._can_record_outputs or {}),
-            "router_logits": OutputRecorder(MixtureRouter, index=0),
-        }
+        routers = {"router_logits": OutputRecorder(MixtureRouter, index=0)}
+        self._can_record_outputs = {**(type(self)._can_record_outputs or {}), **routers}
         super().__init__(config, *inputs, **kwargs)
 
     def post_init(self) -> None:
         super().post_init()
-        take_dense_checkpoints(self, self._dense_weights, self._dense_weights_transposed)
         split_experts(self)
 
-    @property
-    def _weight_conversions(self) -> list[Any]:
-        """What transformers undoes when it saves: nothing.  A mixture is saved under its own names.
-
-        Backwards, a renaming of the dense model's weights might also hit those of the experts.
-        """
-        return []
-
-    @_weight_conversions.setter
-    def _weight_conversions(self, used: Any) -> None:
-        pass
-
-    @classmethod
-    def _can_set_experts_implementation(cls) -> bool:
-        return True
+    @staticmethod
+    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+        load_config.weight_mapping.extend(upcycling(model))
+        loaded = PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+        model._weight_conversions = []  # a mixture is saved as it is
+        return loaded
 
     def _set_gradient_checkpointing(
         self, enable: bool = True, gradient_checkpointing_func: Callable[..., Any] = checkpoint, **more: Any
@@ -1167,103 +846,32 @@ class BertMoeModel(BertMoePreTrainedModel):
         return attention_mask, encoder_attention_mask
 
 
-def balance_loss(logits_BLE: Tensor, real_BL: Tensor | None, k: int) -> Tensor:
-    """The load-balancing loss of one layer: 1 where the load is even, up to the number of experts over k.
-
-    The sum over experts of the share of pairs that went there times the mean probability of it, times the number of
-    experts (Fedus et al. 2021, arXiv:2101.03961, with the load of all k choices).  transformers' own is k times this,
-    and takes the load of all layers as one.
-    """
-    experts = logits_BLE.shape[-1]
-    chosen_BLE = F.one_hot(logits_BLE.topk(k, dim=-1).indices, experts).sum(-2)
-    load_E = mean_of_real(chosen_BLE.to(logits_BLE.dtype), real_BL) / k
-    return experts * (load_E * mean_of_real(logits_BLE.softmax(-1), real_BL)).sum()
-
-
-def mean_of_real(values_BLX: Tensor, real_BL: Tensor | None) -> Tensor:
-    """The mean over real tokens, (X,)."""
-    if real_BL is None:
-        return values_BLX.flatten(0, -2).mean(0)
-    real_BL1 = real_BL.to(values_BLX)[..., None]
-    return (values_BLX * real_BL1).sum((0, 1)) / real_BL1.sum().clamp(min=1)
-
-
-def z_loss(logits_BLE: Tensor, real_BL: Tensor | None) -> Tensor:
-    """The router z-loss of one layer: the mean square of log-sum-exp (Zoph et al. 2022, arXiv:2202.08906)."""
-    return mean_of_real(logits_BLE.logsumexp(-1, keepdim=True).square(), real_BL)[0]
-
-
-def router_losses(
-    logits: Sequence[Tensor], attention_mask: Any, config: Any, device: torch.device | None = None
-) -> tuple[Tensor, Tensor]:
-    """Balance and z-loss, each a mean over the layers that have a router."""
-    of_layers = [(each, real_tokens(attention_mask, each)) for each in logits]
-    balance = [balance_loss(each, real, config.num_experts_per_tok) for each, real in of_layers]
-    size = [z_loss(each, real) for each, real in of_layers]
-    return torch.stack([x.to(device) for x in balance]).mean(), torch.stack([x.to(device) for x in size]).mean()
-
-
-def real_tokens(attention_mask: Any, logits_BLE: Tensor) -> Tensor | None:
-    """Bool, (B, L); None where all tokens count.
-
-    A mask of another shape tells what sees what, or is of tokens that were taken out before the layers: none of those
-    that are left is known to be padding.
-    """
-    if not isinstance(attention_mask, Tensor) or attention_mask.dim() != 2:
-        return None
-    length = logits_BLE.shape[-2]
-    real_BL = attention_mask[:, -length:].to(logits_BLE.device) != 0  # a prefix may have been put before the tokens
-    return real_BL if real_BL.shape == logits_BLE.shape[:-1] else None
-
-
-ROUTER_FIELDS = ("router_logits", "aux_loss", "z_loss")
-
-_WITH_ROUTER_FIELDS: dict[type, Any] = {}
-
-
-def with_router_fields(output: Any) -> Any:
-    """`output`, of a class that has the fields of routers too.
-
-    DDP and FSDP take outputs apart and make them anew, which a key that is no field does not survive.
-    """
-    kind = type(output)
-    if torch.compiler.is_compiling() or not is_dataclass(kind):
-        return output
-    if kind not in _WITH_ROUTER_FIELDS:
-        known = {each.name for each in fields(kind)}
-        more = [(name, Any, field(default=None)) for name in ROUTER_FIELDS if name not in known]
-        _WITH_ROUTER_FIELDS[kind] = make_dataclass(kind.__name__, more, bases=(kind,)) if more else kind
-    return _WITH_ROUTER_FIELDS[kind](**output)
+def z_loss(logits: tuple[Tensor, ...], attention_mask: Tensor | None) -> Tensor:
+    """The router z-loss: the mean square of log-sum-exp of real tokens (Zoph et al. 2022, arXiv:2202.08906)."""
+    sizes = torch.cat(logits).logsumexp(-1).square().view(len(logits), -1)
+    if attention_mask is None:
+        return sizes.mean()
+    real = attention_mask.reshape(-1).to(sizes)
+    return (sizes * real).sum() / (real.sum() * len(logits)).clamp(min=1)
 
 
 def with_router_losses(
-    model: Any, output: Any, outputs: Any, attention_mask: Any, labels: Tensor | None, num_items_in_batch: Any = None
+    model: Any, output: Any, outputs: Any, mask: Any, labels: Tensor | None, num_items_in_batch: Any = None
 ) -> Any:
-    """`output` of a head with the `router_logits` of its base model's `outputs`, one (B, L, E) for each layer.
-
-    In training with labels its loss has the router losses in it, and they stand beside it as `aux_loss` and `z_loss`.
-    ValueError where they are wanted and no logits were recorded.
-    """
-    logits: Sequence[Tensor] = outputs.get("router_logits") or ()
-    output = with_router_fields(output)
-    if logits:
-        output["router_logits"] = tuple(logits)
-    weights = model.config.router_aux_loss_coef, model.config.router_z_loss_coef
-    if labels is None or not model.training or not any(weights):
+    """`output` of a head with the routers' logits, (T, E) for each layer, and in training their losses in its loss."""
+    logits, config = outputs.get("router_logits"), model.config
+    if logits is None:
         return output
-    if not logits:
-        raise ValueError(
-            "output_router_logits=False in training: the router losses need the logits. Set router_aux_loss_coef and "
-            "router_z_loss_coef to 0 for a training without them."
-        )
-    output["aux_loss"], output["z_loss"] = router_losses(logits, attention_mask, model.config, output.loss.device)
-    added = weights[0] * output["aux_loss"] + weights[1] * output["z_loss"]
-    if num_items_in_batch is not None:
-        # Of several micro-batches each adds the share that it has of the labels: their losses are summed.
-        # Labels that are shifted lose the first of each row, as `Trainer` counts them.
-        counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
-        added = added * ((counted != -100).sum().to(added.device) / num_items_in_batch)
-    output["loss"] = output.loss + added.to(output.loss.dtype)
+    output = MoeCausalLMOutputWithPast(**output, router_logits=logits)
+    if labels is None or not model.training:
+        return output
+    mask = mask if isinstance(mask, Tensor) and mask.numel() == len(logits[0]) else None
+    balance = load_balancing_loss_func(logits, config.num_experts, config.num_experts_per_tok, mask)
+    output.aux_loss = config.router_aux_loss_coef * balance + config.router_z_loss_coef * z_loss(logits, mask)
+    # Losses of micro-batches are summed up: each adds the share that it has of the labels, as `Trainer` counts them.
+    counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
+    share = 1 if num_items_in_batch is None else (counted != -100).sum() / num_items_in_batch
+    output.loss = output.loss + (output.aux_loss * share).to(output.loss)
     return output
 
 
@@ -1358,6 +966,41 @@ class BertMoeForMaskedLM(BertMoePreTrainedModel):
             labels,
             kwargs.get("num_items_in_batch"),
         )
+
+
+@strict
+class MixtureOptions(PreTrainedConfig):
+    r"""
+    num_experts (`int`, *optional*, defaults to 8):
+        Experts of a layer.
+    num_experts_per_tok (`int`, *optional*, defaults to 2):
+        Experts that run for a token.
+    moe_every (`int`, *optional*, defaults to 1):
+        1: every layer has experts. 2: every other one, the second first; and so on.
+    norm_topk_prob (`bool`, *optional*, defaults to `True`):
+        Whether the gates of a token sum to one; otherwise they are probabilities over all experts.
+    router_aux_loss_coef (`float`, *optional*, defaults to 0.005):
+        Weight of transformers' load-balancing loss in training.
+    router_z_loss_coef (`float`, *optional*, defaults to 0.001):
+        Weight of the router z-loss in training.
+    output_router_logits (`bool`, *optional*, defaults to `True`):
+        Whether outputs have the `router_logits`; the router losses need them.
+    """
+
+    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
+
+    num_experts: int = 8
+    num_experts_per_tok: int = 2
+    moe_every: int = 1
+    norm_topk_prob: bool = True
+    router_aux_loss_coef: float = 0.005
+    router_z_loss_coef: float = 0.001
+    output_router_logits: bool = True
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        # A dense checkpoint says its own type, by which transformers would not find how to load it.
+        kwargs.pop("model_type", None)
+        super().__post_init__(**kwargs)
 
 
 __all__ = ["BertMoeForMaskedLM", "BertMoeModel", "BertMoePreTrainedModel"]

@@ -28,31 +28,25 @@ from transformers.utils import auto_docstring
 from transformers.utils.type_validators import interval
 
 
-@strict
 @auto_docstring(checkpoint="meta-llama/Llama-2-7b-hf")
+@strict
 class LlamaMoeConfig(PreTrainedConfig):
     r"""
-    num_experts (`int`, *optional*, defaults to 8):
-        Experts of a layer.
-    num_experts_per_tok (`int`, *optional*, defaults to 2):
-        Experts that run for a token.
-    moe_every (`int`, *optional*, defaults to 1):
-        1: every layer has experts. 2: every other one, the second first; and so on.
-    norm_topk_prob (`bool`, *optional*, defaults to `True`):
-        Whether the gates of a token sum to one; otherwise they are probabilities over all experts.
-    capacity_factor (`float`, *optional*):
-        In training an expert takes this times its even share of the tokens, padding among them, and drops the rest,
-        which `Mixture.dropped` counts. None: nothing is dropped.
-    router_aux_loss_coef (`float`, *optional*, defaults to 0.01):
-        Weight of the load-balancing loss in training.
-    router_z_loss_coef (`float`, *optional*, defaults to 0.001):
-        Weight of the router z-loss in training.
-    output_router_logits (`bool`, *optional*, defaults to `True`):
-        Whether outputs have the `router_logits`; the router losses need them.
-    """
+    ```python
+    >>> from transformers import LlamaMoeModel, LlamaMoeConfig
 
-    model_type = "llama_moe"
-    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss", "z_loss"]
+    >>> # Initializing a LLaMA llama-7b style configuration
+    >>> configuration = LlamaMoeConfig()
+
+    >>> # Initializing a model from the llama-7b style configuration
+    >>> model = LlamaMoeModel(configuration)
+
+    >>> # Accessing the model configuration
+    >>> configuration = model.config
+    ```"""
+
+    model_type = "llama"
+    keys_to_ignore_at_inference = ["past_key_values"]
     # Default tensor parallel plan for base model `LlamaMoeModel`
     base_model_tp_plan = {
         "layers.*.self_attn.q_proj": "colwise",
@@ -91,9 +85,7 @@ class LlamaMoeConfig(PreTrainedConfig):
     mlp_bias: bool = False
     head_dim: int | None = None
 
-    def __post_init__(self, **kwargs: Any) -> None:
-        # A dense checkpoint says its own type, by which transformers would not find how to load it.
-        kwargs.pop("model_type", None)
+    def __post_init__(self, **kwargs):
         if self.head_dim is None:
             self.head_dim = self.hidden_size // self.num_attention_heads
         if self.num_key_value_heads is None:
@@ -109,14 +101,48 @@ class LlamaMoeConfig(PreTrainedConfig):
                 f"heads ({self.num_attention_heads})."
             )
 
+
+_LlamaMoeConfigParent = LlamaMoeConfig
+
+
+@strict
+class MixtureOptions(PreTrainedConfig):
+    r"""
+    num_experts (`int`, *optional*, defaults to 8):
+        Experts of a layer.
+    num_experts_per_tok (`int`, *optional*, defaults to 2):
+        Experts that run for a token.
+    moe_every (`int`, *optional*, defaults to 1):
+        1: every layer has experts. 2: every other one, the second first; and so on.
+    norm_topk_prob (`bool`, *optional*, defaults to `True`):
+        Whether the gates of a token sum to one; otherwise they are probabilities over all experts.
+    router_aux_loss_coef (`float`, *optional*, defaults to 0.005):
+        Weight of transformers' load-balancing loss in training.
+    router_z_loss_coef (`float`, *optional*, defaults to 0.001):
+        Weight of the router z-loss in training.
+    output_router_logits (`bool`, *optional*, defaults to `True`):
+        Whether outputs have the `router_logits`; the router losses need them.
+    """
+
+    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
+
     num_experts: int = 8
     num_experts_per_tok: int = 2
     moe_every: int = 1
     norm_topk_prob: bool = True
-    capacity_factor: float | None = None
-    router_aux_loss_coef: float = 0.01
+    router_aux_loss_coef: float = 0.005
     router_z_loss_coef: float = 0.001
     output_router_logits: bool = True
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        # A dense checkpoint says its own type, by which transformers would not find how to load it.
+        kwargs.pop("model_type", None)
+        super().__post_init__(**kwargs)
+
+
+@strict
+class LlamaMoeConfig(MixtureOptions, _LlamaMoeConfigParent):
+    model_type = "llama_moe"
 
 
 __all__ = ["LlamaMoeConfig"]

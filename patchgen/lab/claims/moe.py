@@ -128,7 +128,7 @@ def insist_on_formula(mixture: Any) -> None:
     (ours * weights_TD).sum().backward()
     wide = {name: each.detach().double().requires_grad_() for name, each in own.items()}
     wide_x = x_TD.detach().double().requires_grad_()
-    theirs = formula(wide, wide_x, mixture.config, made.experts.act_fn)
+    theirs = formula(wide, wide_x, mixture.experts.config, made.experts.act_fn)
     (theirs * weights_TD.double()).sum().backward()
     pairs = {"output": (ours, theirs), "gradient of its input": (x_TD.grad, wide_x.grad)}
     pairs |= {f"gradient of {name}": (own[name].grad, wide[name].grad) for name in own}
@@ -181,17 +181,18 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
         yield f"{more} products more than the dense model has: experts run one after the other"
 
 
-def detached(choose: Callable[..., Any], *args: Any) -> tuple[Tensor, Tensor]:
-    gates, choice = choose(*args)
-    return gates.detach(), choice
+def detached(route: Callable[..., Any], *args: Any) -> tuple[Tensor, ...]:
+    logits, gates, choice = route(*args)
+    return logits, gates.detach(), choice
 
 
-def not_renormalised(choose: Callable[..., Any], logits: Tensor, k: int, normalised: bool) -> Any:
-    return choose(logits, k, False)
+def not_renormalised(route: Callable[..., Any], *args: Any) -> tuple[Tensor, ...]:
+    logits, _, choice = route(*args)
+    return logits, logits.softmax(-1).gather(-1, choice), choice
 
 
-def swapped(product: Callable[..., Tensor], x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
-    return product(x_PD, weight_EDF.roll(1, 0), ends_E)
+def swapped(run: Callable[..., Tensor], experts: Any, x: Tensor, choice: Tensor, gates: Tensor) -> Tensor:
+    return run(experts, x, (choice + 1) % experts.num_experts, gates)
 
 
 @contextmanager
@@ -213,20 +214,20 @@ CLAIM = Claim(
         Plant(
             "router gradient detached",
             "gates are constants to the router",
-            around("choose_experts", detached),
-            fits=defines("choose_experts"),
+            around("forward", detached, within="MixtureRouter"),
+            fits=defines("MixtureRouter"),
         ),
         Plant(
             "gates not renormalised",
             "the gates of a token do not sum to one",
-            around("choose_experts", not_renormalised),
-            fits=defines("choose_experts"),
+            around("forward", not_renormalised, within="MixtureRouter"),
+            fits=defines("MixtureRouter"),
         ),
         Plant(
             "experts swapped",
             "each expert runs with the weights of the one before",
-            around("grouped_product", swapped),
-            fits=defines("grouped_product"),
+            around("forward", swapped, within="MixtureExperts"),
+            fits=defines("MixtureExperts"),
         ),
         Plant(
             "missing expert weights",

@@ -1,16 +1,12 @@
-"""The module that stands where an FFN stood.
-
-Axes: T tokens, E experts, K experts of one token, D features.
-"""
+"""The module that stands where an FFN stood."""
 
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from patchgen.parts.moe.experts import MixtureExperts
-from patchgen.parts.moe.routing import choose_experts, within_capacity
+from patchgen.parts.moe.routing import MixtureRouter
 
 
 def has_experts(config: Any, layer_idx: int) -> bool:
@@ -18,59 +14,21 @@ def has_experts(config: Any, layer_idx: int) -> bool:
     return bool((layer_idx + 1) % config.moe_every == 0)
 
 
-class MixtureRouter(nn.Module):
-    """Logits of the experts, in at least float32 whatever the model's dtype: (..., D) to (..., E)."""
-
-    def __init__(self, experts: int, features: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(experts, features))
-
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        wide = torch.promote_types(hidden_states.dtype, torch.float32)
-        # Autocast would narrow the product again.
-        with torch.autocast(hidden_states.device.type, enabled=False):
-            return F.linear(hidden_states.to(wide), self.weight.to(wide))
-
-
 class Mixture(nn.Module):
-    """An FFN of experts: (..., D) to (..., D).
-
-    Raises ValueError for options that make no mixture.
-    """
+    """An FFN of experts: (..., D) to (..., D)."""
 
     def __init__(
         self, config: Any, *, gated: bool, bias: bool, inner: int | None = None, activation: Any = None
     ) -> None:
         super().__init__()
-        refuse_unfit(config)
-        self.config = config
-        self.router = MixtureRouter(config.num_experts, config.hidden_size)
-        inner = config.intermediate_size if inner is None else inner
-        self.experts = MixtureExperts(config, inner, activation or config.hidden_act, gated, bias)
-        # Pairs of a token and an expert that the last step of training left out; a tensor then.
-        self.dropped: int | Tensor = 0
+        if not 1 + config.norm_topk_prob <= config.num_experts_per_tok <= config.num_experts:
+            raise ValueError("num_experts_per_tok is at most num_experts, and two at least where gates sum to one")
+        self.router = MixtureRouter(config)
+        inner, activation = inner or config.intermediate_size, activation or config.hidden_act
+        self.experts = MixtureExperts(config, inner, activation, gated, bias)
+        self.experts.has_gate, self.experts.has_bias = gated, bias
 
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        logits_TE = self.router(hidden_states).reshape(-1, self.config.num_experts)
-        gates_TK, choice_TK = choose_experts(logits_TE, self.config.num_experts_per_tok, self.config.norm_topk_prob)
-        if self.training and self.config.capacity_factor is not None:
-            kept_TK = within_capacity(choice_TK, self.config.num_experts, self.config.capacity_factor)
-            self.dropped = (~kept_TK).sum()
-            gates_TK = gates_TK * kept_TK
-        x_TD = hidden_states.reshape(-1, hidden_states.shape[-1])
-        return self.experts(x_TD, choice_TK, gates_TK).view(hidden_states.shape)
-
-
-def refuse_unfit(config: Any) -> None:
-    """ValueError for a configuration of which no mixture can be made."""
-    experts, k = config.num_experts, config.num_experts_per_tok
-    if not 1 <= k <= experts:
-        raise ValueError(f"num_experts_per_tok={k}: it is from 1 to num_experts={experts}")
-    if k == 1 and config.norm_topk_prob:
-        raise ValueError("num_experts_per_tok=1 with norm_topk_prob=True: a gate that is always one trains no router")
-    if config.moe_every < 1:
-        raise ValueError(f"moe_every={config.moe_every}: it takes a whole number from 1 on")
-    if config.capacity_factor is not None and config.capacity_factor <= 0:
-        raise ValueError(f"capacity_factor={config.capacity_factor}: it is above zero, or None for no limit")
-    if getattr(config, "chunk_size_feed_forward", 0):
-        raise ValueError("chunk_size_feed_forward: a mixture balances the load of whole sequences. Leave it at 0.")
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        rows = hidden_states.reshape(-1, hidden_states.shape[-1])
+        _, top_k_weights, top_k_index = self.router(rows)
+        return self.experts(rows, top_k_index, top_k_weights).view(hidden_states.shape)

@@ -1,8 +1,9 @@
 """Mixins that make a dense model's configuration, base class and head those of a mixture."""
 
 # What an edit names is the parent's, and it is never run.
-# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type"
+# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type, misc"
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,14 +12,14 @@ from huggingface_hub.dataclasses import strict
 from torch import nn
 from transformers import PreTrainedConfig
 from transformers import initialization as init
-from transformers.utils.output_capturing import OutputRecorder
+from transformers.modeling_utils import PreTrainedModel
+from transformers.utils.output_capturing import OutputRecorder, maybe_install_capturing_hooks
 
 from patchgen.edits import Hole, edit, new, old
 from patchgen.parts.moe.experts import MixtureExperts
 from patchgen.parts.moe.losses import with_router_losses
-from patchgen.parts.moe.mixture import MixtureRouter
-from patchgen.parts.moe.plans import split_experts
-from patchgen.parts.moe.upcycle import take_dense_checkpoints
+from patchgen.parts.moe.routing import MixtureRouter
+from patchgen.parts.moe.upcycle import upcycling
 
 
 @strict
@@ -32,25 +33,21 @@ class MixtureOptions(PreTrainedConfig):
         1: every layer has experts. 2: every other one, the second first; and so on.
     norm_topk_prob (`bool`, *optional*, defaults to `True`):
         Whether the gates of a token sum to one; otherwise they are probabilities over all experts.
-    capacity_factor (`float`, *optional*):
-        In training an expert takes this times its even share of the tokens, padding among them, and drops the rest,
-        which `Mixture.dropped` counts. None: nothing is dropped.
-    router_aux_loss_coef (`float`, *optional*, defaults to 0.01):
-        Weight of the load-balancing loss in training.
+    router_aux_loss_coef (`float`, *optional*, defaults to 0.005):
+        Weight of transformers' load-balancing loss in training.
     router_z_loss_coef (`float`, *optional*, defaults to 0.001):
         Weight of the router z-loss in training.
     output_router_logits (`bool`, *optional*, defaults to `True`):
         Whether outputs have the `router_logits`; the router losses need them.
     """
 
-    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss", "z_loss"]
+    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
 
     num_experts: int = 8
     num_experts_per_tok: int = 2
     moe_every: int = 1
     norm_topk_prob: bool = True
-    capacity_factor: float | None = None
-    router_aux_loss_coef: float = 0.01
+    router_aux_loss_coef: float = 0.005
     router_z_loss_coef: float = 0.001
     output_router_logits: bool = True
 
@@ -58,6 +55,22 @@ class MixtureOptions(PreTrainedConfig):
         # A dense checkpoint says its own type, by which transformers would not find how to load it.
         kwargs.pop("model_type", None)
         super().__post_init__(**kwargs)
+
+
+def split_experts(model: Any) -> None:
+    """Let the plans of `model` split its experts as those of transformers' Mixtral do."""
+    there = {re.sub(r"\.\d+(?=\.|$)", ".*", path): each for path, each in model.named_modules()}
+    there = {path: module for path, module in there.items() if not isinstance(module, nn.Identity)}
+    model._tp_plan = {path: style for path, style in model._tp_plan.items() if path in there}
+    for path, module in there.items():
+        if isinstance(module, MixtureExperts):
+            weights = [f"{path}.{name}" for name, _ in module.named_parameters()]
+            model._ep_plan |= {path: "ep_dispatch_experts", **dict.fromkeys(weights, "grouped_gemm")}
+            if module.has_bias:  # every process would add it
+                model._tp_plan, model._plans_refused = {}, {"tp": "experts with biases are split whole: ep_size"}
+            elif model._tp_plan:
+                up = "packed_colwise" if module.has_gate else "colwise"
+                model._tp_plan |= {path: "moe_tp_experts", weights[0]: up, weights[1]: "rowwise"}
 
 
 class MixtureModel:
@@ -71,33 +84,22 @@ class MixtureModel:
     _dense_weights_transposed = False
 
     def __init__(self, config: PreTrainedConfig, *inputs: Any, **kwargs: Any) -> None:
-        # transformers reads it at the end of its own.
-        self._can_record_outputs = {
-            **(type(self)._can_record_outputs or {}),
-            "router_logits": OutputRecorder(MixtureRouter, index=0),
-        }
+        routers = {"router_logits": OutputRecorder(MixtureRouter, index=0)}
+        self._can_record_outputs = {**(type(self)._can_record_outputs or {}), **routers}
         super().__init__(config, *inputs, **kwargs)
 
     def post_init(self) -> None:
         super().post_init()
-        take_dense_checkpoints(self, self._dense_weights, self._dense_weights_transposed)
         split_experts(self)
+        if self.base_model is self:  # now, and not in the first forward, where a compiler would stop at their lock
+            maybe_install_capturing_hooks(self)
 
-    @property
-    def _weight_conversions(self) -> list[Any]:
-        """What transformers undoes when it saves: nothing.  A mixture is saved under its own names.
-
-        Backwards, a renaming of the dense model's weights might also hit those of the experts.
-        """
-        return []
-
-    @_weight_conversions.setter
-    def _weight_conversions(self, used: Any) -> None:
-        pass
-
-    @classmethod
-    def _can_set_experts_implementation(cls) -> bool:
-        return True
+    @staticmethod
+    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+        load_config.weight_mapping.extend(upcycling(model))
+        loaded = PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+        model._weight_conversions = []  # a mixture is saved as it is
+        return loaded
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

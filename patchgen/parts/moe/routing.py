@@ -1,35 +1,27 @@
 """Which experts a token goes to, and with what weight.
 
-Axes: T tokens, E experts, K experts of one token.
+Axes: T tokens, E experts, K experts of one token, D features.
 """
 
-import math
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import nn
 
 
-def choose_experts(logits_TE: Tensor, k: int, normalised: bool) -> tuple[Tensor, Tensor]:
-    """Gates and experts of each token, both (T, K), the likeliest first.
+class MixtureRouter(nn.Module):
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.num_experts, config.hidden_size))
+        self.top_k = config.num_experts_per_tok
+        self.norm_topk_prob = config.norm_topk_prob
 
-    `normalised` gates sum to one; others are probabilities over all experts.
-    """
-    chosen_TK, choice_TK = logits_TE.topk(k, dim=-1)
-    among = chosen_TK if normalised else logits_TE
-    return (chosen_TK - among.logsumexp(-1, keepdim=True)).exp(), choice_TK
-
-
-def within_capacity(choice_TK: Tensor, experts: int, capacity_factor: float) -> Tensor:
-    """Bool, (T, K): whether the expert has room for the token.
-
-    An expert takes `capacity_factor` times its even share of the pairs of a token and an expert, rounded up; first
-    choices come before second ones, earlier tokens before later ones (GShard; Lepikhin et al. 2020, arXiv:2006.16668).
-    """
-    tokens, k = choice_TK.shape
-    capacity = math.ceil(capacity_factor * tokens * k / experts)
-    expert_P = choice_TK.t().reshape(-1)
-    sorted_P, order_P = expert_P.sort(stable=True)
-    first_E = torch.searchsorted(sorted_P, torch.arange(experts, device=expert_P.device))
-    place_P = torch.empty_like(order_P)
-    place_P[order_P] = torch.arange(len(order_P), device=order_P.device) - first_E[sorted_P]
-    return (place_P < capacity).view(k, tokens).t()
+    def forward(self, hidden_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Logits (T, E), and the weights and the numbers of each token's experts (T, K), of rows of tokens (T, D)."""
+        wide = torch.promote_types(hidden_states.dtype, torch.float32)
+        with torch.autocast(hidden_states.device.type, enabled=False):  # it would narrow the product again
+            logits = nn.functional.linear(hidden_states.to(wide), self.weight.to(wide))
+        top_k_weights, top_k_index = logits.softmax(-1).topk(self.top_k, dim=-1)
+        if self.norm_topk_prob:
+            top_k_weights = top_k_weights / top_k_weights.sum(-1, keepdim=True)
+        return logits, top_k_weights, top_k_index

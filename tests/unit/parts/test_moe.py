@@ -8,14 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from safetensors.torch import load_file  # noqa: E402
 from torch import nn  # noqa: E402
-from transformers import BertForMaskedLM, LlamaForCausalLM, LlamaModel, conversion_mapping  # noqa: E402
-from transformers.conversion_mapping import (  # noqa: E402
-    get_checkpoint_conversion_mapping,
-    register_checkpoint_conversion_mapping,
-)
-from transformers.core_model_loading import Chunk, WeightConverter, WeightRenaming  # noqa: E402
+from transformers import BertForMaskedLM, LlamaForCausalLM, LlamaModel  # noqa: E402
+from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func  # noqa: E402
 from transformers.utils import logging  # noqa: E402
 
 from patchgen.lab.evidence import gathered  # noqa: E402
@@ -23,22 +18,12 @@ from patchgen.lab.parity import differences, worst  # noqa: E402
 from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
 from patchgen.lab.weights import draw_weights  # noqa: E402
 from patchgen.lab.wide import widened  # noqa: E402
-from patchgen.parts.moe import (  # noqa: E402
-    CopyToExperts,
-    Mixture,
-    balance_loss,
-    choose_experts,
-    router_losses,
-    upcycle,
-    within_capacity,
-    z_loss,
-)
+from patchgen.parts.moe import CopyToExperts, Mixture, upcycle, z_loss  # noqa: E402
 from patchgen.use.checkpointing import options_of, switch_on  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NEAR = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 4e-2}
-DTYPES = pytest.mark.parametrize("dtype", NEAR, ids=str)
 EXPERTS = 5
 
 LLAMA = ("llama", LlamaForCausalLM, "generated.llama.modeling_llama_moe", "LlamaMoe", "ForCausalLM", {})
@@ -61,7 +46,6 @@ def options(**changes):
         "num_experts_per_tok": 2,
         "moe_every": 1,
         "norm_topk_prob": True,
-        "capacity_factor": None,
     }
     return SimpleNamespace(**{**defaults, **changes})
 
@@ -74,7 +58,7 @@ def mixture(gated=True, bias=False, dtype=torch.float32, **changes):
 
 def ran(layer, x, form, **how):
     """Output and every gradient of a mixture whose experts run as `form`."""
-    layer.config._experts_implementation = form
+    layer.experts.config._experts_implementation = form
     layer.zero_grad()
     x = x.detach().clone().requires_grad_()
     out = layer(x, **how)
@@ -99,7 +83,7 @@ def drawn(which, dtype, **changes):
 # --- the module
 
 
-@DTYPES
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])
 @pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
 def test_grouped_is_the_loop(dtype, gated, bias):
@@ -113,12 +97,6 @@ def test_implementations_of_transformers_fit(form):
     layer = mixture(bias=True)
     x = torch.randn(3, 7, 16)
     assert worst(differences(ran(layer, x, "eager"), ran(layer, x, form))) < NEAR[torch.float32]
-
-
-def test_sizes_that_no_grouped_product_takes():
-    layer = mixture(intermediate_size=25)
-    x = torch.randn(3, 7, 16)
-    assert worst(differences(ran(layer, x, "eager"), ran(layer, x, "grouped_mm"))) < NEAR[torch.float32]
 
 
 def test_an_expert_without_tokens_has_a_gradient_of_zero():
@@ -145,87 +123,32 @@ def test_how_many_experts_there_are_changes_no_number_of_operations():
 def test_the_router_is_computed_in_float32():
     layer = mixture(dtype=torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
-        assert layer.router(torch.randn(2, 3, 16, dtype=torch.bfloat16)).dtype == torch.float32
-    assert mixture(dtype=torch.float64).router(torch.randn(2, 16, dtype=torch.float64)).dtype == torch.float64
-
-
-def test_autocast_narrows_the_experts_as_it_does_a_linear_layer():
-    layer, x = mixture(bias=True), torch.randn(3, 7, 16)
-    with torch.autocast("cpu", torch.bfloat16):
-        seen = ran(layer, x, "grouped_mm")
-        loop = ran(layer, x, "eager")
-    assert seen["out"].dtype == loop["out"].dtype == torch.bfloat16
-    assert worst(differences(loop, seen)) < NEAR[torch.bfloat16]
+        assert {each.dtype for each in layer.router(torch.randn(3, 16).bfloat16())[:2]} == {torch.float32}
+    assert mixture(dtype=torch.float64).router(torch.randn(2, 16, dtype=torch.float64))[0].dtype == torch.float64
 
 
 def test_gates_sum_to_one_or_are_probabilities():
-    logits = torch.randn(6, EXPERTS, dtype=torch.float64)
-    gates, choice = choose_experts(logits, 2, True)
-    assert torch.allclose(gates.sum(-1), torch.ones(6, dtype=torch.float64), atol=1e-15, rtol=0)
-    raw, same = choose_experts(logits, 2, False)
-    assert torch.equal(choice, same)
-    assert torch.allclose(raw, logits.softmax(-1).gather(-1, choice), atol=1e-15)
+    for normalised in (True, False):
+        logits, gates, choice = mixture(dtype=torch.float64, norm_topk_prob=normalised).router(
+            torch.randn(6, 16).double()
+        )
+        raw = logits.softmax(-1).gather(-1, choice)
+        expected = raw / raw.sum(-1, keepdim=True) if normalised else raw
+        assert torch.allclose(gates, expected, atol=1e-15)
 
 
-def test_first_choices_and_earlier_tokens_have_room():
-    choice = torch.tensor([[0, 1], [0, 2], [0, 1], [1, 0]])
-    # Eight pairs of three experts: three are the even share of 8 / 3, rounded up.
-    assert within_capacity(choice, 3, 1.0).tolist() == [[True, True], [True, True], [True, True], [True, False]]
-    # At three quarters there is room for two.
-    assert within_capacity(choice, 3, 0.75).tolist() == [[True, True], [True, True], [False, False], [True, False]]
+@pytest.mark.parametrize("k", [0, 1, 6])
+def test_refused(k):
+    with pytest.raises(ValueError, match="num_experts_per_tok is at most num_experts"):
+        mixture(num_experts_per_tok=k)
+    assert mixture(num_experts_per_tok=1, norm_topk_prob=False)
 
 
-def test_drops_are_counted_in_training_alone():
-    # Without a seed there are draws in which no token loses both of its experts.
-    layer, x = mixture(capacity_factor=0.5), torch.randn(3, 7, 16, generator=torch.Generator().manual_seed(1))
-    whole = mixture()
-    out = layer.train()(x)
-    kept = within_capacity(choose_experts(layer.router(x).flatten(0, 1), 2, True)[1], EXPERTS, 0.5)
-    assert int(layer.dropped) == int((~kept).sum()) > 0
-    assert not torch.equal(out, whole(x))
-    # A token that lost both experts gets nothing.
-    lost = ~kept.any(-1)
-    assert lost.any() and not out.flatten(0, 1)[lost].any()
-    assert torch.equal(layer.eval()(x), whole.eval()(x))
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"num_experts_per_tok": 6}, "from 1 to num_experts=5"),
-        ({"num_experts_per_tok": 0}, "from 1 to num_experts=5"),
-        ({"num_experts_per_tok": 1}, "trains no router"),
-        ({"moe_every": 0}, "moe_every=0"),
-        ({"capacity_factor": 0.0}, "capacity_factor=0.0"),
-        ({"chunk_size_feed_forward": 2}, "chunk_size_feed_forward"),
-    ],
-)
-def test_refused(changes, says):
-    with pytest.raises(ValueError, match=says):
-        mixture(**changes)
-
-
-# --- losses
-
-
-def test_balance_is_one_where_the_load_is_even():
-    even = torch.eye(4).repeat(3, 1)[None] * 20
-    assert float(balance_loss(even, None, 1)) == pytest.approx(1, abs=1e-6)
-    one = torch.zeros(1, 6, 4)
-    one[..., 0] = 30
-    assert float(balance_loss(one, None, 1)) == pytest.approx(4, abs=1e-6)
-    assert float(z_loss(one, None)) == pytest.approx(900)
-
-
-def test_padding_counts_in_neither_loss():
-    draw = torch.Generator().manual_seed(0)
-    logits = [torch.randn(2, 5, EXPERTS, generator=draw) for _ in range(2)]
+def test_padding_does_not_count_in_the_size_of_logits():
+    logits = tuple(torch.randn(10, EXPERTS) for _ in range(2))
     mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
-    config = options()
-    seen = router_losses(logits, mask, config)
-    alone = [torch.cat([each[0, :3], each[1]])[None] for each in logits]
-    assert torch.allclose(torch.stack(seen), torch.stack(router_losses(alone, None, config)))
-    assert not torch.allclose(torch.stack(seen), torch.stack(router_losses(logits, None, config)))
+    alone = tuple(each[mask.reshape(-1).bool()] for each in logits)
+    assert torch.allclose(z_loss(logits, mask), z_loss(alone, None))
 
 
 # --- models
@@ -235,7 +158,9 @@ def test_padding_counts_in_neither_loss():
 @pytest.mark.parametrize("every", [1, 2])
 def test_an_upcycled_model_is_the_dense_one_at_step_0(which, every):
     dense, mixture_class = drawn(which, torch.float64)
-    made = upcycle(dense, mixture_class, num_experts=EXPERTS, moe_every=every).eval()
+    # torch has no grouped product of float64.
+    loop = {"experts_implementation": "eager"}
+    made = upcycle(dense, mixture_class, num_experts=EXPERTS, moe_every=every, **loop).eval()
     given = batch("right")
     with widened():
         theirs, ours = dense(**given.inputs()), made(**given.inputs())
@@ -297,62 +222,6 @@ def test_a_base_models_checkpoint_loads_into_the_head(tmp_path):
     assert sorted(report["missing_keys"]) == ["lm_head.weight", "model.layers.1.mlp.router.weight"]
 
 
-@pytest.fixture
-def registering():
-    """Conversions as a release of transformers might have them, taken back at the end."""
-    names = ("llama_moe", "LlamaMoeForCausalLM")
-    before = {name: get_checkpoint_conversion_mapping(name) for name in names}
-
-    def register(name, *transforms):
-        register_checkpoint_conversion_mapping(name, list(transforms), overwrite=True)
-
-    yield register
-    for name, found in before.items():
-        if found is None:
-            conversion_mapping._checkpoint_conversion_mapping_cache.pop(name, None)
-        else:
-            register(name, *found)
-
-
-def as_others_save(state):
-    """A dense Llama's weights under other names, the halves of its FFN as one."""
-    states = {name.replace("o_proj", "out").replace("down_proj", "fc2"): each for name, each in state.items()}
-    for name in [name for name in states if name.endswith("mlp.gate_proj.weight")]:
-        other = name.replace("gate_proj", "up_proj")
-        states[name.replace("gate_proj", "both")] = torch.cat([states.pop(name), states.pop(other)])
-    return states
-
-
-@pytest.mark.parametrize("name", ["llama_moe", "LlamaMoeForCausalLM"], ids=["of the type", "of the class"])
-@pytest.mark.parametrize("every", [1, 2])
-def test_a_dense_checkpoint_is_converted_as_transformers_converts_it(registering, name, every, tmp_path):
-    """What is registered for the parent went lost where dense checkpoints were registered in its place."""
-    dense, mixture_class = drawn(LLAMA, torch.float32)
-    wanted = {"num_experts": EXPERTS, "moe_every": every}
-    expected = upcycle(dense, mixture_class, **wanted).state_dict()
-    registering(
-        name,
-        WeightRenaming("self_attn.out", "self_attn.o_proj"),
-        WeightRenaming("fc2", "down_proj"),
-        WeightConverter("mlp.both", ["mlp.gate_proj", "mlp.up_proj"], [Chunk(dim=0)]),
-    )
-    config = mixture_class.config_class(**{**tiny_config("llama").to_dict(), **wanted, "model_type": "llama_moe"})
-    states = as_others_save(dense.state_dict())
-    made, report = mixture_class.from_pretrained(None, config=config, state_dict=states, output_loading_info=True)
-    assert all(name.endswith(".router.weight") for name in report["missing_keys"])
-    assert not report["unexpected_keys"] and not report["mismatched_keys"]
-    found = made.state_dict()
-    assert expected.keys() == found.keys()
-    assert all(torch.equal(each, found[name]) for name, each in expected.items() if ".router." not in name)
-
-    # Saved under its own names, though "fc2" is a part of none that is there.
-    made.save_pretrained(tmp_path)
-    assert load_file(tmp_path / "model.safetensors").keys() == found.keys()
-    again, report = mixture_class.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(report.values())
-    assert all(torch.equal(each, found[name]) for name, each in again.state_dict().items())
-
-
 def test_upcycling_refuses_another_function(tmp_path):
     dense, mixture_class = drawn(LLAMA, torch.float32)
     with pytest.raises(ValueError, match="norm_topk_prob=False"):
@@ -370,23 +239,30 @@ def test_losses_are_added_in_training_with_labels(which):
     made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=0.5, router_z_loss_coef=0.25)
     given = batch("left").inputs()
     plain = made.eval()(**given)
-    assert "aux_loss" not in plain
+    assert plain.aux_loss is None and len(plain.router_logits) == 3
     trained = made.train()(**given)
-    aux, z = router_losses(trained.router_logits, given["attention_mask"], made.config)
-    assert torch.equal(trained.aux_loss, aux) and torch.equal(trained.z_loss, z)
-    assert torch.allclose(trained.loss, plain.loss + 0.5 * aux + 0.25 * z)
+    mask = given["attention_mask"]
+    balance = load_balancing_loss_func(trained.router_logits, EXPERTS, 2, mask)
+    assert torch.allclose(trained.aux_loss, 0.5 * balance + 0.25 * z_loss(trained.router_logits, mask))
+    assert torch.allclose(trained.loss, plain.loss + trained.aux_loss)
     assert made(**{**given, "labels": None}).loss is None
     assert len(made(**given, return_dict=False)) == len(trained)
-    with pytest.raises(ValueError, match="output_router_logits=False"):
-        made(**given, output_router_logits=False)
-    made.config.router_aux_loss_coef = made.config.router_z_loss_coef = 0.0
     assert "router_logits" not in made(**given, output_router_logits=False)
+
+
+def test_it_compiles_as_one_graph_as_its_parent_does():
+    dense, mixture_class = drawn(LLAMA, torch.float32)
+    made = upcycle(dense, mixture_class, num_experts=EXPERTS).train()
+    given = batch("none").inputs()
+    compiled = torch.compile(made, backend="eager", fullgraph=True, dynamic=False)
+    assert torch.allclose(compiled(**given, use_cache=False).loss, made(**given, use_cache=False).loss)
 
 
 @pytest.mark.parametrize("every", [False, True], ids=["some labels", "a label of every token"])
 def test_accumulated_losses_are_those_of_one_batch(every):
     dense, mixture_class = drawn(LLAMA, torch.float64)
-    made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=1.0).train()
+    loop = {"experts_implementation": "eager"}
+    made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=1.0, **loop).train()
     given = batch("none", rows=4).inputs()
     given["labels"] = given["input_ids"].clone() if every else given["labels"]
     items = (given["labels"][..., 1:] != -100).sum()  # as `Trainer` counts where labels are shifted
@@ -395,15 +271,14 @@ def test_accumulated_losses_are_those_of_one_batch(every):
         outs = [made(**half, num_items_in_batch=items) for half in halves]
         plain = made.eval()(**given, num_items_in_batch=items).loss
     added = sum(out.loss for out in outs) - plain
-    z = made.config.router_z_loss_coef
-    assert torch.allclose(added, sum(out.aux_loss + z * out.z_loss for out in outs) / 2)
+    assert torch.allclose(added, sum(out.aux_loss for out in outs) / 2)
 
 
-@models
-@pytest.mark.parametrize("policy", ["full", "selective"])
+# transformers adds biases to its grouped products in place, which a selective recompute refuses.
+@pytest.mark.parametrize(("which", "policy"), [(LLAMA, "full"), (LLAMA, "selective"), (BERT, "full")])
 def test_checkpointing_changes_nothing(which, policy):
     dense, mixture_class = drawn(which, torch.float32)
-    made = upcycle(dense, mixture_class, num_experts=EXPERTS, capacity_factor=0.9).train()
+    made = upcycle(dense, mixture_class, num_experts=EXPERTS).train()
     given, seen = batch("right").inputs(), []
     draw_weights(made)
     for enabled in (False, True):
@@ -421,7 +296,7 @@ def spread(model, given):
     """How unevenly experts are loaded: the deviation of their shares, over the even share."""
     with torch.no_grad():
         logits = torch.stack(model.eval()(**given).router_logits)
-    counts = torch.stack([each.topk(2).indices.flatten().bincount(minlength=EXPERTS) for each in logits.flatten(1, 2)])
+    counts = torch.stack([each.topk(2).indices.flatten().bincount(minlength=EXPERTS) for each in logits])
     return float((counts / counts.sum(-1, keepdim=True)).std(-1).mean() * EXPERTS)
 
 
@@ -456,8 +331,9 @@ def test_experts_come_apart_and_the_balance_loss_evens_their_load(which):
 def test_a_dense_checkpoint_is_not_loaded_split_by_expert():
     """A process that holds no first expert would be given no weights, and the others too many."""
     config = tiny_config(LlamaForCausalLM.config_class, num_experts_per_tok=2, norm_topk_prob=True, num_experts=4)
+    model = SimpleNamespace(config=config, _dense_weights_transposed=False)
     given, names = {"gate": [torch.ones(3, 2)]}, {"source_patterns": ["gate"], "target_patterns": ["up"]}
-    assert CopyToExperts().convert(given, **names, config=config)["up"].shape == (4, 3, 2)
+    assert CopyToExperts().convert(given, **names, model=model)["up"].shape == (4, 3, 2)
     config.distributed_config = SimpleNamespace(ep_size=2)
-    with pytest.raises(ValueError, match="save the mixture it becomes"):
-        CopyToExperts().convert(given, **names, config=config)
+    with pytest.raises(ValueError, match="and whole"):
+        CopyToExperts().convert(given, **names, model=model)
