@@ -17,9 +17,6 @@
 # What an edit names is the parent's, and it is never run.
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type, misc"
 import re
-
-# What the mixin calls is of the class beside it.
-# mypy: disable-error-code="misc"
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -51,7 +48,7 @@ from transformers.processing_utils import Unpack
 from transformers.pytorch_utils import apply_chunking_to_forward
 from transformers.utils import TransformersKwargs, auto_docstring, logging
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs, maybe_install_capturing_hooks
 
 from .configuration_bert_moe import BertMoeConfig
 
@@ -641,6 +638,8 @@ class BertMoePreTrainedModel(PreTrainedModel):
     def post_init(self) -> None:
         super().post_init()
         split_experts(self)
+        if self.base_model is self:  # now, and not in the first forward, where a compiler would stop at their lock
+            maybe_install_capturing_hooks(self)
 
     @staticmethod
     def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:

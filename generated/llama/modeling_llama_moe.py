@@ -21,9 +21,6 @@
 # What an edit names is the parent's, and it is never run.
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type, misc"
 import re
-
-# What the mixin calls is of the class beside it.
-# mypy: disable-error-code="misc"
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -50,7 +47,7 @@ from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_fun
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, auto_docstring, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs, maybe_install_capturing_hooks
 
 from .configuration_llama_moe import LlamaMoeConfig
 
@@ -444,6 +441,8 @@ class LlamaMoePreTrainedModel(PreTrainedModel):
     def post_init(self) -> None:
         super().post_init()
         split_experts(self)
+        if self.base_model is self:  # now, and not in the first forward, where a compiler would stop at their lock
+            maybe_install_capturing_hooks(self)
 
     @staticmethod
     def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
