@@ -14,7 +14,7 @@ from pathlib import Path
 from patchgen.adopt.classes import Doubts
 from patchgen.adopt.releases import Release
 from patchgen.adopt.subject import Subject, make_subject
-from patchgen.adopt.write import declare
+from patchgen.adopt.write import declare, unbound
 from patchgen.align.file import File, read_file
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.source.text import read_source
@@ -23,6 +23,7 @@ from patchgen.source.text import read_source
 LEAST = 0.15
 _SHORTEST = 12
 _FINALISTS = 3
+_NAME = 20
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,15 @@ def candidate(fork: File, release: Release, module: str, path: Path) -> Candidat
     shared = lines_of(fork.source.text) & lines_of(parent.source.text)
     text = declare(subject, Doubts()).text if subject.pairs else fork.source.text
     lines = sum(1 for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
+    # Names that only another release has weigh more than lines.
+    lines += _NAME * len(unbound(subject))
     return Candidate(subject, release, lines, len(shared) / max(len(lines_of(fork.source.text)), 1))
 
 
-def find_parent(fork: File, releases: Sequence[Release], model: str | None, done: Callable[[int], None]) -> Candidate:
-    """The parent and the release with the shortest declaration; `done` is told of each release.
+def find_parents(
+    fork: File, releases: Sequence[Release], model: str | None, done: Callable[[int], None]
+) -> list[Candidate]:
+    """Parents and releases, the one with the shortest declaration first; `done` is told of each release.
 
     Raises PatchgenError PG806 where nothing is like the fork, PG808 where two models fit equally.
     """
@@ -122,13 +127,14 @@ def find_parent(fork: File, releases: Sequence[Release], model: str | None, done
         done(1)
     if not found:
         raise PatchgenError("PG806", Location(fork.source.path), "has no parent in these releases", "name another")
-    best = min(found, key=lambda one: one.rank)
+    found.sort(key=lambda one: one.rank)
+    best = found[0]
     equal = {c.subject.module: c for c in found if (c.lines, c.common) == (best.lines, best.common)}
     if len(equal) > 1:
         names = " and ".join(sorted(name.rpartition(".")[2].removeprefix("modeling_") for name in equal))
         what = f"fits {names} equally"
         raise PatchgenError("PG808", Location(fork.source.path), what, "say which one with --parent")
-    return best
+    return found
 
 
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:

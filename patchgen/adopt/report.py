@@ -94,6 +94,9 @@ class Report:
         gone = adopted.proof.more
         if gone and adopted.proof.output:
             lines.append(f"note: the output keeps what the fork left out: {', '.join(gone)}")
+        if adopted.proof.heads:
+            heads = ", ".join(adopted.proof.heads)
+            lines.append(f"note: the output puts on its own model what the fork leaves on transformers': {heads}")
         lines += [f"  {problem}" for problem in adopted.proof.problems]
         lines += list(_differences(adopted))
         return "\n".join(line for line in lines if line) + "\n"

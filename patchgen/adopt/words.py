@@ -15,9 +15,12 @@ from functools import cached_property
 
 from patchgen.align.drafts import is_made_up
 from patchgen.align.file import File
+from patchgen.plan.bindings import KEPT
 from patchgen.source.blocks import first_line
 from patchgen.source.scopes import Reference
 
+# Dots of a relative import that do not lead out of a package of one's own to the top of transformers.
+_OWN = (1, 2)
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
@@ -45,11 +48,8 @@ class Names:
             if name in self.declared or name not in self.pairs:
                 return name
             return self.of_parents_own(name)
-        if name in self.fork.imports or name in self.fork.guarded or name in BUILTINS:
-            return name
-        if self._is_of_parent(name):
-            return f"{self.alias}.{name}"
-        return name
+        known = name in self.fork.imports or name in self.fork.guarded or name in BUILTINS
+        return f"{self.alias}.{name}" if not known and name in self.parent.definitions else name
 
     def of_parents_own(self, name: str) -> str:
         """The parent's definition that the fork calls `name`, by way of the parent's module."""
@@ -61,26 +61,7 @@ class Names:
             return name if name in self.declared else self.of_parents_own(name)
         if name in self.pairs.values():
             return f"{self.alias}.{name}"
-        if name in BUILTINS or self._is_one_import(name):
-            return name
-        if name in self.parent.guarded:
-            return name
-        return f"{self.alias}.{name}" if self._is_of_parent(name) else name
-
-    def _is_one_import(self, name: str) -> bool:
-        """Whether both files import the same by `name`."""
-        mine, theirs = self.fork.imports.get(name), self.parent.imports.get(name)
-        return mine is not None and theirs is not None and _imported(*mine) == _imported(*theirs)
-
-    def _is_of_parent(self, name: str) -> bool:
-        parent = self.parent
-        return name in parent.definitions or name in parent.imports
-
-
-def _imported(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> tuple[str, str]:
-    """What an import brings, wherever it was re-exported."""
-    module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-    return module.rpartition(".")[2] if "." in module else module, alias.name
+        return name
 
 
 @dataclass
@@ -101,6 +82,11 @@ class Words:
             end = reference.column + len(reference.name.encode())
             if new != reference.name and raw[reference.column : end] == reference.name.encode():
                 lines[reference.line - 1] = (raw[: reference.column] + new.encode() + raw[end:]).decode()
+        for node in ast.walk(fork.tree):
+            # Those at the top are written anew, with the imports.
+            if isinstance(node, ast.ImportFrom) and node.level in _OWN and node.col_offset:
+                if node.lineno == node.end_lineno:
+                    lines[node.lineno - 1] += f"  {KEPT}"
         return lines
 
     @cached_property
@@ -165,7 +151,7 @@ class Words:
         """A node of the parent, written from its tree."""
         reads = self.names.parent.globals_read
         for name in (n.id for n in _names(node) if (n.lineno, n.col_offset) in reads):
-            if self.names.of_parent(name) == name and name in self.names.fork.imports:
+            if self.names.of_parent(name) == name and name in self.names.parent.imports:
                 self.read.add(name)
         return _unparsed(node, reads, self.names.of_parent)
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from patchgen.adopt.classes import Doubts, Said
 from patchgen.adopt.proof import Proof, prove
 from patchgen.adopt.subject import Subject
-from patchgen.adopt.write import declare
+from patchgen.adopt.write import declare, differing
 from patchgen.align.file import Definition, read_file
 from patchgen.align.same import is_docstring, plain_text
 from patchgen.emit.format import format_modular
+from patchgen.errors import Location, PatchgenError
 from patchgen.settings import Settings
 from patchgen.source.blocks import first_line
 from patchgen.source.text import make_source
@@ -46,7 +47,13 @@ class Adopted:
 
 
 def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) -> Adopted:
-    """The declaration of a fork as the file `name`; what the converter does not give again is said at more length."""
+    """The declaration of a fork as the file `name`; what the converter does not give again is said at more length.
+
+    Raises PatchgenError PG806 for a copy in which nothing was changed.
+    """
+    if not subject.renames and not differing(subject):
+        what = f"is {subject.module} but for documentation: there is nothing to declare"
+        raise PatchgenError("PG806", Location(subject.fork.source.path), what, "use the model of transformers")
     doubts = Doubts()
     best: Adopted | None = None
     for _ in range(_MOST_TURNS):

@@ -40,27 +40,38 @@ def declare(subject: Subject, doubts: Doubts) -> Declaration:
         words = Words(names)
         parts = [_part(subject, subject.fork.definitions[name], words, doubts) for name in declared]
         lacking = [n for n in _lacking(subject, words) if n not in declared]
+        lacking = lacking or _anchor(subject, parts)
         if not lacking:
             return Declaration(_text(subject, parts, words), tuple(parts))
         order = list(subject.fork.definitions)
         declared = sorted({*declared, *lacking}, key=order.index)
 
 
+def differing(subject: Subject) -> list[str]:
+    """The definitions of the fork that are not the parent's."""
+    read = _read_by_code(subject.fork)
+    return [
+        name
+        for name, definition in subject.fork.definitions.items()
+        if definition.kind in ("class", "def")
+        and not _is_of_parent(subject, definition)
+        or definition.kind == "assign"
+        and name in read
+        and name in subject.pairs
+        and not _is_of_parent(subject, definition)
+    ]
+
+
+def _is_of_parent(subject: Subject, definition: Definition) -> bool:
+    """Whether a definition is the parent's, but for documentation."""
+    name = definition.name
+    return name in subject.pairs and said(subject.parent.definitions[name]) == said(definition)
+
+
 def _declared(subject: Subject, doubts: Doubts) -> list[str]:
     """What differs from the parent, and what has to be named for the rest to come along."""
-    fork, parent = subject.fork, subject.parent
-    found = [
-        name
-        for name, definition in fork.definitions.items()
-        if definition.kind in ("class", "def")
-        and (name not in subject.pairs or said(parent.definitions[name]) != said(definition))
-        or name in doubts.definitions
-    ]
-    read = _read_by_code(fork)
-    for name, definition in fork.definitions.items():
-        if definition.kind == "assign" and name in read and name in subject.pairs:
-            if said(parent.definitions[name]) != said(definition):
-                found.append(name)
+    fork = subject.fork
+    found = [*differing(subject), *doubts.definitions]
     if subject.renames:
         used = {name for d in fork.definitions.values() if d.kind == "class" for name in _reads(d)}
         found += [name for name in fork.classes if name not in used and name in subject.pairs]
@@ -68,6 +79,14 @@ def _declared(subject: Subject, doubts: Doubts) -> list[str]:
         found += [name for name in fork.classes if name in subject.pairs][-1:]
     order = list(fork.definitions)
     return sorted(set(found), key=order.index)
+
+
+def _anchor(subject: Subject, parts: Iterable[Said]) -> list[str]:
+    """A class that derives from the parent's, where none does: it says whose variant the file is."""
+    declared = {part.name for part in parts}
+    if any(part.state in ("edited", "named") for part in parts):
+        return []
+    return [name for name in subject.fork.classes if name in subject.pairs and name not in declared][-1:]
 
 
 def _reads(definition: Definition) -> set[str]:
@@ -162,20 +181,48 @@ def _imports(subject: Subject, words: Words) -> list[str]:
     """The fork's imports of what the declared code reads, and those of its own package, which is not there."""
     lines: list[str] = []
     used = {reference.name for reference in subject.fork.reads}
-    own = {name for name, (node, _) in subject.fork.imports.items() if getattr(node, "level", 0) and name in used}
+    own = {
+        name
+        for name, (node, _) in subject.fork.imports.items()
+        if getattr(node, "level", 0) in (1, 2) and name in used
+    }
     for name in sorted(words.read | own):
-        found = subject.fork.imports.get(name)
-        if found is not None and words.names.of_fork(name) == name:
-            node, alias = found
-            said_as = f" as {alias.asname}" if alias.asname else ""
-            if isinstance(node, ast.ImportFrom):
-                module = "." * node.level + (node.module or "")
-                kept = f"  {KEPT}" if node.level else ""
-                lines.append(f"from {module} import {alias.name}{said_as}{kept}")
-            else:
-                lines.append(f"import {alias.name}{said_as}")
+        if words.names.of_fork(name) != name:
+            continue
+        if name in subject.fork.imports:
+            node, alias = subject.fork.imports[name]
+            lines.append(_import(node, alias, *_module_of(node, subject)))
+        elif name in subject.parent.imports and name not in {*subject.fork.guarded, *subject.fork.definitions}:
+            node, alias = subject.parent.imports[name]
+            lines.append(_import(node, alias, _absolute(node, subject), ""))
     lines += [f"from {_UNBOUND[name]} import {name}" for name in sorted(unbound(subject) & set(_UNBOUND))]
     return list(dict.fromkeys(lines))
+
+
+def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias, module: str, mark: str) -> str:
+    """The import of one name."""
+    said_as = f" as {alias.asname}" if alias.asname else ""
+    if isinstance(node, ast.ImportFrom):
+        return f"from {module} import {alias.name}{said_as}{mark}"
+    return f"import {alias.name}{said_as}"
+
+
+def _module_of(node: ast.Import | ast.ImportFrom, subject: Subject) -> tuple[str, str]:
+    """The module that a fork imports from, and the mark of one of its own package.
+
+    Three dots lead to the top of transformers: such a fork was copied inside it.
+    """
+    if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
+        return "." * node.level + (node.module or ""), f"  {KEPT}"
+    return _absolute(node, subject), ""
+
+
+def _absolute(node: ast.Import | ast.ImportFrom, subject: Subject) -> str:
+    """The module that an import names, as seen from the parent's."""
+    if isinstance(node, ast.Import):
+        return ""
+    above = subject.module.split(".")[: -node.level] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
 
 
 def unbound(subject: Subject) -> frozenset[str]:

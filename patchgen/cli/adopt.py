@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from patchgen.adopt.parents import Candidate, find_parent
+from patchgen.adopt.parents import Candidate, find_parents
 from patchgen.adopt.read import read_fork
 from patchgen.adopt.releases import Release, chosen, releases_in
 from patchgen.adopt.report import Report
@@ -21,6 +22,8 @@ from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError
 from patchgen.project.files import Project
 from patchgen.project.places import user_folder
+
+_TRIED = 3  # parents over which a declaration is flattened, where the first does not give the fork
 
 
 def adopt_fork(
@@ -39,26 +42,39 @@ def adopt_fork(
     project = open_project(Request())
     settings = project.config.settings
     fork = read_fork(path, file, settings)
-    found = _found(fork, parent, package_root, asked, download, project)
-    title = (
-        f"{path.stem} as a change of transformers' {found.subject.module.rpartition('.')[2]}, "
-        f"adopted by `patchgen adopt` on {found.release.version}."
-    )
+    candidates = _candidates(fork, parent, package_root, asked, download, project)
     name = f"modular_{path.stem.removeprefix('modeling_')}.py"
-    made = adopt(replace(found.subject, title=title), name, found.release.root(), settings)
-    report = Report(made, found, "")
+    report = _first_that_holds(candidates[:_TRIED], path, name, project)
+    made = report.adopted
     written = _write(report, folder, name, force) if folder is not None else ""
     _print(replace(report, file=written), form, shows=folder is None)
     refused = folder is not None and not written
     return int(not made.proof.holds or refused)
 
 
-def _found(
+def _first_that_holds(candidates: Sequence[Candidate], path: Path, name: str, project: Project) -> Report:
+    """The declaration over the first parent that gives the fork again, else over the first of all."""
+    first: Report | None = None
+    for found in candidates:
+        model = found.subject.module.rpartition(".")[2].removeprefix("modeling_")
+        title = (
+            f"{path.stem}, adopted by `patchgen adopt` as a change of {model} of transformers {found.release.version}."
+        )
+        made = adopt(replace(found.subject, title=title), name, found.release.root(), project.config.settings)
+        report = Report(made, found, "")
+        if made.proof.holds:
+            return report
+        first = first or report
+    assert first is not None
+    return first
+
+
+def _candidates(
     fork: Any, parent: str | None, package_root: str | None, asked: tuple[str, ...], download: bool, project: Project
-) -> Candidate:
+) -> list[Candidate]:
     releases = _releases(package_root, asked, download, project)
     with bar(len(releases), "looking at releases") as advance:
-        return find_parent(fork, releases, parent, advance)
+        return find_parents(fork, releases, parent, advance)
 
 
 def _releases(

@@ -29,6 +29,7 @@ from tests.toytree import REPOSITORY, environment
 
 SESSIONS = (
     "README.md",
+    "docs/adopt.md",
     "docs/alternatives.md",
     "docs/design.md",
     "docs/memory.md",
@@ -39,7 +40,14 @@ SESSIONS = (
     "docs/your-project.md",
 )
 # Up to a minute each: many processes that import torch.
-LONG = ("docs/memory.md", "docs/scaling.md", "docs/training.md", "docs/using.md", "docs/writing-a-variant.md")
+LONG = (
+    "docs/adopt.md",
+    "docs/memory.md",
+    "docs/scaling.md",
+    "docs/training.md",
+    "docs/using.md",
+    "docs/writing-a-variant.md",
+)
 PAGES = (*SESSIONS, "docs/LOG.md", "CHANGELOG.md")
 HISTORY = ("LOG.md", "CHANGELOG.md")  # these go on naming what is gone
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))

@@ -1,7 +1,7 @@
 """One folder a case: a parent, a fork of it, and the declaration that `patchgen adopt` writes.
 
 `parent.py` stands for `transformers/models/toy/modeling_toy.py`.  Each declaration is flattened, and gives the fork
-again; a case whose name begins with `not_` has a `remainder.txt` of what does not come out equal.
+again; `hard_` cases are those in which a place or a name is not plain.
 PATCHGEN_REFRESH=1 writes what is so now; git then shows what that changes.
 """
 
@@ -42,6 +42,7 @@ def _adopted(case: Path, folder: Path) -> Adopted:
     for package in (path.parent, path.parents[1], path.parents[2]):
         (package / "__init__.py").touch()
     path.write_bytes((case / "parent.py").read_bytes())
+    path.with_name("configuration_toy.py").write_text("class ToyConfig:\n    pass\n", encoding="utf-8")
     parent = read_file(read_source(path, MODULE, "transformers/models/toy/modeling_toy.py"))
     fork = read_fork(case / "fork.py", "fork.py", Settings())
     return adopt(make_subject(parent, fork, MODULE, "A fork."), "modular_fork.py", root, Settings())

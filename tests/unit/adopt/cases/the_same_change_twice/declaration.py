@@ -1,0 +1,18 @@
+"""A fork."""
+
+from transformers.models.toy import modeling_toy as toy
+
+from patchgen.edits import edit, new, old
+
+
+class ToyBlock(toy.ToyBlock):
+    def __init__(self, config):
+        super().__init__(config)
+        self.scale = 0.5
+
+    @edit("forward", count=2)
+    def change_scale(self, x, y):
+        with old:
+            x = x + y
+        with new:
+            x = x + self.scale * y
