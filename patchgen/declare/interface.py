@@ -87,7 +87,9 @@ def by_interface(module: Module, found: Attentions, missed: tuple[Missing, ...])
 
 
 def _is_more(found: Attentions, interface: Interface) -> bool:
-    """Whether the interface is given what SDPA does not compute, or SDPA would take its order for another."""
+    """Whether the interface is given a mask of the model's own, what SDPA does not compute, or a wrong order."""
+    if found.calls_with(interface) & {"own", "caller"}:
+        return True  # flash and flex attention take transformers' masks alone
     return bool(NOT_IN_SDPA & set(interface.keywords)) or found.is_causal_wrong(interface)
 
 
