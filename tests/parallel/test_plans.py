@@ -288,7 +288,7 @@ def test_a_run_needs_a_plan():
 
 def test_a_part_says_why_it_has_no_plan():
     [problem] = refusal(mixture(mlp_bias=True), "tp")
-    assert problem.code == "PG842" and "the experts have biases, which every process would add" in problem.what
+    assert problem.code == "PG842" and "experts with biases are split whole" in problem.what
     assert insist_on_plans(mixture(mlp_bias=True), "ep") == ()
 
 

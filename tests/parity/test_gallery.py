@@ -32,13 +32,13 @@ PLAN = Plan(dtypes=("float64", "float32"))
 @functools.cache
 def planned(subject: Subject, short: bool = False) -> tuple[Case, ...]:
     try:
-        return cases(subject, claims_of(subject.parts), replace(PLAN, short=short))
+        return cases(subject, claims_of(subject.claimed), replace(PLAN, short=short))
     except LookupError:
         return ()  # test_every_part_has_a_claim fails
 
 
 # The variant by which each part shows that its planted errors are seen.
-SHOWN_BY = {part: subject.name for subject in reversed(GALLERY) for part in subject.parts}
+SHOWN_BY = {part: subject.name for subject in reversed(GALLERY) for part in subject.claimed}
 
 
 def is_quick(subject: Subject, case: Case) -> bool:
@@ -69,7 +69,7 @@ def test_case(subject, case):
 
 @pytest.mark.parametrize("subject", GALLERY, ids=lambda subject: subject.name)
 def test_every_part_has_a_claim(subject):
-    assert claims_of(subject.parts), "a variant without parts changes something that nothing is claimed of"
+    assert claims_of(subject.claimed), "a variant without parts changes something that nothing is claimed of"
 
 
 @pytest.mark.parametrize("subject", GALLERY, ids=lambda subject: subject.name)

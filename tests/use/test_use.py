@@ -243,7 +243,7 @@ def trained(model, folder, **changes):
     return trainer.evaluate()["eval_loss"]
 
 
-@pytest.mark.parametrize("name", ["llama_fused", slow("bert_mlm"), slow("mixtral_checkpoint")])
+@pytest.mark.parametrize("name", ["llama_loss", slow("bert_mlm"), slow("mixtral_checkpoint")])
 def test_trainer(name, checkpoints, tmp_path):
     """Under accumulation and checkpointing, to the loss that the parent comes to."""
     pytest.importorskip("accelerate")

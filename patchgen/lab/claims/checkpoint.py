@@ -54,7 +54,9 @@ def _ran_again(name: str, parent: Evidence, variant: Evidence, specimen: Specime
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
     """Every attention of a layer ran twice, and fewer bytes were saved."""
     # By kernels: what Python calls in the backward pass is not traced.
-    once, ran = (sum(count for name, count in each.kernels.items() if attends(name)) for each in (parent, variant))
+    # A softmax is an attention only where SDPA computes none: routers take it too.
+    kind = attends if any(map(attends, parent.kernels)) else takes_softmax
+    once, ran = (sum(count for name, count in each.kernels.items() if kind(name)) for each in (parent, variant))
     # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
     layers = sum(map(parent.ran, _layers(specimen)))
     if ran != 2 * once and not (layers and ran - once >= layers) or not (once or layers):
@@ -75,10 +77,13 @@ def in_variant(class_name: str, specimen: Specimen) -> str:
 
 
 def attends(kernel: str) -> bool:
-    """Whether this is attention in a forward pass, or its softmax where it is made by hand."""
-    return "backward" not in kernel and (
-        "_scaled_dot_product_" in kernel or kernel in ("aten._softmax", "aten._safe_softmax")
-    )
+    """Whether this is attention by SDPA, in a forward pass."""
+    return "backward" not in kernel and "_scaled_dot_product_" in kernel
+
+
+def takes_softmax(kernel: str) -> bool:
+    """Whether this is a softmax in a forward pass: that of an attention made by hand, or of a router."""
+    return kernel in ("aten._softmax", "aten._safe_softmax")
 
 
 Checkpoint = Callable[..., Any]
