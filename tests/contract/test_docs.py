@@ -41,6 +41,7 @@ SESSIONS = (
 )
 # Up to a minute each: many processes that import torch.
 LONG = (
+    "docs/alternatives.md",
     "docs/adopt.md",
     "docs/memory.md",
     "docs/scaling.md",
