@@ -103,7 +103,9 @@ def _with_cache(
     keys = key.shape[2] if mask is None else mask.shape[-1]
     places = torch.arange(keys, device=query.device)
     # Without a mask the first key is the first token of the text, and a position the place of a token.
-    own = places[-query.shape[2] :] if mask is not None or position_ids is None else position_ids
+    # As many as there are queries, also where an encoder's keys are fewer.
+    last = torch.arange(keys - query.shape[2], keys, device=query.device)
+    own = last if mask is not None or position_ids is None else position_ids
     seen = _seen(own[..., :, None] - places, form, mask)
     return _by_sdpa(query, key[:, :, :keys], value[:, :, :keys], seen, form)
 

@@ -150,3 +150,10 @@ def test_what_it_does_not_compute_is_refused():
     config._attn_implementation = "varlen"
     with pytest.raises(ValueError, match="softcap"):
         transformers.Gemma2ForCausalLM(config)(batch().input_ids)
+
+
+def test_an_encoder_may_have_fewer_tokens_than_the_decoder():
+    query, key, value = (torch.randn(2, 4, tokens, 8) for tokens in (13, 7, 7))
+    found, _ = varlen.varlen_attention(torch.nn.Module(), query, key, value, None, is_causal=False)
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    torch.testing.assert_close(found.transpose(1, 2), expected)
