@@ -20,9 +20,6 @@ from patchgen.project.places import LOCK
 
 # Of a configuration: what a class computes otherwise under them is compared too.
 SETTINGS = ("sliding_window", "add_cross_attention")
-# Of `patchgen.parts`, what computes nothing and so claims nothing: how a model is split over processes is a case of
-# every variant ("plans").
-WITHOUT_A_CLAIM = frozenset({"plans"})
 _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 
@@ -100,7 +97,7 @@ def subject_of(record: Record, home: Path) -> Subject:
     ours = [name for name in parents if name.startswith("transformers.models.")]
     parent = max(ours, key=lambda name: (parents[name], name))
     used = {each.symbol.split(".")[2] for each in record.parents if each.symbol.startswith("patchgen.parts.")}
-    parts = sorted(used - WITHOUT_A_CLAIM)
+    parts = sorted(used)
     output = home / record.output
     text = output.read_text(encoding="utf-8")
     changes = changes_of(output, text, parts)

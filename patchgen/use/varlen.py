@@ -74,6 +74,9 @@ def varlen_attention(
     for name in REFUSED:
         if kwargs.get(name) is not None:
             raise ValueError(f'attn_implementation="{NAME}" does not compute `{name}`, which {module} needs')
+    if attention_mask is not None and attention_mask.dim() != 2:
+        shape = tuple(attention_mask.shape)
+        raise ValueError(f'attn_implementation="{NAME}" takes a mask of (rows, tokens), not of {shape}')
     causal = bool(getattr(module, "is_causal", False)) if is_causal is None else is_causal
     form = Form(causal, scaling, dropout, sliding_window)
     rows, _, tokens, _ = query.shape

@@ -157,3 +157,9 @@ def test_an_encoder_may_have_fewer_tokens_than_the_decoder():
     found, _ = varlen.varlen_attention(torch.nn.Module(), query, key, value, None, is_causal=False)
     expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
     torch.testing.assert_close(found.transpose(1, 2), expected)
+
+
+def test_a_mask_of_four_axes_is_refused():
+    states = torch.randn(2, 4, 7, 8)
+    with pytest.raises(ValueError, match=r"takes a mask of \(rows, tokens\), not of \(2, 1, 7, 7\)"):
+        varlen.varlen_attention(torch.nn.Module(), states, states, states, torch.ones(2, 1, 7, 7))
