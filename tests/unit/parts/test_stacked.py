@@ -1,5 +1,7 @@
 """Weights in another layout: checkpoints of the parent are read and written, and its own models load as ever."""
 
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -20,7 +22,8 @@ EACH = pytest.mark.parametrize(("config", "parent", "module"), MODELS.values(), 
 
 
 def saved(parent, config, folder):
-    model = parent(config).eval()
+    # A model writes its choice of implementations into its configuration, so each gets its own.
+    model = parent(copy.deepcopy(config)).eval()
     draw_weights(model)
     model.save_pretrained(folder)
     return model
@@ -51,7 +54,7 @@ def test_checkpoints_go_both_ways_and_the_parent_stays_as_it_is(tmp_path, config
 
 @EACH
 def test_a_model_that_was_not_loaded_is_saved_as_the_parent(tmp_path, config, parent, module):
-    variant = getattr(module, parent.__name__)(config)
+    variant = getattr(module, parent.__name__)(copy.deepcopy(config))
     variant.save_pretrained(tmp_path)
     parent = loaded(parent, tmp_path)
     assert not any("up_proj" in name for name in parent.state_dict())
