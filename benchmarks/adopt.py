@@ -20,7 +20,9 @@ from pathlib import Path
 
 def main() -> int:
     """Print a row for each fork."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("forks", type=Path)
     parser.add_argument("releases", type=Path)
     parser.add_argument("--parent")
@@ -34,7 +36,15 @@ def main() -> int:
 
 def row(path: Path, releases: Path, parent: str | None) -> Iterator[str]:
     """The cells of one fork."""
-    command = [sys.executable, "-m", "patchgen", "adopt", str(path), "--package-root", str(releases)]
+    command = [
+        sys.executable,
+        "-m",
+        "patchgen",
+        "adopt",
+        str(path),
+        "--package-root",
+        str(releases),
+    ]
     command += ["--output-format", "json", *(["--parent", parent] if parent else [])]
     before = _seconds()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -43,7 +53,16 @@ def row(path: Path, releases: Path, parent: str | None) -> Iterator[str]:
     try:
         data = json.loads(done.stdout)
     except ValueError:
-        yield from ["", "", "no", "", "", "", (done.stderr.strip().splitlines() or ["failed"])[0], f"{spent:.0f} s"]
+        yield from [
+            "",
+            "",
+            "no",
+            "",
+            "",
+            "",
+            (done.stderr.strip().splitlines() or ["failed"])[0],
+            f"{spent:.0f} s",
+        ]
         return
     yield data["parent"].rpartition(".")[2].removeprefix("modeling_")
     yield data["release"]

@@ -70,7 +70,9 @@ def measure(command: Sequence[str], env: dict[str, str], code: int = 0) -> Sampl
     wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != code:
-        raise SystemExit(f"{' '.join(command[:6])} ... exits with {process.returncode}\n{said.decode()[-2000:]}")
+        raise SystemExit(
+            f"{' '.join(command[:6])} ... exits with {process.returncode}\n{said.decode()[-2000:]}"
+        )
     return Sample(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024)
 
 
@@ -88,19 +90,29 @@ class Corpus:
         shutil.copy(self.origin / "__init__.py", self.package)
         self.modulars = sorted(map(str, self.package.glob("models/*/modular_*.py")))
         self.cache = place / "cache"
-        self.env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self.env = {
+            name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+        }
         self.env |= {"PATCHGEN_CACHE_DIR": str(self.cache), "PYTHONPATH": str(REPOSITORY)}
         self.env["PYTHONPYCACHEPREFIX"] = str(place / "compiled")  # not into the repository
 
     @property
     def release(self) -> str:
         """The release of transformers."""
-        found = re.search(r'^__version__ = "(.*)"', (self.origin / "__init__.py").read_text(), re.MULTILINE)
+        found = re.search(
+            r'^__version__ = "(.*)"', (self.origin / "__init__.py").read_text(), re.MULTILINE
+        )
         return found[1] if found else "?"
 
     def run(self, script: str, *argv: str, code: int = 0) -> Sample:
         """The cost of one of the scripts on files of the tree."""
-        command = [sys.executable, str(REPOSITORY / "utils" / script), "--package-root", str(self.tree), *argv]
+        command = [
+            sys.executable,
+            str(REPOSITORY / "utils" / script),
+            "--package-root",
+            str(self.tree),
+            *argv,
+        ]
         return measure(command, self.env, code)
 
     def forget(self) -> None:
@@ -110,7 +122,9 @@ class Corpus:
     def generated(self) -> list[Path]:
         """The outputs of all modular files."""
         mark = b"automatically generated from src/transformers/"
-        paths = (path for path in self.package.glob("models/*/*_*.py") if path.name != "__init__.py")
+        paths = (
+            path for path in self.package.glob("models/*/*_*.py") if path.name != "__init__.py"
+        )
         return [path for path in paths if mark in path.read_bytes()[:2000]]
 
 
@@ -144,7 +158,10 @@ def scenarios(corpus: Corpus) -> dict[str, tuple[int, Callable[[], Sample]]]:
         "all 667 outputs missing, 2 workers": (every, lambda: scratch(2)),
         "one file edited, all checked (warm)": (every, edited),
         "unchanged check": (every, lambda: corpus.run("check_modular.py", *corpus.modulars)),
-        "one file, fresh process": (1, lambda: corpus.run("check_modular.py", "--no-cache", str(one))),
+        "one file, fresh process": (
+            1,
+            lambda: corpus.run("check_modular.py", "--no-cache", str(one)),
+        ),
     }
 
 
@@ -157,12 +174,17 @@ def rows(corpus: Corpus, runs: int) -> tuple[float, list[Row]]:
     medians = {}
     for name, (files, sample) in scenarios(corpus).items():
         samples = [sample() for _ in range(runs)]
-        cpu, wall = (statistics.median(getattr(one, key) for one in samples) for key in ("cpu", "wall"))
+        cpu, wall = (
+            statistics.median(getattr(one, key) for one in samples) for key in ("cpu", "wall")
+        )
         medians[name] = files, cpu, wall, max(one.memory for one in samples)
         print(f"{name:40} {cpu:7.2f} s CPU {wall:7.2f} s wall", flush=True)
     yardsticks += [measure(command, corpus.env).cpu for _ in range((runs + 1) // 2)]
     y = statistics.median(yardsticks)
-    return y, [Row(name, files, cpu, wall, memory, cpu / y) for name, (files, cpu, wall, memory) in medians.items()]
+    return y, [
+        Row(name, files, cpu, wall, memory, cpu / y)
+        for name, (files, cpu, wall, memory) in medians.items()
+    ]
 
 
 def as_markdown(y: float, table: Sequence[Row], about: dict[str, str]) -> str:
@@ -179,12 +201,16 @@ def as_markdown(y: float, table: Sequence[Row], about: dict[str, str]) -> str:
             f"| {row.memory:.0f} MB |"
         )
     told = "; ".join(f"{key} {value}" for key, value in about.items())
-    return "\n".join([*lines, "", f"Medians of whole processes, formatting and children included. {told}.", ""])
+    return "\n".join(
+        [*lines, "", f"Medians of whole processes, formatting and children included. {told}.", ""]
+    )
 
 
 def as_svg(table: Sequence[Row]) -> str:
     """Bars of CPU time in yardsticks on a logarithmic scale."""
-    rows = [Bar(row.name, (row.y,), said=f"{row.y:.3f}", target=TARGETS.get(row.name)) for row in table]
+    rows = [
+        Bar(row.name, (row.y,), said=f"{row.y:.3f}", target=TARGETS.get(row.name)) for row in table
+    ]
     title = "CPU time in Y (libcst.parse_module of the same files = 1); dashed: target"
     return bars(title, rows, logarithmic=True)
 
@@ -192,7 +218,9 @@ def as_svg(table: Sequence[Row]) -> str:
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=3, help="samples of each figure, of which the median counts")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="samples of each figure, of which the median counts"
+    )
     parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/benchmarks")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as place:

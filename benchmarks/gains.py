@@ -36,22 +36,29 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from transformers import PreTrainedModel  # noqa: E402
-from transformers.utils import logging  # noqa: E402
+from transformers import PreTrainedModel
+from transformers.utils import logging
 
-from patchgen.bench.saved import saved_bytes  # noqa: E402
-from patchgen.bench.spread import Quartiles, quartiles  # noqa: E402
-from patchgen.draw.bars import Bar, bars  # noqa: E402
-from patchgen.lab.subject import Subject, subjects  # noqa: E402
-from patchgen.memory.operators import body_of  # noqa: E402
-from patchgen.use.checkpointing import switch_on  # noqa: E402
+from patchgen.bench.saved import saved_bytes
+from patchgen.bench.spread import Quartiles, quartiles
+from patchgen.draw.bars import Bar, bars
+from patchgen.lab.subject import Subject, subjects
+from patchgen.memory.operators import body_of
+from patchgen.use.checkpointing import switch_on
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
 LARGEST = 400_000_000  # parameters: more do not fit a machine that others use too
 CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 
 # Of the field that says how many layers there are, whatever a configuration calls it.
-LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "decoder_layers")
+LAYERS = (
+    "num_hidden_layers",
+    "n_layer",
+    "n_layers",
+    "num_layers",
+    "encoder_layers",
+    "decoder_layers",
+)
 # What is real beside the defaults of the configuration classes, which have the widths of a base model.
 WIDTHS: dict[str, dict[str, Any]] = {
     "llama": {
@@ -164,7 +171,11 @@ class Counting(TorchDispatchMode):
         self.operations, self.flops = 0, 0.0
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         body = body_of(func)
@@ -190,11 +201,23 @@ class Counting(TorchDispatchMode):
 
 def main() -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--quick", action="store_true", help="tiny models, two turns; writes nothing")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each pair (default %(default)s)")
-    parser.add_argument("--minutes", type=float, default=14, metavar="M", help="begin no pair later than this")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny models, two turns; writes nothing"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="turns of each pair (default %(default)s)",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=14, metavar="M", help="begin no pair later than this"
+    )
     asked = parser.parse_args()
     logging.set_verbosity_error()
     torch.set_num_threads(min(2, torch.get_num_threads()) if asked.quick else 2)
@@ -244,9 +267,14 @@ def measured(subject: Subject, quick: bool, rounds: int) -> Row:
 
 def classes(subject: Subject) -> tuple[type[PreTrainedModel], type[PreTrainedModel]]:
     """The variant's class of a language model, and transformers' of the same name."""
-    module, parent = importlib.import_module(subject.module), importlib.import_module(subject.parent)
+    module, parent = (
+        importlib.import_module(subject.module),
+        importlib.import_module(subject.parent),
+    )
     wanted = ("ForMaskedLM", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
-    for head in sorted(subject.heads, key=lambda name: "mlm" in subject.name and "MaskedLM" not in name):
+    for head in sorted(
+        subject.heads, key=lambda name: "mlm" in subject.name and "MaskedLM" not in name
+    ):
         ours, theirs = getattr(module, head, None), getattr(parent, head, None)
         if head.endswith(wanted) and ours is not None and theirs is not None:
             return ours, theirs
@@ -274,7 +302,9 @@ def made(
 
 def configuration(kind: type[PreTrainedModel], subject: Subject, quick: bool) -> Any:
     """Of the widths that are real, and two layers."""
-    names = set(inspect.signature(kind.config_class).parameters) | set(kind.config_class().to_dict())
+    names = set(inspect.signature(kind.config_class).parameters) | set(
+        kind.config_class().to_dict()
+    )
     wanted = dict.fromkeys(LAYERS, 2) | WIDTHS.get(subject.parent.split(".")[-2], {})
     if quick:
         wanted |= TINY
@@ -301,7 +331,9 @@ def batch(subject: Subject, quick: bool) -> dict[str, Tensor]:
 
 def step_of(model: PreTrainedModel, given: dict[str, Tensor]) -> Callable[[], Tensor]:
     """A forward pass that gives the loss."""
-    cache = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+    cache = (
+        {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+    )
     return lambda: model(**given, **cache).loss
 
 
@@ -356,9 +388,7 @@ def _line(row: Row) -> str:
     flops = row.variant.flops / max(1, row.rival.flops)
     calls = row.variant.operations / max(1, row.rival.operations)
     spread = f"{row.time.median:.2f} ({row.time.low:.2f} to {row.time.high:.2f})"
-    return (
-        f"| {name} | {', '.join(row.parts)} | {row.against} | {spread} | {row.kept:.2f} | {flops:.2f} | {calls:.2f} |"
-    )
+    return f"| {name} | {', '.join(row.parts)} | {row.against} | {spread} | {row.kept:.2f} | {flops:.2f} | {calls:.2f} |"
 
 
 def picture(rows: list[Row]) -> str:
@@ -368,7 +398,9 @@ def picture(rows: list[Row]) -> str:
         spread = (row.time.low, row.time.high)
         shown.append(Bar(row.name, (row.time.median,), f"{row.time.median:.2f}", spread, 1.0, 0))
         shown.append(Bar("", (row.kept,), f"{row.kept:.2f}", None, 1.0, 1))
-    return bars("Over transformers' best: 1 is equal", shown, names=("time of a step", "kept for backward"))
+    return bars(
+        "Over transformers' best: 1 is equal", shown, names=("time of a step", "kept for backward")
+    )
 
 
 if __name__ == "__main__":

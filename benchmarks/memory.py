@@ -34,8 +34,29 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 # Of families that differ in what they keep; those with a variant's name are of the gallery.
 FAMILIES = (
-    *("bert", "gpt2", "t5", "llama", "gemma2", "bloom", "deberta-v2", "xlnet", "funnel", "electra", "albert"),
-    *("mamba", "jamba", "rwkv", "mixtral", "qwen3_moe", "switch_transformers", "deepseek_v3", "llama4_text"),
+    *(
+        "bert",
+        "gpt2",
+        "t5",
+        "llama",
+        "gemma2",
+        "bloom",
+        "deberta-v2",
+        "xlnet",
+        "funnel",
+        "electra",
+        "albert",
+    ),
+    *(
+        "mamba",
+        "jamba",
+        "rwkv",
+        "mixtral",
+        "qwen3_moe",
+        "switch_transformers",
+        "deepseek_v3",
+        "llama4_text",
+    ),
     *("vit", "swin", "clip", "resnet", "lxmert", "whisper", "hubert", "patchtst", "opt"),
     *("llama_moe", "llama_loss", "bert_padding_free", "gpt2_loss", "dbrx_grouped"),
 )
@@ -91,7 +112,9 @@ def compared() -> Iterator[tuple[str, ...]]:
         guess, truth = figures(predicted(target, setup)), measured(target, setup)
         kept = f"{guess.saved / truth.saved - 1:+.2%}"
         most = f"{guess.peak / truth.peak - 1:+.2%}"
-        how = ", ".join(f"{key} {value}" for key, value in asdict(setup).items() if value != getattr(TINY, key))
+        how = ", ".join(
+            f"{key} {value}" for key, value in asdict(setup).items() if value != getattr(TINY, key)
+        )
         yield name, how, size(truth.saved), kept, size(truth.peak), most
         print(name, how, kept, most, flush=True)
 
@@ -132,7 +155,16 @@ def large() -> Iterator[tuple[str, ...]]:
         how = ", ".join(str(value) for value in change.values()) or "-"
         shown = f"{name} at {config}" if config else name
         per_token = size(found.saved / LENGTH)
-        yield shown, how, f"{books.parameters / 1e9:.2f} G", size(found.peak), per_token, card, most, f"{took:.0f} s"
+        yield (
+            shown,
+            how,
+            f"{books.parameters / 1e9:.2f} G",
+            size(found.peak),
+            per_token,
+            card,
+            most,
+            f"{took:.0f} s",
+        )
         print(shown, how, size(found.peak), most, flush=True)
 
 
@@ -156,12 +188,29 @@ def main() -> None:
             2,
         ),
         "BertForSequenceClassification, BERT-large, 2,048 tokens a step, predicted for CUDA": (
-            ("each with those above it", "weights", "gradients", "optimizer", "kept for backward", "peak", "when"),
+            (
+                "each with those above it",
+                "weights",
+                "gradients",
+                "optimizer",
+                "kept for backward",
+                "peak",
+                "when",
+            ),
             [row for row, _ in walk],
             1,
         ),
         f"Large models in bfloat16 with AdamW unless told, rows of {LENGTH:,} tokens, predicted for CUDA": (
-            ("model", "how", "parameters", "peak, 1 row", "kept a token", "card", "rows that fit", "predicted in"),
+            (
+                "model",
+                "how",
+                "parameters",
+                "peak, 1 row",
+                "kept a token",
+                "card",
+                "rows that fit",
+                "predicted in",
+            ),
             list(large()),
             2,
         ),
@@ -175,7 +224,9 @@ def main() -> None:
     title = "What BERT-large holds at its peak, GB (predicted)"
     drawn = bars(title, [bar for _, bar in walk], names=tuple(LAYERS))
     (options.out / "memory-walk.svg").write_text(drawn, encoding="utf-8")
-    (options.out / "memory.svg").write_text(as_svg(predicted(bert, WALKED), 24 * 10**9), encoding="utf-8")
+    (options.out / "memory.svg").write_text(
+        as_svg(predicted(bert, WALKED), 24 * 10**9), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,11 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedModel
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from generated.bert import modeling_bert_mlm, modeling_bert_mlm_padding_free, modeling_bert_padding_free  # noqa: E402
+from generated.bert import (
+    modeling_bert_mlm,
+    modeling_bert_mlm_padding_free,
+    modeling_bert_padding_free,
+)
 
 VARIANTS = (modeling_bert_mlm, modeling_bert_padding_free, modeling_bert_mlm_padding_free)
 WORDS = 8000
@@ -56,7 +60,9 @@ def step(model: PreTrainedModel, given: dict[str, Tensor]) -> tuple[float, float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeat", type=int, default=9, metavar="N")
     repeat = parser.parse_args().repeat
     torch.set_num_threads(1)
@@ -64,16 +70,24 @@ def main() -> None:
     parent = BertForMaskedLM(CONFIG)
     models = {"transformers": parent}
     for module in VARIANTS:
-        models[module.__name__.rpartition(".")[2].removeprefix("modeling_")] = module.BertForMaskedLM(CONFIG)
+        models[module.__name__.rpartition(".")[2].removeprefix("modeling_")] = (
+            module.BertForMaskedLM(CONFIG)
+        )
     for model in models.values():
         model.load_state_dict(parent.state_dict())
         model.train()
     given = batch()
-    losses = torch.tensor([step(model, given)[0] for model in models.values()])  # and nothing is cold after it
+    losses = torch.tensor(
+        [step(model, given)[0] for model in models.values()]
+    )  # and nothing is cold after it
     torch.testing.assert_close(losses, losses[:1].expand_as(losses))
     rounds = [[step(model, given)[1] for model in models.values()] for _ in range(repeat)]
-    spent = dict(zip(models, (statistics.median(each) for each in zip(*rounds, strict=True)), strict=True))
-    print(f"torch {torch.__version__}, one core of {torch.backends.cpu.get_cpu_capability()}, median of {repeat}")
+    spent = dict(
+        zip(models, (statistics.median(each) for each in zip(*rounds, strict=True)), strict=True)
+    )
+    print(
+        f"torch {torch.__version__}, one core of {torch.backends.cpu.get_cpu_capability()}, median of {repeat}"
+    )
     for name, seconds in spent.items():
         print(f"{name:22} {seconds:5.2f} s  {seconds / spent['transformers']:4.0%}")
 

@@ -52,15 +52,24 @@ class Cell:
     @property
     def key(self) -> str:
         more = [f"{name}={value}" for name, value in self.changes]
-        return " ".join([self.config, self.engine, str(self.ranks), self.precision, str(self.length), *more])
+        return " ".join(
+            [self.config, self.engine, str(self.ranks), self.precision, str(self.length), *more]
+        )
 
 
-def _cells(table: str, model: str, config: str, told: Sequence[tuple[str, Sequence[int]]]) -> Iterator[Cell]:
+def _cells(
+    table: str, model: str, config: str, told: Sequence[tuple[str, Sequence[int]]]
+) -> Iterator[Cell]:
     for ranks in (8, 64, 1024):
         for engine, where in told:
             if ranks in where:
                 yield Cell(
-                    table, model, config, engine, ranks, "amp-bf16" if engine in ("ddp", "tp") else "fsdp-mixed"
+                    table,
+                    model,
+                    config,
+                    engine,
+                    ranks,
+                    "amp-bf16" if engine in ("ddp", "tp") else "fsdp-mixed",
                 )
 
 
@@ -141,7 +150,10 @@ def predicted(cell: Cell) -> dict[str, Any]:
         "peak": most.bytes,
         "when": most.phase,
         "roles": dict(most.roles),
-        "sent": [[each.kind, each.phase, each.ranks, each.times, round(each.sent)] for each in sums(books.exchanges)],
+        "sent": [
+            [each.kind, each.phase, each.ranks, each.times, round(each.sent)]
+            for each in sums(books.exchanges)
+        ],
         "seconds": round(time.perf_counter() - began),
     }
 
@@ -160,10 +172,23 @@ KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
 
 def _by_kind(found: dict[str, Any]) -> tuple[float, ...]:
     """Bytes that a rank sends in a step, by collective."""
-    return tuple(sum(sent for kind, _, _, _, sent in found["sent"] if kind == each) for each in KINDS)
+    return tuple(
+        sum(sent for kind, _, _, _, sent in found["sent"] if kind == each) for each in KINDS
+    )
 
 
-HEADS = ("GPUs", "engine", "weights", "gradients", "states", "kept", "peak", "80 GB", *KINDS, "sent")
+HEADS = (
+    "GPUs",
+    "engine",
+    "weights",
+    "gradients",
+    "states",
+    "kept",
+    "peak",
+    "80 GB",
+    *KINDS,
+    "sent",
+)
 
 
 def as_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -192,15 +217,22 @@ def tables(found: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """(name, SVG)."""
-    shown = [cell for cell in CELLS if cell.table not in ("length", "experts") and cell.key in found]
+    shown = [
+        cell for cell in CELLS if cell.table not in ("length", "experts") and cell.key in found
+    ]
     rows = []
     for cell in shown:
         roles = found[cell.key]["roles"]
-        heights = tuple(sum(roles.get(role, 0) for role in layer) / 1e9 for layer in LAYERS.values())
+        heights = tuple(
+            sum(roles.get(role, 0) for role in layer) / 1e9 for layer in LAYERS.values()
+        )
         rows.append(Bar(_said(cell), heights, size(found[cell.key]["peak"])))
     # Bars above three cards would leave nothing to see of the others.
     rows = [row for row in rows if sum(row.parts) <= 3 * CARD / 1e9]
-    yield "memory.svg", bars("What a GPU holds at its peak, GB (predicted)", rows, names=tuple(LAYERS))
+    yield (
+        "memory.svg",
+        bars("What a GPU holds at its peak, GB (predicted)", rows, names=tuple(LAYERS)),
+    )
     rows = []
     for cell in shown:
         sent = _by_kind(found[cell.key])
@@ -227,13 +259,20 @@ def main() -> None:
         if cell.key not in store.found:
             store.found[cell.key] = predicted(cell)
             store.write()
-            print(cell.key, size(store.found[cell.key]["peak"]), store.found[cell.key]["seconds"], flush=True)
+            print(
+                cell.key,
+                size(store.found[cell.key]["peak"]),
+                store.found[cell.key]["seconds"],
+                flush=True,
+            )
     about = (
         f"Of one GPU, in a step of one row of {LENGTH:,} tokens for each GPU (each group of tp), every layer"
         f" checkpointed, AdamW.  torch {torch.__version__}, transformers {transformers.__version__}.  Nothing of this"
         " was run on GPUs.\n"
     )
-    (options.out / "tables.md").write_text("\n".join([*tables(store.found), about]), encoding="utf-8")
+    (options.out / "tables.md").write_text(
+        "\n".join([*tables(store.found), about]), encoding="utf-8"
+    )
     for name, drawn in pictures(store.found):
         (options.out / name).write_text(drawn, encoding="utf-8")
 

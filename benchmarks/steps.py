@@ -26,10 +26,10 @@ from unittest import mock
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-import patchgen.flatten  # noqa: E402
-from patchgen.errors import Location  # noqa: E402
-from patchgen.settings import Settings  # noqa: E402
-from patchgen.source import blocks, locate  # noqa: E402
+import patchgen.flatten
+from patchgen.errors import Location
+from patchgen.settings import Settings
+from patchgen.source import blocks, locate
 
 # Where a step is entered, and what it is called here.
 STEPS = (
@@ -137,8 +137,14 @@ def main() -> None:
     repeat = parser.parse_args().repeat
     paths = sorted((REPOSITORY / "modular").rglob("modular_*.py"))
     gc.disable()  # as the command line does while it flattens
-    columns = {path.stem.removeprefix("modular_"): [flattening(path) for _ in range(repeat)] for path in paths}
-    rulers = {path.stem.removeprefix("modular_"): [yardsticks(path) for _ in range(repeat)] for path in paths}
+    columns = {
+        path.stem.removeprefix("modular_"): [flattening(path) for _ in range(repeat)]
+        for path in paths
+    }
+    rulers = {
+        path.stem.removeprefix("modular_"): [yardsticks(path) for _ in range(repeat)]
+        for path in paths
+    }
     results = {name: medians(columns[name]) | medians(rulers[name]) for name in columns}
     rows = [name for _, _, name in STEPS] + ["what is left", WHOLE, *rulers[next(iter(rulers))][0]]
     print(f"{'CPU milliseconds':50}", *(f"{name:>13}" for name in results))

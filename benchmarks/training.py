@@ -83,7 +83,9 @@ class Run:
     seed: int
     eval_loss: float
     curve: tuple[tuple[float, float], ...]
-    frequencies: float  # the loss of a model that knows how frequent each token is, and nothing else
+    frequencies: (
+        float  # the loss of a model that knows how frequent each token is, and nothing else
+    )
 
 
 class Silent:
@@ -153,7 +155,10 @@ def summary(found: Sequence[Run]) -> list[dict[str, object]]:
         mine = [run for run in found if run.model == model]
         losses = [run.eval_loss for run in mine]
         apart = [run.eval_loss / stock[run.stock, run.seed] - 1 for run in mine]
-        middle = statistics.mean(losses) / statistics.mean([stock[run.stock, run.seed] for run in mine]) - 1
+        middle = (
+            statistics.mean(losses) / statistics.mean([stock[run.stock, run.seed] for run in mine])
+            - 1
+        )
         rows.append(
             {
                 "model": model,
@@ -184,7 +189,10 @@ def as_markdown(rows: Sequence[Mapping[str, object]], made: Mapping[str, object]
         "Frequencies alone: the loss of a model that knows how frequent each token is. What is below it was\n"
         "learned from the order of the text.",
     ]
-    parts += [f"![loss of {stock} and its variants]({stock}.svg)" for stock in dict.fromkeys(r["stock"] for r in rows)]
+    parts += [
+        f"![loss of {stock} and its variants]({stock}.svg)"
+        for stock in dict.fromkeys(r["stock"] for r in rows)
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -197,12 +205,16 @@ def _row(row: Mapping[str, object]) -> str:
 def _every_seed(model: str, found: Sequence[Run]) -> Line:
     """The curves of a model's runs, one behind the other, with a gap between."""
     gap = (math.nan, math.nan)
-    return Line(model, tuple(point for run in found if run.model == model for point in (*run.curve, gap)))
+    return Line(
+        model, tuple(point for run in found if run.model == model for point in (*run.curve, gap))
+    )
 
 
 def main() -> int:
     """Run all; 1 where a variant ends farther from the stock model than WITHIN."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--share", type=float, default=1.0, help="of the steps")
     parser.add_argument("--only", help="one stock model")
@@ -214,7 +226,12 @@ def main() -> int:
                 found += runs(pair, seed, options.share, Path(place))
     rows, made = summary(found), description("cpu")
     options.out.mkdir(parents=True, exist_ok=True)
-    told = {"share": options.share, "made": made, "summary": rows, "runs": [asdict(run) for run in found]}
+    told = {
+        "share": options.share,
+        "made": made,
+        "summary": rows,
+        "runs": [asdict(run) for run in found],
+    }
     (options.out / "training.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     (options.out / "training.md").write_text(as_markdown(rows, made), encoding="utf-8")
     for stock in dict.fromkeys(run.stock for run in found):

@@ -61,7 +61,18 @@ def plan(tiny: bool) -> tuple[Step, ...]:
     device = "cpu" if tiny else "cuda"
     patchgen = (sys.executable, "-m", "patchgen")
     bench = (*patchgen, "bench", *(("--tiny",) if tiny else ()), "--seconds", "{seconds}")
-    pytest = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", "-o", "minversion=7")
+    pytest = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "gpu",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "minversion=7",
+    )
     tests = (*pytest, "tests/bench/test_gpu.py", "tests/train/test_gpu.py")
     steps = [
         Step("tests", (tests,), 180),
@@ -70,9 +81,17 @@ def plan(tiny: bool) -> tuple[Step, ...]:
         Step("matrix", ((*bench, "--folder", "{results}"),), 520, grows=True),
     ]
     for table in ("finetune", "pretrain", "memory"):
-        steps.append(Step(f"table-{table}", ((*bench, "--table", table, "--folder", "{results}"),), 100))
-    steps += [Step(f"memory-{name}", (command,), 40) for name, command in _memory((*patchgen, "memory"), tiny)]
-    steps += [Step(f"train-{name}", (command,), 75) for name, command in _train((*patchgen, "train"), tiny)]
+        steps.append(
+            Step(f"table-{table}", ((*bench, "--table", table, "--folder", "{results}"),), 100)
+        )
+    steps += [
+        Step(f"memory-{name}", (command,), 40)
+        for name, command in _memory((*patchgen, "memory"), tiny)
+    ]
+    steps += [
+        Step(f"train-{name}", (command,), 75)
+        for name, command in _train((*patchgen, "train"), tiny)
+    ]
     return tuple(replace(step, seconds=step.seconds * (PATIENCE if tiny else 1)) for step in steps)
 
 
@@ -82,14 +101,40 @@ def _warm(bench: tuple[str, ...], tiny: bool) -> tuple[tuple[str, ...], ...]:
     # No more at once than the device has memory for; Llama's cases take most of it.
     large = (("L1", "L2"), ("B1", "B2"), ("B3", "G1", "M", "X1"), *tables)
     groups = (("X1-mpnet",),) if tiny else large
-    return tuple((*bench, *ids, "--compiled", "--folder", f"{{scratch}}/{ids[-1]}") for ids in groups)
+    return tuple(
+        (*bench, *ids, "--compiled", "--folder", f"{{scratch}}/{ids[-1]}") for ids in groups
+    )
 
 
 def _memory(memory: tuple[str, ...], tiny: bool) -> list[tuple[str, tuple[str, ...]]]:
     """Predicted beside measured: stock and variant, in the precision that most people train in."""
     if tiny:
-        return [("llama", (*memory, "llama", "--tiny", "--device", "cpu", "--measure", "--output-format", "json"))]
-    how = ("--precision", "amp-bf16", "--length", "2048", "--device", "cuda", "--measure", "--output-format", "json")
+        return [
+            (
+                "llama",
+                (
+                    *memory,
+                    "llama",
+                    "--tiny",
+                    "--device",
+                    "cpu",
+                    "--measure",
+                    "--output-format",
+                    "json",
+                ),
+            )
+        ]
+    how = (
+        "--precision",
+        "amp-bf16",
+        "--length",
+        "2048",
+        "--device",
+        "cuda",
+        "--measure",
+        "--output-format",
+        "json",
+    )
     stock = (*memory, "llama-1b", "--head", "ForCausalLM", *how)
     ours = (*memory, "llama_loss", "--config", "llama-1b", "--head", "ForCausalLM", *how)
     return [("stock", stock), ("variant", ours)]
@@ -99,12 +144,40 @@ def _train(train: tuple[str, ...], tiny: bool) -> list[tuple[str, tuple[str, ...
     """The same recipe with the stock model and with a variant."""
     small = ("--tiny", "--steps", "4", "--device", "cpu", "--length", "32", "--save-every", "0")
     large = (
-        *("--steps", "200", "--length", "1024", "--batch-size", "8", "--save-every", "0", "--device", "cuda"),
-        *("--config", "hidden_size=2048", "--config", "intermediate_size=8192", "--config", "num_hidden_layers=8"),
-        *("--config", "num_attention_heads=32", "--config", "num_key_value_heads=8", "--learning-rate", "1e-4"),
+        *(
+            "--steps",
+            "200",
+            "--length",
+            "1024",
+            "--batch-size",
+            "8",
+            "--save-every",
+            "0",
+            "--device",
+            "cuda",
+        ),
+        *(
+            "--config",
+            "hidden_size=2048",
+            "--config",
+            "intermediate_size=8192",
+            "--config",
+            "num_hidden_layers=8",
+        ),
+        *(
+            "--config",
+            "num_attention_heads=32",
+            "--config",
+            "num_key_value_heads=8",
+            "--learning-rate",
+            "1e-4",
+        ),
     )
     how = (*(small if tiny else large), "--precision", "amp-bf16")
-    return [(name, (*train, name, *how, "--output", f"{{results}}/train-{name}")) for name in ("llama", "llama_loss")]
+    return [
+        (name, (*train, name, *how, "--output", f"{{results}}/train-{name}"))
+        for name in ("llama", "llama_loss")
+    ]
 
 
 class Worker:
@@ -135,21 +208,37 @@ class Worker:
     def _run(self, step: Step, limit: float) -> None:
         began = time.monotonic()
         with ThreadPoolExecutor(len(step.commands)) as pool:
-            codes = tuple(pool.map(lambda each: self._command(step, *each, limit), enumerate(step.commands)))
-        self.done.append(Done(step.name, codes, round(began - self.began, 1), round(time.monotonic() - began, 1)))
-        print(f"{step.name}: {', '.join(map(str, codes))} after {self.done[-1].seconds:.0f} s", flush=True)
+            codes = tuple(
+                pool.map(lambda each: self._command(step, *each, limit), enumerate(step.commands))
+            )
+        self.done.append(
+            Done(step.name, codes, round(began - self.began, 1), round(time.monotonic() - began, 1))
+        )
+        print(
+            f"{step.name}: {', '.join(map(str, codes))} after {self.done[-1].seconds:.0f} s",
+            flush=True,
+        )
 
     def _command(self, step: Step, number: int, command: Sequence[str], limit: float) -> int:
         """The exit code; -1 where the time was up."""
         if limit <= 0:
             return -1
         # `bench` ends by itself before it would be ended, and writes its pages.
-        known = {"seconds": f"{max(10, int(limit) - 25)}", "results": str(self.results), "scratch": str(self.scratch)}
+        known = {
+            "seconds": f"{max(10, int(limit) - 25)}",
+            "results": str(self.results),
+            "scratch": str(self.scratch),
+        }
         words = [word.format(**known) for word in command]
         several = f"-{number}" if len(step.commands) > 1 else ""
         with open(self.results / f"{step.name}{several}.txt", "wb") as said:
             process = subprocess.Popen(
-                words, cwd=REPOSITORY, stdout=said, stderr=subprocess.STDOUT, start_new_session=True, env=self._env()
+                words,
+                cwd=REPOSITORY,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=self._env(),
             )
             try:
                 return process.wait(limit)
@@ -203,7 +292,11 @@ def begin(home: Path, words: Sequence[str]) -> None:
     command = [sys.executable, sys.argv[0], "--home", str(home), "--work", *words]
     with open(home / LOG, "ab") as log:
         subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
     until = time.monotonic() + 30
     while time.monotonic() < until and not (home / STATE).exists():
@@ -215,7 +308,11 @@ def attend(home: Path, wait: float) -> bool:
     until, shown = time.monotonic() + wait, 0
     while True:
         alive = is_alive(home)
-        said = (home / LOG).read_text(encoding="utf-8", errors="replace") if (home / LOG).exists() else ""
+        said = (
+            (home / LOG).read_text(encoding="utf-8", errors="replace")
+            if (home / LOG).exists()
+            else ""
+        )
         print(said[shown:], end="", flush=True)
         shown = len(said)
         if not alive or time.monotonic() > until:
@@ -227,7 +324,10 @@ def bring(home: Path, out: Path) -> list[str]:
     """The results so far in `out`, as few files as may come back; what was left out, and why."""
     out.mkdir(parents=True, exist_ok=True)
     results = home / RESULTS
-    alone = [home / STATE, *(results / name for name in ("look.txt", "bench-matrix.json", "bench-matrix.md"))]
+    alone = [
+        home / STATE,
+        *(results / name for name in ("look.txt", "bench-matrix.json", "bench-matrix.md")),
+    ]
     for path in alone:
         if path.exists():
             shutil.copy(path, out / path.name)
@@ -257,11 +357,19 @@ def insist_on_release() -> None:
 
 def main() -> int:
     """One call; 1 where a step failed, 3 where the worker goes on."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU")
-    parser.add_argument("--home", type=Path, default=Path("/tmp/patchgen-measure"), help="where the worker works")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "measured")), help="where results go")
-    parser.add_argument("--wait", type=float, default=WAIT, help="seconds after which this call ends")
+    parser.add_argument(
+        "--home", type=Path, default=Path("/tmp/patchgen-measure"), help="where the worker works"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path(os.environ.get("OUT", "measured")), help="where results go"
+    )
+    parser.add_argument(
+        "--wait", type=float, default=WAIT, help="seconds after which this call ends"
+    )
     parser.add_argument("--lease", type=float, help=f"seconds of the whole; {LEASE:.0f} by default")
     parser.add_argument("--plan", action="store_true", help="print the steps and run nothing")
     parser.add_argument("--steps", nargs="+", metavar="NAME", help="only these")
@@ -272,7 +380,11 @@ def main() -> int:
     steps = [step for step in plan(given.tiny) if not given.steps or step.name in given.steps]
     if given.plan:
         for step in steps:
-            print(f"{step.name}, {step.seconds:.0f} s", *(" ".join(each) for each in step.commands), sep="\n    ")
+            print(
+                f"{step.name}, {step.seconds:.0f} s",
+                *(" ".join(each) for each in step.commands),
+                sep="\n    ",
+            )
         return 0
     given.home.mkdir(parents=True, exist_ok=True)
     if given.work:
@@ -297,14 +409,20 @@ def tell(state: dict[str, object], out: Path, ended: bool) -> int:
     """Say where things stand; the exit code."""
     print(f"results in {out}")
     if not ended:
-        print(f"the worker goes on with {state.get('running')}: the same command again attaches to it")
+        print(
+            f"the worker goes on with {state.get('running')}: the same command again attaches to it"
+        )
         return 3
     failed = [each["name"] for each in state.get("done", []) if any(each["codes"])]  # type: ignore[attr-defined]
     left = state.get("left") or []
     for words, names in (("failed", failed), ("not run", left)):
         if names:
             print(f"{words}: {', '.join(names)}")  # type: ignore[arg-type]
-    print("all is done" if not left else "the worker has ended before all was done: --again begins anew")
+    print(
+        "all is done"
+        if not left
+        else "the worker has ended before all was done: --again begins anew"
+    )
     return int(bool(failed or left))
 
 

@@ -22,7 +22,9 @@ _KEPT = 20  # lines of stderr
 class Child:
     """One process."""
 
-    def __init__(self, command: Sequence[str], work: str, env: Mapping[str, str], *, aside: bool = False) -> None:
+    def __init__(
+        self, command: Sequence[str], work: str, env: Mapping[str, str], *, aside: bool = False
+    ) -> None:
         """Start it.  `aside`: an interrupt from the keyboard does not reach it."""
         self.process = subprocess.Popen(
             command,
@@ -99,7 +101,9 @@ class Child:
 def spent(pid: int) -> float | None:
     """Seconds of the processor's time that a process has taken; None where the system does not say (as `resident`)."""
     try:
-        behind_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        behind_name = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        )
         user, system = int(behind_name[11]), int(behind_name[12])
     except (OSError, IndexError, ValueError):
         return None

@@ -88,11 +88,17 @@ def problems_of(error: PatchgenError) -> tuple[Problem, ...]:
 def pointed_at(problem: Problem, line: str) -> Problem:
     """`problem` with the text of its line under the hint, and a caret under its column."""
     place = problem.at.column - 1
-    start = max(0, place - _SHOWN_WIDTH // 2) if len(line) > _SHOWN_WIDTH else len(line) - len(line.lstrip())
+    start = (
+        max(0, place - _SHOWN_WIDTH // 2)
+        if len(line) > _SHOWN_WIDTH
+        else len(line) - len(line.lstrip())
+    )
     start = min(start, place)
     shown = line[start : start + _SHOWN_WIDTH].rstrip()
     # A tab is as wide as the terminal likes; the same tabs stand above the caret.
-    below = "".join("\t" if letter == "\t" else " " for letter in shown[: place - start]).ljust(place - start)
+    below = "".join("\t" if letter == "\t" else " " for letter in shown[: place - start]).ljust(
+        place - start
+    )
     return replace(problem, hint=f"{problem.hint}\n        {shown}\n        {below}^")
 
 
@@ -101,7 +107,9 @@ def defect(shown: str, error: Exception) -> Problem:
     import traceback  # Nothing is hoped to need it.
 
     frames = traceback.extract_tb(error.__traceback__)
-    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"
+    place = (
+        f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"
+    )
     what = f"internal error at {place}: {type(error).__name__}: {' '.join(str(error).split())}"
     hint = "this is a defect of patchgen, not of your file; please report it together with the file"
     return Problem(Location(shown), "PG908", what, hint)

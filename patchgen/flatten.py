@@ -65,7 +65,9 @@ def _lines_shown(path: Path, env: Environment) -> Iterator[None]:
         problems = problems_of(error)
         if not any(map(_is_syntax, problems)):
             raise
-        raise Refusals(_with_line(p, path, env) if _is_syntax(p) else p for p in problems) from error
+        raise Refusals(
+            _with_line(p, path, env) if _is_syntax(p) else p for p in problems
+        ) from error
 
 
 def _is_syntax(problem: Problem) -> bool:
@@ -80,7 +82,9 @@ def _with_line(problem: Problem, path: Path, env: Environment) -> Problem:
         return problem
     lines = read_source(file, allow_bidi=env.allow_bidi).lines
     # An error at the end of the file has a line of its own.
-    return pointed_at(problem, lines[problem.at.line - 1].rstrip("\n") if problem.at.line <= len(lines) else "")
+    return pointed_at(
+        problem, lines[problem.at.line - 1].rstrip("\n") if problem.at.line <= len(lines) else ""
+    )
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,9 @@ def _in_places_of_their_own(error: NoOrder, builder: Builder) -> dict[Symbol, st
     return {d.symbol: why for d in declarations if d is not None and d.is_merged and not d.rewrites}
 
 
-def _builder(path: Path, env: Environment, settings: Settings, merge: Merge, kept: Mapping[Symbol, str]) -> Builder:
+def _builder(
+    path: Path, env: Environment, settings: Settings, merge: Merge, kept: Mapping[Symbol, str]
+) -> Builder:
     path = path.parent.resolve() / path.name  # a link is called by its own name
     module = env.module_of(path)
     source = read_source(path, module, env.shown(path), allow_bidi=env.allow_bidi)
@@ -226,8 +232,12 @@ def _emit(modules: tuple[FlatModule, ...], builder: Builder, settings: Settings)
         if module.base is not None:
             plain = comparable[name] = _comparable(module, builder)
             texts[f"base_{name}"] = Unformatted(head + plain.opening, plain.body)
-    formatted = format_texts(texts, settings, _own_packages([text.opening for text in texts.values()], builder))
-    warnings = tuple(unused_classes([block for module in modules for block in module.blocks], builder))
+    formatted = format_texts(
+        texts, settings, _own_packages([text.opening for text in texts.values()], builder)
+    )
+    warnings = tuple(
+        unused_classes([block for module in modules for block in module.blocks], builder)
+    )
     names = [name for name in texts if not name.startswith("base_")]
     files: list[FlatFile] = []
     problems: list[Problem] = []
@@ -270,7 +280,9 @@ def _file(
     )
     problems = verify(name, text, lines, _declared_at(module, builder), base[1] if base else None)
     if any(problem.code == "PG404" for problem in problems):
-        for source in {piece.source.path: piece.source for b in module.blocks for piece in b.pieces}.values():
+        for source in {
+            piece.source.path: piece.source for b in module.blocks for piece in b.pieces
+        }.values():
             require_compilable(source)  # then it is no fault of ours
     return file, problems
 
@@ -279,7 +291,9 @@ def _declared_at(module: FlatModule, builder: Builder) -> Location:
     """Where the modular file begins to say what is in `module`; the whole file where it says nothing itself."""
     own = builder.naming.plan.modular.source.path
     # A class that only names its parent adds no line, but it is what made the output.
-    declared = [d.at for d in builder.naming.plan.declarations if d.kind == module.kind and d.at.path == own]
+    declared = [
+        d.at for d in builder.naming.plan.declarations if d.kind == module.kind and d.at.path == own
+    ]
     carried = [b.pieces[0].at(1, 0) for b in module.blocks if b.pieces[0].source.path == own]
     return min(declared or carried, default=Location(own))
 
@@ -288,17 +302,29 @@ def _elsewhere(block: FlatBlock, builder: Builder) -> Iterator[str]:
     """Notes on code of transformers that reads its own file's path or names."""
     for piece in block.pieces:
         if piece.symbol.module.startswith("transformers."):
-            blocks = (b for b in builder.index(piece.symbol.module).blocks if b.first == piece.first)
+            blocks = (
+                b for b in builder.index(piece.symbol.module).blocks if b.first == piece.first
+            )
             yield from (note for source in blocks for note in places_elsewhere(source))
 
 
 def _replaces(block: FlatBlock, builder: Builder) -> tuple[str, ...]:
     """A note where a function or constant of the modular file takes the place of a parent's of the same name."""
     plan = builder.naming.plan
-    if block.kind == "class" or block.unit.module not in {layer.source.module for layer in plan.layers}:
+    if block.kind == "class" or block.unit.module not in {
+        layer.source.module for layer in plan.layers
+    }:
         return ()
-    replaced = [(m, old) for m in plan.parents if (old := builder.index(m).definition(block.name)) is not None]
-    return tuple(f"{block.name} takes the place of {m}.{block.name}" for m, old in replaced if old.text != block.text)
+    replaced = [
+        (m, old)
+        for m in plan.parents
+        if (old := builder.index(m).definition(block.name)) is not None
+    ]
+    return tuple(
+        f"{block.name} takes the place of {m}.{block.name}"
+        for m, old in replaced
+        if old.text != block.text
+    )
 
 
 def _comparable(module: FlatModule, builder: Builder) -> FlatModule:
@@ -333,7 +359,9 @@ def _used(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[UsedSymbol, ..
 def _summary(module: FlatModule, builder: Builder) -> Summary:
     plan = builder.naming.plan
     own = plan.modular.source
-    changed = [b.name for b in module.blocks if b.kind == "class" and b.pieces[0].source.path == own.path]
+    changed = [
+        b.name for b in module.blocks if b.kind == "class" and b.pieces[0].source.path == own.path
+    ]
     return Summary(tuple(changed), _parents(module, plan))
 
 
@@ -345,7 +373,9 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
     with _lines_shown(path, env):
         linked = _linked(path, env, settings)
         passes = (Section(title, text) for title, text in linked.texts.items())
-        outlines = (Section(f"{m.kind}: the blocks in order", _outline(m.blocks)) for m in linked.modules)
+        outlines = (
+            Section(f"{m.kind}: the blocks in order", _outline(m.blocks)) for m in linked.modules
+        )
         return (Section("plan", _outline_plan(linked.builder.naming.plan)), *passes, *outlines)
 
 
@@ -358,12 +388,15 @@ def _outline_plan(plan: ModulePlan) -> str:
         if d.why:
             lines.append(f"class {d.symbol.name} stays a subclass of {bases}: {d.why}")
         else:
-            lines.append(f"class {d.symbol.name} = {' + '.join(str(s) for s in d.chain)}; bases {bases}")
+            lines.append(
+                f"class {d.symbol.name} = {' + '.join(str(s) for s in d.chain)}; bases {bases}"
+            )
     return "\n".join(lines) + "\n"
 
 
 def _outline(blocks: tuple[FlatBlock, ...]) -> str:
     rows = [
-        f"{b.kind:7} {b.name or '-':40} {' + '.join(dict.fromkeys(p.source.path for p in b.pieces))}" for b in blocks
+        f"{b.kind:7} {b.name or '-':40} {' + '.join(dict.fromkeys(p.source.path for p in b.pieces))}"
+        for b in blocks
     ]
     return "\n".join(rows) + "\n"

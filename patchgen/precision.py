@@ -27,4 +27,6 @@ def autocast_to(precision: str) -> str:
 
 def products_in(precision: str) -> str:
     """The dtype of matrix products, by its name in torch."""
-    return "bfloat16" if precision == "fsdp-mixed" else autocast_to(precision) or weights_in(precision)
+    return (
+        "bfloat16" if precision == "fsdp-mixed" else autocast_to(precision) or weights_in(precision)
+    )

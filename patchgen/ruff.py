@@ -19,7 +19,9 @@ def ruff_program() -> str:
     """
     found = _ruff()
     if found is None:
-        raise PatchgenError("PG911", Location("ruff"), "is not installed", "pip install ruff==0.14.10")
+        raise PatchgenError(
+            "PG911", Location("ruff"), "is not installed", "pip install ruff==0.14.10"
+        )
     return found
 
 

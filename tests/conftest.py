@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-os.environ["OMP_NUM_THREADS"] = "1"  # small models on shared cores: more threads are slower, and sums differ
+os.environ["OMP_NUM_THREADS"] = (
+    "1"  # small models on shared cores: more threads are slower, and sums differ
+)
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Hundreds of processes start here: each would compile patchgen anew where the caller keeps no compiled files.

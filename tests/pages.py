@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DOTS = "..."
-_FENCE = re.compile(r"^(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence)[ ]*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence)[ ]*$", re.MULTILINE | re.DOTALL
+)
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
@@ -72,7 +74,9 @@ class Page:
     @property
     def anchors(self) -> set[str]:
         """The names by which its headings can be linked to."""
-        plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(self.prose))
+        plain = (
+            re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(self.prose)
+        )
         return {heading.strip().replace(" ", "-") for heading in plain}
 
 
@@ -87,7 +91,9 @@ def _blocks(text: str) -> Iterator[Block]:
         options = dict(word.split("=", 1) for word in rest if "=" in word)
         words = tuple(word for word in rest if "=" not in word)
         line = text.count("\n", 0, found.start()) + 1
-        yield Block(language, words, options, found["text"], line, found.start("text"), found.end("text"))
+        yield Block(
+            language, words, options, found["text"], line, found.start("text"), found.end("text")
+        )
 
 
 def commands(block: Block) -> tuple[Command, ...]:
@@ -126,7 +132,9 @@ class Session:
         self.code = done.returncode
         self.folder = Path(memory.read_text(encoding="utf-8").strip())
         memory.unlink()
-        return [text.rstrip() for text in done.stdout.rstrip("\n").split("\n")] if done.stdout else []
+        return (
+            [text.rstrip() for text in done.stdout.rstrip("\n").split("\n")] if done.stdout else []
+        )
 
 
 def fits(shown: Sequence[str], printed: Sequence[str]) -> bool:
@@ -141,11 +149,17 @@ def fits(shown: Sequence[str], printed: Sequence[str]) -> bool:
         return list(printed) == parts[0]
     first, *middle, last = parts
     rest = list(printed)
-    if rest[: len(first)] != first or (last and rest[-len(last) :] != last) or len(rest) < len(first) + len(last):
+    if (
+        rest[: len(first)] != first
+        or (last and rest[-len(last) :] != last)
+        or len(rest) < len(first) + len(last)
+    ):
         return False
     rest = rest[len(first) : len(rest) - len(last)]
     for part in middle:
-        places = [at for at in range(len(rest) - len(part) + 1) if rest[at : at + len(part)] == part]
+        places = [
+            at for at in range(len(rest) - len(part) + 1) if rest[at : at + len(part)] == part
+        ]
         if not places:
             return False
         rest = rest[places[0] + len(part) :]
@@ -154,4 +168,6 @@ def fits(shown: Sequence[str], printed: Sequence[str]) -> bool:
 
 def rendered(pairs: Sequence[tuple[Command, Sequence[str]]]) -> str:
     """The text of a console block."""
-    return "".join(f"$ {command.line}\n" + "".join(f"{line}\n" for line in lines) for command, lines in pairs)
+    return "".join(
+        f"$ {command.line}\n" + "".join(f"{line}\n" for line in lines) for command, lines in pairs
+    )

@@ -53,18 +53,28 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
         for name in names.split(", "):
             block = facts.definition(name)
             if block is None:
-                return Flattened(problems=(PatchgenError("PG101", Location(shown, 1, 1), f"no {name}").problem,))
+                return Flattened(
+                    problems=(PatchgenError("PG101", Location(shown, 1, 1), f"no {name}").problem,)
+                )
             digest = hashlib.sha256(block.text.encode()).hexdigest()
             used.append(UsedSymbol(f"{module}.{name}", digest, facts.source.path))
             first = "".join(parts).count("\n") + 1
-            lines.append(LineOrigin(first, first + block.text.count("\n") - 1, facts.source.path, block.first))
+            lines.append(
+                LineOrigin(
+                    first, first + block.text.count("\n") - 1, facts.source.path, block.first
+                )
+            )
             parts.append(block.text)
     parts.append(source.text)
     text = "".join(parts)
     summary = Summary(("A",), ("toy",))
     notes = (Note(Location(shown, 1, 1), "a note"),)
     base = ("lib/toy.py", "".join(parts[:-1]))
-    files = [FlatFile("modeling", f"modeling_{stem}.py", text, tuple(used), tuple(lines), notes, summary, base)]
+    files = [
+        FlatFile(
+            "modeling", f"modeling_{stem}.py", text, tuple(used), tuple(lines), notes, summary, base
+        )
+    ]
     if "# configuration" in source.text:
         files.append(FlatFile("configuration", f"configuration_{stem}.py", parts[0], tuple(used)))
     return Flattened(tuple(files))
@@ -76,7 +86,9 @@ def install(monkeypatch) -> None:
     import patchgen.flatten
 
     monkeypatch.setattr(patchgen.flatten, "flatten", stand_in)
-    monkeypatch.setattr(patchgen.batch.run, "FILES_THAT_PAY", 1_000_000)  # a worker would load the core itself
+    monkeypatch.setattr(
+        patchgen.batch.run, "FILES_THAT_PAY", 1_000_000
+    )  # a worker would load the core itself
 
 
 def standin_project(top: Path) -> Tree:

@@ -91,13 +91,18 @@ class Tree:
         return sorted(
             path.relative_to(self.top).as_posix()
             for path in (self.top / folder).rglob("*")
-            if not path.is_dir() and ".patchgen_cache" not in path.parts and "__pycache__" not in path.parts
+            if not path.is_dir()
+            and ".patchgen_cache" not in path.parts
+            and "__pycache__" not in path.parts
         )
 
     def snapshot(self) -> dict[str, tuple[str, int]]:
         """Every file but the cache's, with the digest of its bytes and its time of modification."""
         return {
-            name: (hashlib.sha256(self(name).read_bytes()).hexdigest(), self(name).stat().st_mtime_ns)
+            name: (
+                hashlib.sha256(self(name).read_bytes()).hexdigest(),
+                self(name).stat().st_mtime_ns,
+            )
             for name in self.files()
         }
 
@@ -124,7 +129,11 @@ def command(*argv: str) -> list[str]:
 
 def environment(**more: str) -> dict[str, str]:
     """The environment of such a process: this checkout first, and nothing of a CI system."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "PATCHGEN_", "FORCE_COLOR"))}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("GITHUB_", "PATCHGEN_", "FORCE_COLOR"))
+    }
     return {
         **kept,
         "PYTHONPATH": str(REPOSITORY),

@@ -621,9 +621,15 @@ def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tenso
     if mask is not None:  # each row is a text
         (places_T, starts_N1, longest), batch = _get_unpad_data(mask.bool()), mask
     else:  # a text ends with each row, and where positions restart
-        ends_T, batch = nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten(), position_ids
+        ends_T, batch = (
+            nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten(),
+            position_ids,
+        )
         starts_N1 = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-        places_T, longest = torch.arange(len(ends_T), device=ends_T.device), int(starts_N1.diff().max())
+        places_T, longest = (
+            torch.arange(len(ends_T), device=ends_T.device),
+            int(starts_N1.diff().max()),
+        )
     count, lengths_N = len(starts_N1) - 1, starts_N1.diff()
     if len(places_T) in (0, batch.numel()) and count == len(batch):
         return None

@@ -330,7 +330,13 @@ class Rows(ConversionOps):
 
     def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any) -> Any:
         rows = [each[0] if isinstance(each, list) else each for each in map(input_dict.get, source_patterns)]
-        return dict(zip(target_patterns, rows[0].split(self.widths) if self.apart else [torch.cat(rows)], strict=True))
+        return dict(
+            zip(
+                target_patterns,
+                rows[0].split(self.widths) if self.apart else [torch.cat(rows)],
+                strict=True,
+            )
+        )
 
     @property
     def reverse_op(self) -> ConversionOps:

@@ -82,7 +82,9 @@ class MixtureExperts(nn.Module):
             token, place = torch.where(top_k_index == expert)
             states = self.linear(hidden_states[token], self.up_name, expert)
             states = self.linear(
-                self._apply_gate(states) if self.has_gate else self.act_fn(states), "down_proj", expert
+                self._apply_gate(states) if self.has_gate else self.act_fn(states),
+                "down_proj",
+                expert,
             )
             total = total.index_add(0, token, (states * top_k_weights[token, place, None]).to(total.dtype))
         return total.to(hidden_states.dtype)
@@ -114,7 +116,13 @@ class Mixture(nn.Module):
     """An FFN of experts: (..., D) to (..., D)."""
 
     def __init__(
-        self, config: Any, *, gated: bool, bias: bool, inner: int | None = None, activation: Any = None
+        self,
+        config: Any,
+        *,
+        gated: bool,
+        bias: bool,
+        inner: int | None = None,
+        activation: Any = None,
     ) -> None:
         super().__init__()
         if not 1 + config.norm_topk_prob <= config.num_experts_per_tok <= config.num_experts:
@@ -359,9 +367,15 @@ def split_experts(model: Any) -> None:
     for path, module in there.items():
         if isinstance(module, MixtureExperts):
             weights = [f"{path}.{name}" for name, _ in module.named_parameters()]
-            model._ep_plan |= {path: "ep_dispatch_experts", **dict.fromkeys(weights, "grouped_gemm")}
+            model._ep_plan |= {
+                path: "ep_dispatch_experts",
+                **dict.fromkeys(weights, "grouped_gemm"),
+            }
             if module.has_bias:  # every process would add it
-                model._tp_plan, model._plans_refused = {}, {"tp": "experts with biases are split whole: ep_size"}
+                model._tp_plan, model._plans_refused = (
+                    {},
+                    {"tp": "experts with biases are split whole: ep_size"},
+                )
             elif model._tp_plan:
                 up = "packed_colwise" if module.has_gate else "colwise"
                 model._tp_plan |= {path: "moe_tp_experts", weights[0]: up, weights[1]: "rowwise"}
@@ -460,7 +474,10 @@ class LlamaMoePreTrainedModel(PreTrainedModel):
                 init.zeros_(parameter) if name.endswith("_bias") else init.normal_(parameter, mean=0.0, std=std)
 
     def _set_gradient_checkpointing(
-        self, enable: bool = True, gradient_checkpointing_func: Callable[..., Any] = checkpoint, **more: Any
+        self,
+        enable: bool = True,
+        gradient_checkpointing_func: Callable[..., Any] = checkpoint,
+        **more: Any,
     ) -> None:
         options = getattr(gradient_checkpointing_func, "keywords", {})
         # Not where the user says what is kept; a reentrant recompute can keep nothing.
@@ -601,7 +618,12 @@ def z_loss(logits: tuple[Tensor, ...], attention_mask: Tensor | None) -> Tensor:
 
 
 def with_router_losses(
-    model: Any, output: Any, outputs: Any, mask: Any, labels: Tensor | None, num_items_in_batch: Any = None
+    model: Any,
+    output: Any,
+    outputs: Any,
+    mask: Any,
+    labels: Tensor | None,
+    num_items_in_batch: Any = None,
 ) -> Any:
     """`output` of a head with the routers' logits, (T, E) for each layer, and in training their losses in its loss."""
     logits, config = outputs.get("router_logits"), model.config

@@ -343,7 +343,10 @@ def find_texts(model, mask, position_ids, kwargs):
     else:  # a text ends with each row, and where positions restart
         ends_T = nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten()
         starts = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-        places_T, longest = torch.arange(len(ends_T), device=ends_T.device), int(starts.diff().max())
+        places_T, longest = (
+            torch.arange(len(ends_T), device=ends_T.device),
+            int(starts.diff().max()),
+        )
     return places_T, starts, longest
 
 
@@ -394,10 +397,19 @@ class LlamaModel(LlamaPreTrainedModel):
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
             position_ids = position_ids.unsqueeze(0)
         if texts is not None:
-            (places_T, starts, longest), batch, attention_mask = texts, inputs_embeds.shape[:2], None
+            (places_T, starts, longest), batch, attention_mask = (
+                texts,
+                inputs_embeds.shape[:2],
+                None,
+            )
             position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
             inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
-            kwargs.update(cu_seq_lens_q=starts, cu_seq_lens_k=starts, max_length_q=longest, max_length_k=longest)
+            kwargs.update(
+                cu_seq_lens_q=starts,
+                cu_seq_lens_k=starts,
+                max_length_q=longest,
+                max_length_k=longest,
+            )
 
         causal_mask = create_causal_mask(
             config=self.config,

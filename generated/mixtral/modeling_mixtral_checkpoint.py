@@ -396,7 +396,10 @@ class MixtralPreTrainedModel(PreTrainedModel):
             init.normal_(module.weight, mean=0.0, std=std)
 
     def _set_gradient_checkpointing(
-        self, enable: bool = True, gradient_checkpointing_func: Callable[..., Any] = checkpoint, **more: Any
+        self,
+        enable: bool = True,
+        gradient_checkpointing_func: Callable[..., Any] = checkpoint,
+        **more: Any,
     ) -> None:
         options = getattr(gradient_checkpointing_func, "keywords", {})
         # Not where the user says what is kept; a reentrant recompute can keep nothing.

@@ -378,7 +378,10 @@ class Qwen3MoePreTrainedModel(PreTrainedModel):
             init.normal_(module.weight, mean=0.0, std=std)
 
     def _set_gradient_checkpointing(
-        self, enable: bool = True, gradient_checkpointing_func: Callable[..., Any] = checkpoint, **more: Any
+        self,
+        enable: bool = True,
+        gradient_checkpointing_func: Callable[..., Any] = checkpoint,
+        **more: Any,
     ) -> None:
         options = getattr(gradient_checkpointing_func, "keywords", {})
         # Not where the user says what is kept; a reentrant recompute can keep nothing.
@@ -657,7 +660,14 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entr
 
 
 def causal_loss(
-    states: Tensor, weight: Tensor, chunk: int, entropies: Any, logits: None, labels: Tensor, *_: Any, **kwargs: Any
+    states: Tensor,
+    weight: Tensor,
+    chunk: int,
+    entropies: Any,
+    logits: None,
+    labels: Tensor,
+    *_: Any,
+    **kwargs: Any,
 ) -> Tensor:
     """`ForCausalLMLoss` of `states @ weight.T`, which exists for `chunk` tokens at a time, or as much of it."""
     ignore_index, shift_labels = kwargs.get("ignore_index", -100), kwargs.get("shift_labels")

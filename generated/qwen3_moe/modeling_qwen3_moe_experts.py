@@ -309,11 +309,24 @@ class Lean(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x_TD: Tensor, gates_TK: Tensor, up_EGD: Tensor, down_EDF: Tensor, pairs: Pairs, act: Any
+        ctx: Any,
+        x_TD: Tensor,
+        gates_TK: Tensor,
+        up_EGD: Tensor,
+        down_EDF: Tensor,
+        pairs: Pairs,
+        act: Any,
     ) -> Tensor:
         gate_up_PG = grouped_linear(pairs.take(x_TD), up_EGD, None, pairs)
         ctx.save_for_backward(
-            x_TD, gates_TK, up_EGD, down_EDF, gate_up_PG, pairs.expert_P, pairs.order_P, pairs.ends_E
+            x_TD,
+            gates_TK,
+            up_EGD,
+            down_EDF,
+            gate_up_PG,
+            pairs.expert_P,
+            pairs.order_P,
+            pairs.ends_E,
         )
         ctx.k, ctx.act = pairs.k, act
         return summed(gate_up_PG, gates_TK, down_EDF, pairs, act)

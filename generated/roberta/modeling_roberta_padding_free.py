@@ -571,9 +571,15 @@ def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tenso
     if mask is not None:  # each row is a text
         (places_T, starts_N1, longest), batch = _get_unpad_data(mask.bool()), mask
     else:  # a text ends with each row, and where positions restart
-        ends_T, batch = nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten(), position_ids
+        ends_T, batch = (
+            nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten(),
+            position_ids,
+        )
         starts_N1 = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-        places_T, longest = torch.arange(len(ends_T), device=ends_T.device), int(starts_N1.diff().max())
+        places_T, longest = (
+            torch.arange(len(ends_T), device=ends_T.device),
+            int(starts_N1.diff().max()),
+        )
     count, lengths_N = len(starts_N1) - 1, starts_N1.diff()
     if len(places_T) in (0, batch.numel()) and count == len(batch):
         return None
@@ -747,7 +753,10 @@ class RobertaModel(RobertaPreTrainedModel):
     @torch.compiler.disable
     def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
         """ValueError for packed positions that no token has: counted from 0, they would be too small."""
-        texts, first = self._find_texts_of_FindsTexts(mask, position_ids, kwargs), self.embeddings.padding_idx + 1
+        texts, first = (
+            self._find_texts_of_FindsTexts(mask, position_ids, kwargs),
+            self.embeddings.padding_idx + 1,
+        )
         if texts is not None and mask is None and int(position_ids.min()) < first:
             raise ValueError(
                 f"positions begin with {first}: give DataCollatorWithFlattening position_ids_start={first}"

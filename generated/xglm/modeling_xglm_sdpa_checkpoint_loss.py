@@ -568,7 +568,14 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entr
 
 
 def causal_loss(
-    states: Tensor, weight: Tensor, chunk: int, entropies: Any, logits: None, labels: Tensor, *_: Any, **kwargs: Any
+    states: Tensor,
+    weight: Tensor,
+    chunk: int,
+    entropies: Any,
+    logits: None,
+    labels: Tensor,
+    *_: Any,
+    **kwargs: Any,
 ) -> Tensor:
     """`ForCausalLMLoss` of `states @ weight.T`, which exists for `chunk` tokens at a time, or as much of it."""
     ignore_index, shift_labels = kwargs.get("ignore_index", -100), kwargs.get("shift_labels")

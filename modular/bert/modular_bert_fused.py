@@ -6,11 +6,10 @@ little to gain.  Cross-attention is as it was.  Checkpoints are BERT's, read and
 for what is refused.
 """
 
-from torch import nn
-from transformers.models.bert import modeling_bert as bert
-
 from patchgen.edits import Hole, edit, new, old
 from patchgen.parts.fused import FusedLinear, FusedProjections
+from torch import nn
+from transformers.models.bert import modeling_bert as bert
 
 
 class BertSelfAttention(bert.BertSelfAttention):

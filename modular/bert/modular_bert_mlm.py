@@ -8,9 +8,8 @@ In training with labels `outputs.logits` is None.  Under `torch.compile` set `co
 `BertForPreTraining` is as it was.
 """
 
-from transformers.models.bert import modeling_bert as bert
-
 from patchgen.parts.loss import LabelledTokens
+from transformers.models.bert import modeling_bert as bert
 
 
 class BertForMaskedLM(LabelledTokens, bert.BertForMaskedLM):

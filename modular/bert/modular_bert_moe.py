@@ -11,12 +11,11 @@ token to the experts that the forward pass chose (`patchgen.parts.checkpoint`); 
 """
 
 from huggingface_hub.dataclasses import strict
+from patchgen.parts.checkpoint import ChooseOnce
+from patchgen.parts.moe import Mixture, MixtureHead, MixtureModel, MixtureOptions, has_experts
 from torch import nn
 from transformers.models.bert import configuration_bert
 from transformers.models.bert import modeling_bert as bert
-
-from patchgen.parts.checkpoint import ChooseOnce
-from patchgen.parts.moe import Mixture, MixtureHead, MixtureModel, MixtureOptions, has_experts
 
 
 @strict

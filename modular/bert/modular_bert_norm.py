@@ -6,9 +6,8 @@ et al. 2023, arXiv:2312.17482), not bit for bit that of BERT: sums between layer
 Without autocast nothing changes, also not with weights in bfloat16.  See `patchgen.parts.norm`.
 """
 
-from transformers.models.bert import modeling_bert as bert
-
 from patchgen.parts.norm import LowPrecisionNorm
+from transformers.models.bert import modeling_bert as bert
 
 
 class BertEmbeddings(LowPrecisionNorm, bert.BertEmbeddings):

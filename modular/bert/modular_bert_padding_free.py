@@ -12,9 +12,8 @@ that begin with padding, BERT with a cache or an encoder's states, and forwards 
 attention weights are computed as BERT does.
 """
 
-from transformers.models.bert import modeling_bert as bert
-
 from patchgen.parts.flash import AttendsInRows, KeepsPadding, PaddingFreeEncoder, PoolsEachText
+from transformers.models.bert import modeling_bert as bert
 
 
 class BertSelfAttention(AttendsInRows, bert.BertSelfAttention):

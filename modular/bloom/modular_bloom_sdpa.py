@@ -13,14 +13,13 @@ softmax, under "eager", is in float32, also in a float64 model.
 from collections.abc import Callable
 
 import torch
+from patchgen.edits import edit, new, old
 from torch import nn
 from torch.nn import functional as F
 from transformers.integrations.sdpa_attention import create_position_bias_mask
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.bloom import modeling_bloom as bloom
-
-from patchgen.edits import edit, new, old
 
 
 def eager_attention_forward(

@@ -6,15 +6,14 @@ loop.  The weights are stacked when a checkpoint of DBRX is loaded, and saved as
 """
 
 import torch
+from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.stacked import ConvertedCheckpoints
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.core_model_loading import Concatenate, ConversionOps, Transpose, WeightConverter
 from transformers.integrations import use_experts_implementation
 from transformers.models.dbrx import modeling_dbrx as dbrx
-
-from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.stacked import ConvertedCheckpoints
 
 
 class ByExpert(ConversionOps):

@@ -12,12 +12,11 @@ bias, and is refused.
 from collections.abc import Callable
 
 import torch
+from patchgen.edits import edit, new, old
 from torch import nn
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.deberta_v2 import modeling_deberta_v2 as deberta_v2
-
-from patchgen.edits import edit, new, old
 
 
 def eager_attention_forward(

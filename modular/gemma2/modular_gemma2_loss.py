@@ -7,9 +7,8 @@ In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets 
 logits back.
 """
 
-from transformers.models.gemma2 import modeling_gemma2 as gemma2
-
 from patchgen.parts.loss import SoftcappedChunkedLoss
+from transformers.models.gemma2 import modeling_gemma2 as gemma2
 
 
 class Gemma2ForCausalLM(SoftcappedChunkedLoss, gemma2.Gemma2ForCausalLM):

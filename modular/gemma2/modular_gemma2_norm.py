@@ -5,9 +5,8 @@ for the backward pass where transformers keeps two, and runs one kernel on CUDA 
 that Gemma adds to its weight is added in float32, as there; see `patchgen.parts.norm`.
 """
 
-from transformers.models.gemma2 import modeling_gemma2 as gemma2
-
 from patchgen.parts.norm import FusedOffsetRMSNorm
+from transformers.models.gemma2 import modeling_gemma2 as gemma2
 
 
 class Gemma2RMSNorm(FusedOffsetRMSNorm, gemma2.Gemma2RMSNorm):

@@ -5,9 +5,8 @@ MLP for the backward pass, torch's own keeps its input.  A layer of the smallest
 it kept 46.1 (bfloat16, SDPA).  Other activations of the configuration are as they were.  See `patchgen.parts.fused`.
 """
 
-from transformers.models.gpt2 import modeling_gpt2 as gpt2
-
 from patchgen.parts.fused import FusedGelu
+from transformers.models.gpt2 import modeling_gpt2 as gpt2
 
 
 class GPT2MLP(FusedGelu, gpt2.GPT2MLP):

@@ -7,9 +7,8 @@ In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets 
 logits back.
 """
 
-from transformers.models.gpt2 import modeling_gpt2 as gpt2
-
 from patchgen.parts.loss import ChunkedLoss
+from transformers.models.gpt2 import modeling_gpt2 as gpt2
 
 
 class GPT2LMHeadModel(ChunkedLoss, gpt2.GPT2LMHeadModel):

@@ -6,10 +6,9 @@ transformers' interface of experts has no place for them, and its grouped produc
 """
 
 import torch
+from patchgen.edits import edit, new, old
 from transformers.integrations.moe import _grouped_linear
 from transformers.models.jetmoe import modeling_jetmoe as jetmoe
-
-from patchgen.edits import edit, new, old
 
 
 class JetMoeParallelExperts(jetmoe.JetMoeParallelExperts):

@@ -5,9 +5,8 @@ large matrices the gain is small (0 to 5 % are estimated).  Checkpoints are Llam
 `patchgen.parts.fused` for what is refused.
 """
 
-from transformers.models.llama import modeling_llama as llama
-
 from patchgen.parts.fused import FusedGateUp, FusedQKV, SplitProjections
+from transformers.models.llama import modeling_llama as llama
 
 
 class LlamaAttention(FusedQKV, llama.LlamaAttention):

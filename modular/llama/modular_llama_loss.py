@@ -8,9 +8,8 @@ In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets 
 logits back.
 """
 
-from transformers.models.llama import modeling_llama as llama
-
 from patchgen.parts.loss import ChunkedLoss
+from transformers.models.llama import modeling_llama as llama
 
 
 class LlamaForCausalLM(ChunkedLoss, llama.LlamaForCausalLM):

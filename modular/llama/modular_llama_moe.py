@@ -10,12 +10,11 @@ that the forward pass chose (`patchgen.parts.checkpoint`).
 """
 
 from huggingface_hub.dataclasses import strict
-from transformers.models.llama import configuration_llama
-from transformers.models.llama import modeling_llama as llama
-
 from patchgen.edits import edit, new, old
 from patchgen.parts.checkpoint import ChooseOnce
 from patchgen.parts.moe import Mixture, MixtureHead, MixtureModel, MixtureOptions, has_experts
+from transformers.models.llama import configuration_llama
+from transformers.models.llama import modeling_llama as llama
 
 
 @strict

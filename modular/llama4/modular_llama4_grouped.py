@@ -7,10 +7,9 @@ grouped products.  `experts_implementation` takes every name that transformers h
 """
 
 import torch
+from patchgen.edits import edit, new, old
 from transformers.integrations import use_experts_implementation
 from transformers.models.llama4 import modeling_llama4 as llama4
-
-from patchgen.edits import edit, new, old
 
 
 @use_experts_implementation(is_transposed=True)

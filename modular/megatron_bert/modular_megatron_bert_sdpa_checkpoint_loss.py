@@ -14,12 +14,11 @@ import math
 from collections.abc import Callable
 
 import torch
+from patchgen.edits import edit, new, old
+from patchgen.parts.loss import LabelledTokens
 from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.megatron_bert import modeling_megatron_bert as megatron_bert
-
-from patchgen.edits import edit, new, old
-from patchgen.parts.loss import LabelledTokens
 
 
 def eager_attention_forward(

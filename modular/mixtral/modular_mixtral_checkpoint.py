@@ -6,10 +6,9 @@ The recompute takes the experts that the forward pass chose.  Where transformers
 a logit that rounds otherwise sends the token to another expert, and the gradients belong to no function.
 """
 
-from transformers.models.mixtral import modeling_mixtral as mixtral
-
 from patchgen.edits import edit, new, old
 from patchgen.parts.checkpoint import ChooseOnce
+from transformers.models.mixtral import modeling_mixtral as mixtral
 
 
 class MixtralTopKRouter(mixtral.MixtralTopKRouter):

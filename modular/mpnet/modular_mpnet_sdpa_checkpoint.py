@@ -13,12 +13,11 @@ import math
 from collections.abc import Callable
 
 import torch
+from patchgen.edits import edit, new, old
 from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.mpnet import modeling_mpnet as mpnet
-
-from patchgen.edits import edit, new, old
 
 
 def eager_attention_forward(

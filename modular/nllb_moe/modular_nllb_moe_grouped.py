@@ -11,15 +11,14 @@ so that the first choice of every token is expert 1, and the second expert 0.
 """
 
 import torch
+from patchgen.edits import edit, new, old
+from patchgen.parts.stacked import ConvertedCheckpoints
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.core_model_loading import MergeModulelist, WeightConverter
 from transformers.integrations import use_experts_implementation
 from transformers.models.nllb_moe import modeling_nllb_moe as nllb_moe
-
-from patchgen.edits import edit, new, old
-from patchgen.parts.stacked import ConvertedCheckpoints
 
 
 @use_experts_implementation(has_gate=False, has_bias=True, has_post_expert_norm=True)

@@ -5,10 +5,9 @@
 A layer returns a tuple for its list: of a list, `use_reentrant=True` gives no gradient.
 """
 
+from patchgen.edits import edit, new, old
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.openai import modeling_openai as openai
-
-from patchgen.edits import edit, new, old
 
 
 class Block(openai.Block, GradientCheckpointingLayer):

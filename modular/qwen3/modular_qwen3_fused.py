@@ -5,9 +5,8 @@ large matrices the gain is small (0 to 5 % are estimated).  Checkpoints are Qwen
 `patchgen.parts.fused` for what is refused.
 """
 
-from transformers.models.qwen3 import modeling_qwen3 as qwen3
-
 from patchgen.parts.fused import FusedGateUp, FusedQKV, SplitProjections
+from transformers.models.qwen3 import modeling_qwen3 as qwen3
 
 
 class Qwen3Attention(FusedQKV, qwen3.Qwen3Attention):

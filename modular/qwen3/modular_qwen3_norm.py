@@ -4,9 +4,8 @@ For those who train it without `torch.compile`.  On CUDA a norm in bfloat16 keep
 bytes a feature, where transformers keeps 6, two thirds of them in float32; see `patchgen.parts.norm`.
 """
 
-from transformers.models.qwen3 import modeling_qwen3 as qwen3
-
 from patchgen.parts.norm import FusedRMSNorm
+from transformers.models.qwen3 import modeling_qwen3 as qwen3
 
 
 class Qwen3RMSNorm(FusedRMSNorm, qwen3.Qwen3RMSNorm):

@@ -8,11 +8,10 @@ gradients belong to no function.  In training with labels `outputs.logits` is No
 as in the parent.
 """
 
-from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe
-
 from patchgen.edits import edit, new, old
 from patchgen.parts.checkpoint import ChooseOnce
 from patchgen.parts.loss import ChunkedLoss
+from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe
 
 
 class Qwen3MoeTopKRouter(qwen3_moe.Qwen3MoeTopKRouter):

@@ -6,9 +6,8 @@ a matrix product, or not needed.  The forward pass is the parent's, rounding inc
 experts.  `experts_implementation` says nothing here.  See `patchgen.parts.experts`.
 """
 
-from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe
-
 from patchgen.parts.experts import LeanExperts
+from transformers.models.qwen3_moe import modeling_qwen3_moe as qwen3_moe
 
 
 class Qwen3MoeExperts(LeanExperts, qwen3_moe.Qwen3MoeExperts):

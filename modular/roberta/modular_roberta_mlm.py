@@ -7,9 +7,8 @@ For those who pretrain or adapt it: with 15 % of the tokens masked, the head (a 
 In training with labels `outputs.logits` is None.  Under `torch.compile` set `config.max_labelled_fraction`.
 """
 
-from transformers.models.roberta import modeling_roberta as roberta
-
 from patchgen.parts.loss import LabelledTokens
+from transformers.models.roberta import modeling_roberta as roberta
 
 
 class RobertaForMaskedLM(LabelledTokens, roberta.RobertaForMaskedLM):

@@ -8,9 +8,8 @@ counts from 0 is refused.  Question answering, rows that begin with padding, RoB
 states, and forwards that give all hidden states or attention weights are computed as RoBERTa does.
 """
 
-from transformers.models.roberta import modeling_roberta as roberta
-
 from patchgen.parts.flash import AttendsInRows, CountsFromPadding, KeepsPadding, PaddingFreeEncoder, PoolsEachText
+from transformers.models.roberta import modeling_roberta as roberta
 
 
 class RobertaSelfAttention(AttendsInRows, roberta.RobertaSelfAttention):

@@ -8,15 +8,14 @@ that no token chose gets a gradient of zeros, where the parent's loop gives it n
 """
 
 import torch
+from patchgen.edits import edit, new, old
+from patchgen.parts.stacked import ConvertedCheckpoints
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.core_model_loading import MergeModulelist, WeightConverter
 from transformers.integrations import use_experts_implementation
 from transformers.models.switch_transformers import modeling_switch_transformers as switch
-
-from patchgen.edits import edit, new, old
-from patchgen.parts.stacked import ConvertedCheckpoints
 
 
 @use_experts_implementation(has_gate=False)

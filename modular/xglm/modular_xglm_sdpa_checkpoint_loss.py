@@ -13,12 +13,11 @@ logits back.  See `patchgen.parts.loss`.
 from collections.abc import Callable
 
 import torch
+from patchgen.edits import edit, new, old
+from patchgen.parts.loss import ChunkedLoss
 from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.xglm import modeling_xglm as xglm
-
-from patchgen.edits import edit, new, old
-from patchgen.parts.loss import ChunkedLoss
 
 
 def eager_attention_forward(

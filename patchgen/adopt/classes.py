@@ -94,7 +94,10 @@ def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
     assert isinstance(new.node, ast.ClassDef) and isinstance(old.node, ast.ClassDef)
     mine = [plain_text(base) for base in new.node.bases]
     theirs = [plain_text(base) for base in old.node.bases]
-    keywords = [plain_text(k) for k in new.node.keywords], [plain_text(k) for k in old.node.keywords]
+    keywords = (
+        [plain_text(k) for k in new.node.keywords],
+        [plain_text(k) for k in old.node.keywords],
+    )
     if mine[: len(theirs)] != theirs or keywords[0] != keywords[1]:
         return None
     return [words.fork_code(base) for base in new.node.bases[len(theirs) :]]
@@ -135,9 +138,13 @@ def _member(
     if not choices:
         return None
     # An override repeats what an edit leaves to the parent, so it has to be shorter by more than a line.
-    best, used = min(choices, key=lambda choice: len(choice[0]) * (_COPIED if choice[0] is text and old else 1))
+    best, used = min(
+        choices, key=lambda choice: len(choice[0]) * (_COPIED if choice[0] is text and old else 1)
+    )
     words.read |= used.read
-    taken |= {line.split("def ")[1].split("(")[0] for line in best if line.lstrip().startswith("def ")}
+    taken |= {
+        line.split("def ")[1].split("(")[0] for line in best if line.lstrip().startswith("def ")
+    }
     return best
 
 
@@ -159,13 +166,22 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     mine, theirs = without_docstring(new.body), without_docstring(old.body)
     more = mine[len(theirs) :]
     same = [plain_text(n) for n in mine[: len(theirs)]] == [plain_text(n) for n in theirs]
-    if not more or not same or old.name != "__init__" or any(isinstance(n, ast.Return) for n in ast.walk(old)):
+    if (
+        not more
+        or not same
+        or old.name != "__init__"
+        or any(isinstance(n, ast.Return) for n in ast.walk(old))
+    ):
         return None
     passed = _passed(old)
     if passed is None or any(map(_says_super, more)):
         return None
     signature = words.statements([new], 4)[: _signature_lines(new)]
-    return [*signature, f"        super().__init__({', '.join(passed)})", *words.statements(more, 8)]
+    return [
+        *signature,
+        f"        super().__init__({', '.join(passed)})",
+        *words.statements(more, 8),
+    ]
 
 
 def _signature_lines(new: Function) -> int:

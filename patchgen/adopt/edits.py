@@ -23,7 +23,9 @@ class Spoken:
     lines: tuple[str, ...]
 
 
-def spoken(draft: Draft, old: Function, new: Function, words: Words, taken: set[str]) -> Spoken | None:
+def spoken(
+    draft: Draft, old: Function, new: Function, words: Words, taken: set[str]
+) -> Spoken | None:
     """The edit that `draft` is, of the method `old`; None where it needs a name that only another edit makes."""
     parameters = _parameters(draft, old, new)
     if parameters is None:
@@ -31,7 +33,11 @@ def spoken(draft: Draft, old: Function, new: Function, words: Words, taken: set[
     name = _name(draft, old, taken)
     times = f", count={draft.count}" if draft.count > 1 else ""
     code = [*_nodes(draft.old), *_nodes(draft.new)]
-    word = "async def" if any(isinstance(n, ast.Await) for one in code for n in ast.walk(one)) else "def"
+    word = (
+        "async def"
+        if any(isinstance(n, ast.Await) for one in code for n in ast.walk(one))
+        else "def"
+    )
     lines = [f'    @edit("{old.name}"{times})', f"    {word} {name}({', '.join(parameters)}):"]
     loop = any(_leaves_loop(one) for one in code if isinstance(one, ast.stmt))
     indent = 12 if loop else 8
@@ -48,10 +54,14 @@ def _nodes(part: tuple[ast.stmt, ...] | ast.expr) -> Sequence[ast.AST]:
 
 
 def _old(part: tuple[ast.stmt, ...] | ast.expr, words: Words, indent: int) -> list[str]:
-    return [" " * indent + line for node in _nodes(part) for line in words.parent_code(node).split("\n")]
+    return [
+        " " * indent + line for node in _nodes(part) for line in words.parent_code(node).split("\n")
+    ]
 
 
-def _new(part: tuple[ast.stmt, ...] | ast.expr, words: Words, indent: int, known: frozenset[str]) -> list[str]:
+def _new(
+    part: tuple[ast.stmt, ...] | ast.expr, words: Words, indent: int, known: frozenset[str]
+) -> list[str]:
     if isinstance(part, ast.expr):
         return [" " * indent + line for line in words.fork_code(part).split("\n")]
     return words.statements(part, indent, known)
@@ -98,7 +108,9 @@ def _leaves_loop(node: ast.stmt | ast.ExceptHandler) -> bool:
         return True
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return False
-    inner: Iterable[ast.AST] = node.orelse if isinstance(node, _LOOPS) else ast.iter_child_nodes(node)
+    inner: Iterable[ast.AST] = (
+        node.orelse if isinstance(node, _LOOPS) else ast.iter_child_nodes(node)
+    )
     return any(_leaves_loop(one) for one in inner if isinstance(one, ast.stmt | ast.ExceptHandler))
 
 
@@ -127,7 +139,9 @@ def _begins_alike(draft: Draft) -> bool:
 def _noun(draft: Draft) -> str:
     """What the changed code sets, calls or reads."""
     mine = set(map(ast.dump, _nodes(draft.old)))
-    changed = [node for node in _nodes(draft.new) if ast.dump(node) not in mine] or list(_nodes(draft.old))
+    changed = [node for node in _nodes(draft.new) if ast.dump(node) not in mine] or list(
+        _nodes(draft.old)
+    )
     stored: list[str] = []
     names: list[str] = []
     for node in changed[:1]:

@@ -67,13 +67,17 @@ def find_file(release: Release, model: str) -> tuple[str, Path]:
     """The modeling module that `model` names; raises PatchgenError PG801 where there is none, or more than one."""
     files = modeling_files(release)
     wanted = model.replace("-", "_").removeprefix("modeling_")
-    exact = [(name, path) for name, path in files if name == model or path.stem == f"modeling_{wanted}"]
+    exact = [
+        (name, path) for name, path in files if name == model or path.stem == f"modeling_{wanted}"
+    ]
     inside = [(name, path) for name, path in files if path.parent.name == wanted]
     for found in (exact, inside):
         if len(found) == 1:
             return found[0]
     stems = [path.stem.removeprefix("modeling_") for _, path in files]
-    hint = f"one of {', '.join(p.stem for _, p in inside)}" if inside else did_you_mean(wanted, stems)
+    hint = (
+        f"one of {', '.join(p.stem for _, p in inside)}" if inside else did_you_mean(wanted, stems)
+    )
     what = f"names no modeling module of transformers {release.version}"
     raise PatchgenError("PG801", Location(model), what, hint)
 
@@ -81,7 +85,9 @@ def find_file(release: Release, model: str) -> tuple[str, Path]:
 def lines_of(text: str) -> frozenset[str]:
     """The lines of code that tell files apart."""
     stripped = (line.strip() for line in text.split("\n"))
-    return frozenset(s for s in stripped if len(s) >= _SHORTEST and not s.startswith(("#", "import ", "from ")))
+    return frozenset(
+        s for s in stripped if len(s) >= _SHORTEST and not s.startswith(("#", "import ", "from "))
+    )
 
 
 def alike(fork: File, release: Release) -> list[Likeness]:
@@ -94,7 +100,9 @@ def alike(fork: File, release: Release) -> list[Likeness]:
         common[module] = path, shared
         seen.update(shared)
     found = [
-        Likeness(module, path, len(shared) / max(len(own), 1), sum(1 / seen[line] for line in shared))
+        Likeness(
+            module, path, len(shared) / max(len(own), 1), sum(1 / seen[line] for line in shared)
+        )
         for module, (path, shared) in common.items()
     ]
     return sorted(found, key=lambda one: (-one.weight, one.module))
@@ -106,7 +114,9 @@ def candidate(fork: File, release: Release, module: str, path: Path) -> Candidat
     subject = make_subject(parent, fork, module)
     shared = lines_of(fork.source.text) & lines_of(parent.source.text)
     text = declare(subject, Doubts()).text if subject.pairs else fork.source.text
-    lines = sum(1 for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
+    lines = sum(
+        1 for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")
+    )
     # Names that only another release has weigh more than lines.
     lines += _NAME * len(unbound(subject))
     return Candidate(subject, release, lines, len(shared) / max(len(lines_of(fork.source.text)), 1))
@@ -123,28 +133,48 @@ def find_parents(
     found: list[Candidate] = []
     for release in releases:
         there = dict(modeling_files(release))
-        found += [candidate(fork, release, module, there[module]) for module in modules if module in there]
+        found += [
+            candidate(fork, release, module, there[module]) for module in modules if module in there
+        ]
         done(1)
     if not found:
-        raise PatchgenError("PG806", Location(fork.source.path), "has no parent in these releases", "name another")
+        raise PatchgenError(
+            "PG806", Location(fork.source.path), "has no parent in these releases", "name another"
+        )
     found.sort(key=lambda one: one.rank)
     best = found[0]
     equal = {c.subject.module: c for c in found if (c.lines, c.common) == (best.lines, best.common)}
     if len(equal) > 1:
-        names = " and ".join(sorted(name.rpartition(".")[2].removeprefix("modeling_") for name in equal))
+        names = " and ".join(
+            sorted(name.rpartition(".")[2].removeprefix("modeling_") for name in equal)
+        )
         what = f"fits {names} equally"
-        raise PatchgenError("PG808", Location(fork.source.path), what, "say which one with --parent")
+        raise PatchgenError(
+            "PG808", Location(fork.source.path), what, "say which one with --parent"
+        )
     return found
 
 
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
     """The models that the fork may come from: those most like it, in the releases at both ends and between."""
-    some = [releases[0], releases[len(releases) // 2], releases[-1]] if len(releases) > 2 else list(releases)
+    some = (
+        [releases[0], releases[len(releases) // 2], releases[-1]]
+        if len(releases) > 2
+        else list(releases)
+    )
     ranked = [one for release in some for one in alike(fork, release)[:_FINALISTS]]
     best = max(ranked, key=lambda one: one.share, default=None)
     if best is None or best.share < LEAST:
-        share = f"{best.share:.0%} of its lines are in {best.module}" if best else "there is no model to compare with"
+        share = (
+            f"{best.share:.0%} of its lines are in {best.module}"
+            if best
+            else "there is no model to compare with"
+        )
         what = f"is no fork of any model: {share}, which is the most"
-        raise PatchgenError("PG806", Location(fork.source.path), what, "name the model with --parent to adopt it so")
+        raise PatchgenError(
+            "PG806", Location(fork.source.path), what, "name the model with --parent to adopt it so"
+        )
     ranked = [one for one in ranked if one.share >= best.share / 2]
-    return list(dict.fromkeys(one.module for one in sorted(ranked, key=lambda one: -one.weight)))[: _FINALISTS + 1]
+    return list(dict.fromkeys(one.module for one in sorted(ranked, key=lambda one: -one.weight)))[
+        : _FINALISTS + 1
+    ]

@@ -59,14 +59,26 @@ def compare(output: str, fork: File) -> Proof:
     """Which of the fork's classes and functions the text `output` has."""
     made = read_file(make_source(output, "output.py")).definitions
     there = {name: d for name, d in fork.definitions.items() if d.kind in ("class", "def")}
-    heads = {name for name, d in there.items() if name in made and is_placed(made[name]) and not _has_init(d)}
-    same = {name for name, d in there.items() if name in made and said(_without_init(made, name, heads)) == said(d)}
+    heads = {
+        name
+        for name, d in there.items()
+        if name in made and is_placed(made[name]) and not _has_init(d)
+    }
+    same = {
+        name
+        for name, d in there.items()
+        if name in made and said(_without_init(made, name, heads)) == said(d)
+    }
     missing = tuple(name for name in there if name not in made)
     differ = tuple(name for name in there if name in made and name not in same)
     strict = frozenset(
-        name for name, d in there.items() if name in made and tree_text(made[name].nodes) == tree_text(d.nodes)
+        name
+        for name, d in there.items()
+        if name in made and tree_text(made[name].nodes) == tree_text(d.nodes)
     )
-    more = tuple(name for name, d in made.items() if d.kind in ("class", "def") and name not in there)
+    more = tuple(
+        name for name, d in made.items() if d.kind in ("class", "def") and name not in there
+    )
     return Proof(output, (), strict, differ, missing, more, tuple(sorted(heads & same)))
 
 
@@ -90,5 +102,7 @@ def _without_init(made: Mapping[str, Definition], name: str, heads: set[str]) ->
     if name not in heads or not isinstance(node, ast.ClassDef):
         return definition
     body = [one for one in node.body if getattr(one, "name", "") != "__init__"]
-    bare = ast.ClassDef(node.name, node.bases, node.keywords, body or [ast.Pass()], node.decorator_list)
+    bare = ast.ClassDef(
+        node.name, node.bases, node.keywords, body or [ast.Pass()], node.decorator_list
+    )
     return Definition(name, "class", (bare,))

@@ -24,11 +24,15 @@ def read_fork(path: Path, shown: str, settings: Settings) -> File:
     source = read_source(path, shown=shown)
     made = _MADE.search(source.text)
     if made is not None:
-        raise PatchgenError("PG805", Location(shown, 1, 1), f"is generated from {made[1]}", "edit that file instead")
+        raise PatchgenError(
+            "PG805", Location(shown, 1, 1), f"is generated from {made[1]}", "edit that file instead"
+        )
     parse(source)
     text = format_texts({"fork.py": source.text}, settings)["fork.py"]
     fork = read_file(make_source(text, shown))
     if not fork.classes:
         what = "is no fork of a modeling file: it has no class"
-        raise PatchgenError("PG806", Location(shown), what, "name the file with the model's classes")
+        raise PatchgenError(
+            "PG806", Location(shown), what, "name the file with the model's classes"
+        )
     return fork

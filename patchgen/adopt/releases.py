@@ -62,7 +62,9 @@ def _one(place: Path, cache: Path) -> Release | None:
     for folder in (place, place / "src"):
         package = folder / "transformers" / "__init__.py"
         if (folder / "transformers" / "models").is_dir():
-            text = package.read_text(encoding="utf-8", errors="replace") if package.is_file() else ""
+            text = (
+                package.read_text(encoding="utf-8", errors="replace") if package.is_file() else ""
+            )
             version = _VERSION.search(text)
             return Release(version[1] if version else place.name, folder)
     return None
@@ -79,7 +81,9 @@ def _unpack(wheel: Path, folder: Path) -> None:
         Path(place, "new").rename(folder)
 
 
-def chosen(asked: Sequence[str], known: Iterable[Release], cache: Path, *, download: bool) -> tuple[Release, ...]:
+def chosen(
+    asked: Sequence[str], known: Iterable[Release], cache: Path, *, download: bool
+) -> tuple[Release, ...]:
     """The releases that `asked` names: versions, `A..B`, folders and wheels; oldest first.
 
     Raises PatchgenError PG807 for one that is neither known nor to be downloaded.
@@ -118,14 +122,28 @@ def _named(text: str, there: dict[str, Release], cache: Path, download: bool) ->
 def _downloaded(version: str, cache: Path) -> Path:
     """The wheel of a release, from the index that pip is set up for."""
     cache.mkdir(parents=True, exist_ok=True)
-    wanted = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    wanted = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+    ]
     done = subprocess.run(
-        [*wanted, f"transformers=={version}", "--dest", str(cache)], capture_output=True, text=True, check=False
+        [*wanted, f"transformers=={version}", "--dest", str(cache)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     wheel = next(cache.glob(f"transformers-{version}-*.whl"), None)
     if wheel is None:
         why = (done.stderr.strip().splitlines() or ["pip gave no wheel"])[-1]
         raise PatchgenError(
-            "PG807", Location(version), f"could not be downloaded: {why}", "name a release that exists"
+            "PG807",
+            Location(version),
+            f"could not be downloaded: {why}",
+            "name a release that exists",
         )
     return wheel

@@ -81,7 +81,9 @@ class Report:
         adopted = self.adopted
         states = self.states()
         width = max((len(name) for name in states), default=0)
-        rows = [f"  {name:{width}}  {state}" for name, state in states.items() if state != "unchanged"]
+        rows = [
+            f"  {name:{width}}  {state}" for name, state in states.items() if state != "unchanged"
+        ]
         same = sum(state == "unchanged" for state in states.values())
         lines = [
             f"{adopted.subject.fork.source.path}: {self.found.subject.module} of transformers "
@@ -96,7 +98,9 @@ class Report:
             lines.append(f"note: the output keeps what the fork left out: {', '.join(gone)}")
         if adopted.proof.heads:
             heads = ", ".join(adopted.proof.heads)
-            lines.append(f"note: the output puts on its own model what the fork leaves on transformers': {heads}")
+            lines.append(
+                f"note: the output puts on its own model what the fork leaves on transformers': {heads}"
+            )
         lines += [f"  {problem}" for problem in adopted.proof.problems]
         lines += list(_differences(adopted))
         return "\n".join(line for line in lines if line) + "\n"
@@ -127,4 +131,6 @@ def _differences(adopted: Adopted) -> Iterator[str]:
             node = file.definitions[name].node
             texts.append(file.source.slice(first_line(node), node.end_lineno or 0).splitlines())
         mine, theirs = texts
-        yield from difflib.unified_diff(mine, theirs, f"{name} of the fork", f"{name} of the output", lineterm="")
+        yield from difflib.unified_diff(
+            mine, theirs, f"{name} of the fork", f"{name} of the output", lineterm=""
+        )

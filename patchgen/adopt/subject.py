@@ -104,7 +104,9 @@ def _pair(old: str, new: str) -> Renaming | None:
     if capital is None or common in (old, new):
         return None
     stem = common[capital.start() :]
-    return Renaming(old.removesuffix(stem), new.removesuffix(stem)) if stem not in (old, new) else None
+    return (
+        Renaming(old.removesuffix(stem), new.removesuffix(stem)) if stem not in (old, new) else None
+    )
 
 
 def _renamed(parent: File, names: Mapping[str, str], beginning: str) -> File:

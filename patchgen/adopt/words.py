@@ -81,7 +81,9 @@ class Words:
             raw = lines[reference.line - 1].encode()
             end = reference.column + len(reference.name.encode())
             if new != reference.name and raw[reference.column : end] == reference.name.encode():
-                lines[reference.line - 1] = (raw[: reference.column] + new.encode() + raw[end:]).decode()
+                lines[reference.line - 1] = (
+                    raw[: reference.column] + new.encode() + raw[end:]
+                ).decode()
         for node in ast.walk(fork.tree):
             # Those at the top are written anew, with the imports.
             if isinstance(node, ast.ImportFrom) and node.level in _OWN and node.col_offset:
@@ -98,13 +100,22 @@ class Words:
         """The lines that begin inside a string, whose blanks are part of it."""
         found: set[int] = set()
         for node in ast.walk(self.names.fork.tree):
-            if isinstance(node, ast.Constant | ast.JoinedStr) and (node.end_lineno or 0) > node.lineno:
+            if (
+                isinstance(node, ast.Constant | ast.JoinedStr)
+                and (node.end_lineno or 0) > node.lineno
+            ):
                 is_bytes = isinstance(node, ast.Constant) and not isinstance(node.value, str)
-                found |= set() if is_bytes else set(range(node.lineno + 1, (node.end_lineno or 0) + 1))
+                found |= (
+                    set() if is_bytes else set(range(node.lineno + 1, (node.end_lineno or 0) + 1))
+                )
         return frozenset(found)
 
     def statements(
-        self, nodes: Sequence[ast.stmt], indent: int, known: frozenset[str] = frozenset(), skip: int = 0
+        self,
+        nodes: Sequence[ast.stmt],
+        indent: int,
+        known: frozenset[str] = frozenset(),
+        skip: int = 0,
     ) -> list[str]:
         """Statements of the fork that stand together, with the comments above that are not `known`.
 

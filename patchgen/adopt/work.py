@@ -53,7 +53,9 @@ def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) ->
     """
     if not subject.renames and not differing(subject):
         what = f"is {subject.module} but for documentation: there is nothing to declare"
-        raise PatchgenError("PG806", Location(subject.fork.source.path), what, "use the model of transformers")
+        raise PatchgenError(
+            "PG806", Location(subject.fork.source.path), what, "use the model of transformers"
+        )
     doubts = Doubts()
     best: Adopted | None = None
     for _ in range(_MOST_TURNS):
@@ -63,7 +65,10 @@ def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) ->
         made = Adopted(subject, text, declaration.said, proof)
         if proof.holds:
             return made
-        if best is None or (bool(proof.output), -_left(proof)) >= (bool(best.proof.output), -_left(best.proof)):
+        if best is None or (bool(proof.output), -_left(proof)) >= (
+            bool(best.proof.output),
+            -_left(best.proof),
+        ):
             best = made
         wider = _wider(doubts, made)
         if wider == doubts:
@@ -108,12 +113,18 @@ def _differing(made: Adopted, name: str) -> frozenset[str]:
 
 
 def _of_member(definition: Definition, name: str) -> list[str]:
-    return [plain_text(node) for node in definition.members[name].nodes] if name in definition.members else []
+    return (
+        [plain_text(node) for node in definition.members[name].nodes]
+        if name in definition.members
+        else []
+    )
 
 
 def _of_class(doubts: Doubts, said: Said, differ: frozenset[str]) -> Doubts:
     """That a class is not what the fork has: the edits of what differs first, then the class itself."""
-    edited = [name for _, name in said.places if name in differ and (said.name, name) not in doubts.edits]
+    edited = [
+        name for _, name in said.places if name in differ and (said.name, name) not in doubts.edits
+    ]
     if not edited or said.state != "edited":
         return doubts.about(said.name)
     for method in edited:
@@ -131,7 +142,9 @@ def _place(text: str, line: int) -> tuple[str, str]:
         for inner in node.body:
             match inner:
                 case ast.FunctionDef(
-                    decorator_list=[ast.Call(func=ast.Name(id="edit"), args=[ast.Constant(value=m)])]
+                    decorator_list=[
+                        ast.Call(func=ast.Name(id="edit"), args=[ast.Constant(value=m)])
+                    ]
                 ):
                     if inner.decorator_list[0].lineno <= line <= (inner.end_lineno or 0):
                         return node.name, str(m)
@@ -143,9 +156,16 @@ def code_lines(text: str) -> int:
     """The lines of `text` that hold code: no blank lines, comments or docstrings."""
     tree = ast.parse(text)
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
-    held = {line for node in statements for line in range(first_line(node), (node.end_lineno or 0) + 1)}
+    held = {
+        line for node in statements for line in range(first_line(node), (node.end_lineno or 0) + 1)
+    }
     said = {
-        line for node in statements if is_docstring(node) for line in range(node.lineno, (node.end_lineno or 0) + 1)
+        line
+        for node in statements
+        if is_docstring(node)
+        for line in range(node.lineno, (node.end_lineno or 0) + 1)
     }
     lines = text.split("\n")
-    return sum(1 for n in held - said if lines[n - 1].strip() and not lines[n - 1].lstrip().startswith("#"))
+    return sum(
+        1 for n in held - said if lines[n - 1].strip() and not lines[n - 1].lstrip().startswith("#")
+    )

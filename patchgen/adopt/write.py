@@ -36,7 +36,9 @@ def declare(subject: Subject, doubts: Doubts) -> Declaration:
     """The declaration of a fork, but for what is in doubt."""
     declared = _declared(subject, doubts)
     while True:
-        names = Names(subject.parent, subject.fork, subject.alias, subject.pairs, frozenset(declared))
+        names = Names(
+            subject.parent, subject.fork, subject.alias, subject.pairs, frozenset(declared)
+        )
         words = Words(names)
         parts = [_part(subject, subject.fork.definitions[name], words, doubts) for name in declared]
         lacking = [n for n in _lacking(subject, words) if n not in declared]
@@ -86,7 +88,9 @@ def _anchor(subject: Subject, parts: Iterable[Said]) -> list[str]:
     declared = {part.name for part in parts}
     if any(part.state in ("edited", "named") for part in parts):
         return []
-    return [name for name in subject.fork.classes if name in subject.pairs and name not in declared][-1:]
+    return [
+        name for name in subject.fork.classes if name in subject.pairs and name not in declared
+    ][-1:]
 
 
 def _reads(definition: Definition) -> set[str]:
@@ -119,7 +123,11 @@ def _lacking(subject: Subject, words: Words) -> Iterable[str]:
 
 
 def _part(subject: Subject, definition: Definition, words: Words, doubts: Doubts) -> Said:
-    old = subject.parent.definitions.get(definition.name) if definition.name in subject.pairs else None
+    old = (
+        subject.parent.definitions.get(definition.name)
+        if definition.name in subject.pairs
+        else None
+    )
     if definition.kind == "class":
         return said_class(definition, old, words, doubts)
     lines = [line for node in definition.nodes for line in words.statements([node], 0)]
@@ -128,7 +136,9 @@ def _part(subject: Subject, definition: Definition, words: Words, doubts: Doubts
 
 def _text(subject: Subject, parts: Iterable[Said], words: Words) -> str:
     package, _, module = subject.module.rpartition(".")
-    own = f"from {package} import {module}" + (f" as {subject.alias}" if subject.alias != module else "")
+    own = f"from {package} import {module}" + (
+        f" as {subject.alias}" if subject.alias != module else ""
+    )
     body = "\n\n\n".join("\n".join(part.lines).rstrip() for part in parts)
     guards = _guards(subject, words)
     imports = [*_imports(subject, words), own]
@@ -160,7 +170,9 @@ def _guards_of(name: str, fork: File, words: Words) -> list[ast.stmt]:
     if definition is not None:
         return list(definition.nodes) if definition.kind == "other" else []
     guard, theirs = fork.guarded.get(name), words.names.parent.guarded.get(name)
-    if guard is None or (not words.names.renames and theirs is not None and plain_text(guard) == plain_text(theirs)):
+    if guard is None or (
+        not words.names.renames and theirs is not None and plain_text(guard) == plain_text(theirs)
+    ):
         return []
     return [guard]
 
@@ -192,10 +204,15 @@ def _imports(subject: Subject, words: Words) -> list[str]:
         if name in subject.fork.imports:
             node, alias = subject.fork.imports[name]
             lines.append(_import(node, alias, *_module_of(node, subject)))
-        elif name in subject.parent.imports and name not in {*subject.fork.guarded, *subject.fork.definitions}:
+        elif name in subject.parent.imports and name not in {
+            *subject.fork.guarded,
+            *subject.fork.definitions,
+        }:
             node, alias = subject.parent.imports[name]
             lines.append(_import(node, alias, _absolute(node, subject), ""))
-    lines += [f"from {_UNBOUND[name]} import {name}" for name in sorted(unbound(subject) & set(_UNBOUND))]
+    lines += [
+        f"from {_UNBOUND[name]} import {name}" for name in sorted(unbound(subject) & set(_UNBOUND))
+    ]
     return list(dict.fromkeys(lines))
 
 
@@ -228,6 +245,13 @@ def _absolute(node: ast.Import | ast.ImportFrom, subject: Subject) -> str:
 def unbound(subject: Subject) -> frozenset[str]:
     """The names that the fork reads and that neither it nor the parent binds: it was made for another release."""
     fork, parent = subject.fork, subject.parent
-    bound = {*fork.definitions, *fork.imports, *fork.guarded, *parent.definitions, *parent.imports, *parent.guarded}
+    bound = {
+        *fork.definitions,
+        *fork.imports,
+        *fork.guarded,
+        *parent.definitions,
+        *parent.imports,
+        *parent.guarded,
+    }
     bound |= {*subject.pairs.values(), *BUILTINS}
     return frozenset(r.name for r in fork.reads if not r.quoted) - bound

@@ -117,7 +117,9 @@ class _Work:
             return False
         place = found[0]
         return wanted is None or (
-            place.suite is wanted.suite and place.start == wanted.start and (place.stop == wanted.stop)
+            place.suite is wanted.suite
+            and place.start == wanted.start
+            and (place.stop == wanted.stop)
         )
 
     # -- what is said -----------------------------------------------------------------------------------------------
@@ -125,7 +127,9 @@ class _Work:
     def of_suite(self, aligned: Aligned) -> list[Draft] | None:
         """The drafts for one suite; None where something in it has no place of its own."""
         rows = aligned.rows
-        inner = {place: self._opened(row) for place, row in enumerate(rows) if row.state == "opened"}
+        inner = {
+            place: self._opened(row) for place, row in enumerate(rows) if row.state == "opened"
+        }
         found: list[tuple[int, int, list[Draft]]] = []
         place = 0
         while place < len(rows):
@@ -152,7 +156,12 @@ class _Work:
         """Neighbours as one draft where that is shorter."""
         joined: list[tuple[int, int, list[Draft]]] = []
         for start, stop, made in found:
-            if joined and all(d.count == 1 for d in [*joined[-1][2], *made]) and made and joined[-1][2]:
+            if (
+                joined
+                and all(d.count == 1 for d in [*joined[-1][2], *made])
+                and made
+                and joined[-1][2]
+            ):
                 both = self._run(rows[joined[-1][0] : stop])
                 apart = sum(draft.cost for draft in [*joined[-1][2], *made])
                 if both is not None and both.cost <= apart:
@@ -231,7 +240,9 @@ class _Work:
                 return [Draft(old, new, times)]
         return None
 
-    def _grown(self, rows: Sequence[Row], start: int, stop: int, floor: int) -> tuple[int, int, list[Draft]] | None:
+    def _grown(
+        self, rows: Sequence[Row], start: int, stop: int, floor: int
+    ) -> tuple[int, int, list[Draft]] | None:
         """The shortest run of rows around `start` to `stop` whose statements are found once."""
         ranges = [(a, b) for a in range(floor, start + 1) for b in range(stop, len(rows) + 1)]
         ranges = sorted(ranges, key=lambda r: self._cost(rows, *r))[:_MOST_RANGES]
@@ -262,10 +273,16 @@ class _Work:
         if _lines(old) <= 3:
             return old
         ends = (old[0], _dots(), old[-1]) if len(old) > 2 else old
-        choices = [tuple(_headed(node) for node in ends), ends, tuple(_headed(node) for node in old)]
+        choices = [
+            tuple(_headed(node) for node in ends),
+            ends,
+            tuple(_headed(node) for node in old),
+        ]
         choices = [choice for choice in choices if _lines(choice) < _lines(old)]
         for choice in sorted(choices, key=_lines):
-            if not (len(choice) == 1 and isinstance(choice[0], ast.Expr)) and self.is_unique(choice, place):
+            if not (len(choice) == 1 and isinstance(choice[0], ast.Expr)) and self.is_unique(
+                choice, place
+            ):
                 return choice
         return old
 
@@ -321,12 +338,18 @@ def _dots() -> ast.stmt:
 
 def is_dots(node: ast.AST) -> bool:
     """Whether a statement is `...`."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is ...
+    )
 
 
 def _headed(node: ast.stmt) -> ast.stmt:
     """A compound statement by its head alone."""
-    if not suites_of(node) or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    if not suites_of(node) or isinstance(
+        node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ):
         return node
     if isinstance(node, ast.Try):
         return node
@@ -348,7 +371,9 @@ def _replaced(node: ast.stmt, number: int, suite: list[ast.stmt]) -> ast.stmt:
     return _copy(node, {names[number]: suite})
 
 
-def _copy(node: ast.stmt, changed: dict[str, list[ast.stmt]] | dict[str, list[ast.ExceptHandler]]) -> ast.stmt:
+def _copy(
+    node: ast.stmt, changed: dict[str, list[ast.stmt]] | dict[str, list[ast.ExceptHandler]]
+) -> ast.stmt:
     fields = dict(ast.iter_fields(node)) | changed
     return _made_up(type(node)(**fields))
 
@@ -384,7 +409,9 @@ def _fits(pattern: ast.stmt, code: ast.stmt) -> bool:
             if not any(stop == len(other) for stop in _ends(value, other, 0)):
                 return False
         elif isinstance(value, list):
-            if len(value) != len(other) or any(_text(a) != _text(b) for a, b in zip(value, other, strict=True)):
+            if len(value) != len(other) or any(
+                _text(a) != _text(b) for a, b in zip(value, other, strict=True)
+            ):
                 return False
         elif _text(value) != _text(other):
             return False

@@ -18,7 +18,12 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     """
     found: list[tuple[ast.expr, ast.expr]] = []
     while True:
-        if isinstance(old, ast.expr) and isinstance(new, ast.expr) and _can_stand(old) and _can_stand(new):
+        if (
+            isinstance(old, ast.expr)
+            and isinstance(new, ast.expr)
+            and _can_stand(old)
+            and _can_stand(new)
+        ):
             found.append((old, new))
         children = _children(old, new)
         if children is None:
@@ -26,7 +31,11 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
         differ = [(a, b) for a, b in children if key(a) != key(b)]
         if len(differ) != 1 or isinstance(old, ast.JoinedStr):
             break
-        if isinstance(old, ast.Subscript) and differ[0][0] is old.slice and isinstance(old.slice, ast.Tuple):
+        if (
+            isinstance(old, ast.Subscript)
+            and differ[0][0] is old.slice
+            and isinstance(old.slice, ast.Tuple)
+        ):
             break  # the tuple of `x[a, b]` is no expression that could be written alone
         ((old, new),) = differ
     return found[::-1]

@@ -54,7 +54,9 @@ class Definition:
         """What a class body holds that is no member: `if`, `with`, calls."""
         assert isinstance(self.node, ast.ClassDef)
         body = [n for n in self.node.body if not is_docstring(n) and not isinstance(n, ast.Pass)]
-        body = [n for n in body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
+        body = [
+            n for n in body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))
+        ]
         return tuple(node for node in body if not member_names(node))
 
 
@@ -154,7 +156,11 @@ def _definition(name: str, nodes: list[ast.stmt]) -> Definition:
     own = [node for node in nodes if isinstance(node, ast.ClassDef | Function)]
     if own:
         return Definition(name, "class" if isinstance(own[-1], ast.ClassDef) else "def", (own[-1],))
-    kind = "assign" if len(nodes) == 1 and isinstance(nodes[0], ast.Assign | ast.AnnAssign) else "other"
+    kind = (
+        "assign"
+        if len(nodes) == 1 and isinstance(nodes[0], ast.Assign | ast.AnnAssign)
+        else "other"
+    )
     return Definition(name, kind, tuple(nodes))
 
 
@@ -166,8 +172,14 @@ def said(definition: Definition) -> str:
     assert isinstance(node, ast.ClassDef)
     head = ast.ClassDef(node.name, node.bases, node.keywords, [], node.decorator_list)
     # In which order members stand says nothing.
-    members = [(name, node) for member in definition.members.values() for name, node in _once(member)]
-    said_so = [plain_text(one) for _, one in sorted(members, key=lambda pair: pair[0]) if not _is_declared_only(one)]
+    members = [
+        (name, node) for member in definition.members.values() for name, node in _once(member)
+    ]
+    said_so = [
+        plain_text(one)
+        for _, one in sorted(members, key=lambda pair: pair[0])
+        if not _is_declared_only(one)
+    ]
     return "\n".join([plain_text(head), *said_so, *map(plain_text, definition.loose)])
 
 

@@ -46,7 +46,11 @@ def is_documenting(decorator: ast.expr) -> bool:
 
 def is_docstring(node: ast.stmt) -> bool:
     """Whether `node` is a string as a statement of its own."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def without_docstring(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -58,7 +62,9 @@ def without_docstring(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 def _is_nothing(node: ast.stmt) -> bool:
     return isinstance(node, ast.Pass) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is ...
     )
 
 
@@ -81,7 +87,13 @@ def _plain(node: ast.AST) -> Iterable[str]:
         case ast.AnnAssign(target=target):
             return ("Declared(", *_plain(target), ")")
         case ast.ImportFrom(module=module, names=names, level=level):
-            return ("From(", "." * level, module or "", *(f"{a.name} {a.asname}," for a in names), ")")
+            return (
+                "From(",
+                "." * level,
+                module or "",
+                *(f"{a.name} {a.asname}," for a in names),
+                ")",
+            )
         case ast.arg(arg=arg):
             return ("arg:", arg, ";")
     return _all_plain(node)

@@ -121,7 +121,9 @@ def likeness(old: ast.stmt, new: ast.stmt) -> float:
 
 def _simple(node: ast.stmt) -> Iterator[str]:
     for inner in ast.walk(node):
-        if isinstance(inner, ast.stmt) and not isinstance(inner, (*_OPENED, ast.FunctionDef, ast.ClassDef)):
+        if isinstance(inner, ast.stmt) and not isinstance(
+            inner, (*_OPENED, ast.FunctionDef, ast.ClassDef)
+        ):
             yield key(inner)
 
 
@@ -153,7 +155,9 @@ def _opened(old: ast.stmt, new: ast.stmt) -> Row | None:
         heads.append(pair)
     mine, theirs = suites_of(old), suites_of(new)
     # A suite that only one of them has is no place in which something could be found.
-    if len(mine) != len(theirs) or any(bool(a) != bool(b) for a, b in zip(mine, theirs, strict=True)):
+    if len(mine) != len(theirs) or any(
+        bool(a) != bool(b) for a, b in zip(mine, theirs, strict=True)
+    ):
         return None
     inside = tuple(align(a, b) for a, b in zip(mine, theirs, strict=True))
     return Row("opened", (old,), (new,), inside, tuple(heads))

@@ -30,7 +30,11 @@ def joined(one: Value | None, other: Value | None) -> Value | None:
     if isinstance(one, Scores) and isinstance(other, Scores):
         return _scores(one, other)
     if isinstance(one, Probabilities) and isinstance(other, Probabilities):
-        if one.dropout is not None and other.dropout is not None and not alike(one.dropout, other.dropout):
+        if (
+            one.dropout is not None
+            and other.dropout is not None
+            and not alike(one.dropout, other.dropout)
+        ):
             raise Different("the branches of a condition drop weights at two rates")
         return Probabilities(
             _scores(one.scores, other.scores),
@@ -47,7 +51,9 @@ def joined(one: Value | None, other: Value | None) -> Value | None:
 
 def _scores(one: Scores, other: Scores) -> Scores:
     """One product with the factors and terms of both; what only one branch has says so by its condition."""
-    if one.statement != other.statement or not alike((one.query, one.key), (other.query, other.key)):
+    if one.statement != other.statement or not alike(
+        (one.query, one.key), (other.query, other.key)
+    ):
         raise Different("the branches of a condition make different scores")
     factors, terms = _more(one.factors, other.factors), _more(one.terms, other.terms)
     if any(_changed(term, one.terms) for term in terms):
@@ -66,22 +72,35 @@ def _more(known: tuple[_Part, ...], others: tuple[_Part, ...]) -> tuple[_Part, .
 
 
 def _changed(term: Term, terms: tuple[Term, ...]) -> bool:
-    return any(alike((term.kind, term.value, term.condition), (t.kind, t.value, t.condition)) for t in terms)
+    return any(
+        alike((term.kind, term.value, term.condition), (t.kind, t.value, t.condition))
+        for t in terms
+    )
 
 
 def changes_nothing(after: Scores, before: Scores) -> bool:
     """Whether `before` was multiplied and divided by the same numbers only."""
     factors = after.factors[len(before.factors) :]
-    by = {operator: sorted(_text(f.value) for f in factors if f.operator == operator) for operator in "*/"}
+    by = {
+        operator: sorted(_text(f.value) for f in factors if f.operator == operator)
+        for operator in "*/"
+    }
     return by["*"] == by["/"] and len(after.terms) == len(before.terms)
 
 
 def only_adds(after: Scores, before: Scores) -> bool:
     """Whether `after` is `before` with something added to it, unscaled and whatever the case."""
     more = after.terms[len(before.terms) :]
-    unscaled = alike((after.query, after.key, after.factors), (before.query, before.key, before.factors))
+    unscaled = alike(
+        (after.query, after.key, after.factors), (before.query, before.key, before.factors)
+    )
     known = alike(after.terms[: len(before.terms)], before.terms)
-    return unscaled and known and bool(more) and all(term.kind == "add" and not term.factors for term in more)
+    return (
+        unscaled
+        and known
+        and bool(more)
+        and all(term.kind == "add" and not term.factors for term in more)
+    )
 
 
 def _text(value: object) -> str:

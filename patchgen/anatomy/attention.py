@@ -73,7 +73,9 @@ class Attentions:
 
     def flag(self, name: str) -> bool:
         """Whether some PreTrainedModel of the module sets the flag."""
-        return any(constant(owner.settings.get(name)) is True for owner in self.module.classes.values())
+        return any(
+            constant(owner.settings.get(name)) is True for owner in self.module.classes.values()
+        )
 
     def origins(self, owner: Class, method: ast.FunctionDef, expression: ast.AST) -> frozenset[str]:
         """Where the masks that `expression` reads come from."""
@@ -109,11 +111,22 @@ class Attentions:
         if interface.is_causal != ("is_causal",) or init is None:
             return False
         for site in self.masks.calls.of(interface.owner):
-            made = [call for value in site.caller.attributes.get(site.attribute, ()) for call in constructors(value)]
-            said = [keyword.value for call in made for keyword in call.keywords if keyword.arg == "is_causal"]
+            made = [
+                call
+                for value in site.caller.attributes.get(site.attribute, ())
+                for call in constructors(value)
+            ]
+            said = [
+                keyword.value
+                for call in made
+                for keyword in call.keywords
+                if keyword.arg == "is_causal"
+            ]
             mask = site.passed("attention_mask", interface.method)
             causal = mask is not None and "causal" in self.origins(site.caller, site.method, mask)
-            if causal and (len(said) < len(made) or any(constant(value) is False for value in said)):
+            if causal and (
+                len(said) < len(made) or any(constant(value) is False for value in said)
+            ):
                 return not _default_is_true(init, "is_causal")
         return False
 
@@ -125,22 +138,45 @@ class Attentions:
     def _reasons(self) -> Iterator[Reason]:
         yield from self._chosen_classes()
         for statement in unasked_weights(self.module):
-            yield Reason(statement, "weights are returned whether they are asked for or not, and SDPA has none")
+            yield Reason(
+                statement,
+                "weights are returned whether they are asked for or not, and SDPA has none",
+            )
         if self.whole_masks:
             yield from self._made_outside()
             return
         if not self.masks.follows_implementation:
             return
         for chain in self.chains:
-            reads_masks = [term for term in chain.scores.terms if any("mask" in n for n in names(term.value))]
-            tags = {tag for term in reads_masks for tag in self.origins(chain.owner, chain.method, term.value)}
-            if reads_masks and not any(tag.startswith(FOLLOWING) for tag in tags) and tags != {"own"}:
+            reads_masks = [
+                term for term in chain.scores.terms if any("mask" in n for n in names(term.value))
+            ]
+            tags = {
+                tag
+                for term in reads_masks
+                for tag in self.origins(chain.owner, chain.method, term.value)
+            }
+            if (
+                reads_masks
+                and not any(tag.startswith(FOLLOWING) for tag in tags)
+                and tags != {"own"}
+            ):
                 what = f"which mask {chain.owner.name} is given cannot be followed"
                 yield Reason(reads_masks[0].value, what)
         for interface in self.interfaces:
-            masks = [node for call in interface.calls for node in walk(call, ast.Name) if "mask" in node.id]
-            if masks and not any(self.follows(interface.owner, interface.method, node) for node in masks):
-                yield Reason(interface.lookup, f"which mask {interface.owner.name} is given cannot be followed")
+            masks = [
+                node
+                for call in interface.calls
+                for node in walk(call, ast.Name)
+                if "mask" in node.id
+            ]
+            if masks and not any(
+                self.follows(interface.owner, interface.method, node) for node in masks
+            ):
+                yield Reason(
+                    interface.lookup,
+                    f"which mask {interface.owner.name} is given cannot be followed",
+                )
         written = {id(one) for chain in self.chains for one in ast.walk(chain.method)}
         for missed in self.missed:
             masks = [n for n in walk(missed.method, ast.Name) if "mask" in n.id]
@@ -186,7 +222,9 @@ class Attentions:
                 if name.id in MADE_BY_CONFIG:
                     yield Reason(name, f"`{name.id}` is called in a function of the module")
 
-    def _second_readers(self, owner: Class, method: ast.FunctionDef, written: set[int]) -> Iterator[Reason]:
+    def _second_readers(
+        self, owner: Class, method: ast.FunctionDef, written: set[int]
+    ) -> Iterator[Reason]:
         """Whoever computes with a mask that an attention gets, outside that attention."""
         for node in walk(method, ast.UnaryOp | ast.BinOp | ast.Call):  # type: ignore[arg-type]
             if id(node) in written:
@@ -197,7 +235,9 @@ class Attentions:
                     continue
                 operands: list[ast.expr] = [value]
             else:
-                operands = [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
+                operands = (
+                    [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
+                )
                 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
                     continue
             for operand in operands:
@@ -205,11 +245,14 @@ class Attentions:
                     continue
                 if self.follows(owner, method, operand):
                     yield Reason(
-                        node, f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in another form"
+                        node,
+                        f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in another form",
                     )
 
 
 def _default_is_true(method: ast.FunctionDef, name: str) -> bool:
     arguments = [*method.args.posonlyargs, *method.args.args]
-    defaults = dict(zip([arg.arg for arg in arguments][::-1], method.args.defaults[::-1], strict=False))
+    defaults = dict(
+        zip([arg.arg for arg in arguments][::-1], method.args.defaults[::-1], strict=False)
+    )
     return constant(defaults.get(name)) is True

@@ -27,7 +27,9 @@ class Site:
 
     def passed(self, parameter: str, forward: ast.FunctionDef) -> ast.expr | None:
         """What is passed for `parameter` of `forward`, the method that is called."""
-        given = next((keyword.value for keyword in self.call.keywords if keyword.arg == parameter), None)
+        given = next(
+            (keyword.value for keyword in self.call.keywords if keyword.arg == parameter), None
+        )
         places = [arg.arg for arg in (*forward.args.posonlyargs, *forward.args.args)][1:]
         if given is None and parameter in places and places.index(parameter) < len(self.call.args):
             given = self.call.args[places.index(parameter)]
@@ -100,7 +102,9 @@ def _loop(target: ast.expr, iterated: ast.expr) -> dict[str, str]:
     match target, iterated:
         case ast.Name(id=name), ast.Attribute(value=ast.Name(id="self"), attr=attr):
             return {name: attr}
-        case ast.Tuple(elts=[_, inner]), ast.Call(args=[what, *_]) if called(iterated) == "enumerate":
+        case ast.Tuple(elts=[_, inner]), ast.Call(args=[what, *_]) if (
+            called(iterated) == "enumerate"
+        ):
             return _loop(inner, what)
         case ast.Tuple(elts=targets), ast.Call(args=iterables) if called(iterated) == "zip":
             pairs = zip(targets, iterables, strict=False)

@@ -63,18 +63,26 @@ def chains(owner: Class) -> tuple[tuple[Chain, ...], tuple[Missed, ...]]:
     for method in owner.own.values():
         softmaxes = _softmaxes(owner, method)
         inner = [owner.own.get(last(called(call))) for call in walk(method.body, ast.Call)]
-        inside = [one for one in inner if one is not None and one is not method and _softmaxes(owner, one)]
+        inside = [
+            one for one in inner if one is not None and one is not method and _softmaxes(owner, one)
+        ]
         if not softmaxes and not inside:
             continue
         here, failures = _in_method(owner, method)
         found += here
-        covered = {id(node) for chain in here for node in walk(chain.suite[chain.first : chain.last + 1], ast.Call)}
+        covered = {
+            id(node)
+            for chain in here
+            for node in walk(chain.suite[chain.first : chain.last + 1], ast.Call)
+        }
         for softmax in softmaxes:
             if id(softmax) in covered:
                 continue
             why = next((f for f in failures if _inside(softmax, f[0])), None)
             if why is None:
-                missed.append(Missed(owner, method, softmax, "softmax of what is no product of two", False))
+                missed.append(
+                    Missed(owner, method, softmax, "softmax of what is no product of two", False)
+                )
             else:
                 missed.append(Missed(owner, method, why[1].node, why[1].why, True))
     return tuple(found), tuple(missed)
@@ -88,7 +96,9 @@ def _inside(node: ast.AST, suite: Sequence[ast.stmt]) -> bool:
     return any(node is other for statement in suite for other in ast.walk(statement))
 
 
-def _in_method(owner: Class, method: ast.FunctionDef) -> tuple[list[Chain], list[tuple[list[ast.stmt], Unplaced]]]:
+def _in_method(
+    owner: Class, method: ast.FunctionDef
+) -> tuple[list[Chain], list[tuple[list[ast.stmt], Unplaced]]]:
     found: list[Chain] = []
     failures: list[tuple[list[ast.stmt], Unplaced]] = []
     for suite in statements_of(method):
@@ -98,12 +108,18 @@ def _in_method(owner: Class, method: ast.FunctionDef) -> tuple[list[Chain], list
     return found, failures
 
 
-def _of_statements(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> tuple[list[Chain], list[Unplaced]]:
+def _of_statements(
+    owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]
+) -> tuple[list[Chain], list[Unplaced]]:
     """What a walk over `suite` finds: the first that finds all there is, or the one that finds most."""
     best: tuple[list[Chain], list[Unplaced]] = ([], [])
     first = Evaluation(owner, method)
-    for number, (opaque, leaving) in enumerate(((False, False), (True, False), (False, True), (True, True))):
-        evaluation = Evaluation(owner, method, _culprits(first) if opaque else frozenset(), leaving=leaving)
+    for number, (opaque, leaving) in enumerate(
+        ((False, False), (True, False), (False, True), (True, True))
+    ):
+        evaluation = Evaluation(
+            owner, method, _culprits(first) if opaque else frozenset(), leaving=leaving
+        )
         evaluation = evaluation if number else first
         evaluation.run(suite)
         found, why = _of_suite(evaluation, suite)
@@ -118,7 +134,9 @@ def _of_statements(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt])
 def _culprits(evaluation: Evaluation) -> frozenset[str]:
     """What a walk should not have tracked; weights may go wherever they like behind the last context."""
     last = max((at for _, at in evaluation.contexts), default=None)
-    return frozenset(name for name, index in evaluation.culprits.items() if last is None or index <= last)
+    return frozenset(
+        name for name, index in evaluation.culprits.items() if last is None or index <= last
+    )
 
 
 def _of_suite(evaluation: Evaluation, suite: list[ast.stmt]) -> tuple[list[Chain], list[Unplaced]]:
@@ -146,7 +164,9 @@ def _together(contexts: Sequence[tuple[Context, int]]) -> list[list[tuple[Contex
     return groups
 
 
-def _chain(evaluation: Evaluation, suite: list[ast.stmt], contexts: list[tuple[Context, int]]) -> Chain:
+def _chain(
+    evaluation: Evaluation, suite: list[ast.stmt], contexts: list[tuple[Context, int]]
+) -> Chain:
     owner, method = evaluation.owner, evaluation.method
     context, last_at = contexts[-1]
     if isinstance(suite[last_at], ast.If | ast.For | ast.While | ast.With | ast.Try):
@@ -192,18 +212,24 @@ def _refuse_rebound(evaluation: Evaluation, context: Context, at: int) -> None:
             raise Unplaced(expression, f"`{again[0]}` is bound again before the scores are used")
 
 
-def _refuse_reading_scores(evaluation: Evaluation, suite: list[ast.stmt], first: int, at: int) -> None:
+def _refuse_reading_scores(
+    evaluation: Evaluation, suite: list[ast.stmt], first: int, at: int
+) -> None:
     """What is kept must not read what is not made any more."""
     kept = [(index, node) for index, node in evaluation.kept if first <= index <= at]
     made = {name for _, node in kept for name in stored(node)}
-    lost = {name: n for n in range(at, first - 1, -1) for name in stored(suite[n]) if name not in made}
+    lost = {
+        name: n for n in range(at, first - 1, -1) for name in stored(suite[n]) if name not in made
+    }
     places = {id(context.node) for context, _ in evaluation.contexts}
     for index, node in kept:
         if any(id(inner) in places for inner in ast.walk(node)):
             continue
         for name in sorted(names(node)):
             if index >= lost.get(name, index + 1):
-                raise Unplaced(node, f"`{name}`, which SDPA does not make, is read by another statement")
+                raise Unplaced(
+                    node, f"`{name}`, which SDPA does not make, is read by another statement"
+                )
 
 
 def _weights(evaluation: Evaluation, first: int, at: int) -> set[str]:
@@ -226,10 +252,17 @@ def _refuse_other_readers(method: ast.FunctionDef, end: ast.stmt, weights: set[s
     """
     above = {id(child): node for node in ast.walk(method) for child in ast.iter_child_nodes(node)}
     for name in walk(method.body, ast.Name):
-        if name.id not in weights or not isinstance(name.ctx, ast.Load) or name.lineno <= (end.end_lineno or 0):
+        if (
+            name.id not in weights
+            or not isinstance(name.ctx, ast.Load)
+            or name.lineno <= (end.end_lineno or 0)
+        ):
             continue
         lineage = list(_lineage(name, above))
-        if any(isinstance(node, ast.If | ast.IfExp) and "output_attentions" in names(node.test) for node in lineage):
+        if any(
+            isinstance(node, ast.If | ast.IfExp) and "output_attentions" in names(node.test)
+            for node in lineage
+        ):
             continue
         if not isinstance(
             lineage[0], ast.Tuple | ast.List | ast.Return | ast.IfExp | ast.keyword | ast.Assign
@@ -238,7 +271,9 @@ def _refuse_other_readers(method: ast.FunctionDef, end: ast.stmt, weights: set[s
             and isinstance(lineage[0].func, ast.Attribute)
             and lineage[0].func.attr == "append"
         ):
-            raise Unplaced(name, f"`{name.id}`, the weights, is computed with again behind the attention")
+            raise Unplaced(
+                name, f"`{name.id}`, the weights, is computed with again behind the attention"
+            )
 
 
 def _lineage(node: ast.AST, above: dict[int, ast.AST]) -> Iterator[ast.AST]:

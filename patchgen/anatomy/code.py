@@ -10,7 +10,17 @@ from typing import TypeVar
 _Node = TypeVar("_Node", bound=ast.AST)
 # Calls that move or cast values and compute nothing new.
 VIEWS = frozenset(
-    {"view", "reshape", "contiguous", "transpose", "permute", "squeeze", "unsqueeze", "flatten", "unflatten"}
+    {
+        "view",
+        "reshape",
+        "contiguous",
+        "transpose",
+        "permute",
+        "squeeze",
+        "unsqueeze",
+        "flatten",
+        "unflatten",
+    }
 )
 CASTS = frozenset({"to", "float", "type_as", "type", "half", "bfloat16"})
 
@@ -39,7 +49,11 @@ def last(name: str) -> str:
 
 def method_of(node: ast.AST | None) -> str:
     """The attribute that `node` calls on whatever value, `""` where it calls none."""
-    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    return (
+        node.func.attr
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        else ""
+    )
 
 
 def receiver(node: ast.Call) -> ast.expr:

@@ -36,9 +36,13 @@ def decorator_of(owner: Class, found: Dispatch) -> str:
     """
     given = tuple(arg.arg for arg in found.method.args.args[1:])
     if given != GIVEN:
-        raise NotDispatch(found.method, f"forward takes {', '.join(given)}, and not {', '.join(GIVEN)}")
+        raise NotDispatch(
+            found.method, f"forward takes {', '.join(given)}, and not {', '.join(GIVEN)}"
+        )
     if missing := [name for name in STACKS if not _is_stack(owner, name)]:
-        raise NotDispatch(owner.node, f"it has no parameter {missing[0]} of the weights of all experts")
+        raise NotDispatch(
+            owner.node, f"it has no parameter {missing[0]} of the weights of all experts"
+        )
     assert found.added is not None
     added = _Written(found).expression(found.added)
     if added not in _KNOWN:
@@ -66,7 +70,9 @@ class _Written(ast.NodeTransformer):
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
                 whole = self.visit(copy.deepcopy(value))
                 for number, target in enumerate(targets):
-                    self.bound[dotted(target)] = ast.Subscript(whole, ast.Constant(number), ast.Load())
+                    self.bound[dotted(target)] = ast.Subscript(
+                        whole, ast.Constant(number), ast.Load()
+                    )
             case _:
                 raise NotDispatch(statement, f"an expert does `{shortened(statement)}`")
 

@@ -22,7 +22,9 @@ from patchgen.anatomy.code import called, constant, dotted, method_of, receiver
 _ORDER = r"(\.permute\(2, 1, 0\))?"
 _ONE_HOT = re.compile(rf"(?:\w+\.)*one_hot\((?P<choice>\w+), num_classes=(?P<count>.+?)\){_ORDER}")
 _GIVEN = re.compile(r"(?P<choice>\w+)\.permute\(2, 1, 0\)")
-_HIT = re.compile(r"torch\.greater\((?P<mask>\w+)\.sum\(dim=\(-1, -2\)\), 0\)\.nonzero\((as_tuple=False)?\)")
+_HIT = re.compile(
+    r"torch\.greater\((?P<mask>\w+)\.sum\(dim=\(-1, -2\)\), 0\)\.nonzero\((as_tuple=False)?\)"
+)
 _WHERE = re.compile(r"torch\.where\((?P<mask>\w+)\[(?P<expert>\w+)\](\.squeeze\(0\))?\)")
 
 
@@ -127,15 +129,20 @@ def _is_of_no_tokens(node: ast.stmt, found: Dispatch) -> bool:
 def _loop(loop: ast.For, found: Dispatch) -> Dispatch:
     target, over = dotted(loop.target), dotted(loop.iter)
     if not found.total or over not in found.hidden or not target or loop.orelse:
-        raise NotDispatch(loop, "the loop does not go through the experts that a mask of choices names")
+        raise NotDispatch(
+            loop, "the loop does not go through the experts that a mask of choices names"
+        )
     experts, body = {target}, []
     for node in _flat(loop.body):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_index(value, experts):
                 experts.add(name)
-            case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=place), ast.Name(id=token)])], value=value) if (
-                where := _WHERE.fullmatch(ast.unparse(value))
-            ) and {where["mask"], where["expert"]} <= found.hidden | experts:
+            case ast.Assign(
+                targets=[ast.Tuple(elts=[ast.Name(id=place), ast.Name(id=token)])], value=value
+            ) if (where := _WHERE.fullmatch(ast.unparse(value))) and {
+                where["mask"],
+                where["expert"],
+            } <= found.hidden | experts:
                 found = replace(found, place=place, token=token)
             case ast.If(body=[ast.Continue()], orelse=[]) if _is_idle(node.test, found, experts):
                 pass
@@ -144,7 +151,9 @@ def _loop(loop: ast.For, found: Dispatch) -> Dispatch:
     if not found.token:
         raise NotDispatch(loop, "the loop does not ask a mask which tokens chose an expert")
     hidden = found.hidden | experts | {found.token, found.place}
-    return _summed(loop, replace(found, body=tuple(body), numbers=frozenset(experts), hidden=hidden))
+    return _summed(
+        loop, replace(found, body=tuple(body), numbers=frozenset(experts), hidden=hidden)
+    )
 
 
 def _is_index(value: ast.expr, experts: set[str]) -> bool:
@@ -163,14 +172,19 @@ def _is_index(value: ast.expr, experts: set[str]) -> bool:
 def _is_idle(test: ast.expr, found: Dispatch, experts: set[str]) -> bool:
     """Whether it asks for an expert without tokens, or for the one that stands for other devices."""
     text = ast.unparse(test)
-    return text == f"{found.token}.numel() == 0" or text in {f"{one} == {found.count}" for one in experts}
+    return text == f"{found.token}.numel() == 0" or text in {
+        f"{one} == {found.count}" for one in experts
+    }
 
 
 def _summed(loop: ast.For, found: Dispatch) -> Dispatch:
     match found.body:
-        case [*body, ast.Expr(value=ast.Call(args=[ast.Constant(value=0), ast.Name(id=token), added]) as call)] if (
-            called(call) == f"{found.total}.index_add_" and token == found.token
-        ):
+        case [
+            *body,
+            ast.Expr(
+                value=ast.Call(args=[ast.Constant(value=0), ast.Name(id=token), added]) as call
+            ),
+        ] if called(call) == f"{found.total}.index_add_" and token == found.token:
             return replace(found, body=tuple(body), added=added)
         case _:
             raise NotDispatch(loop, f"the loop does not end with what is added to `{found.total}`")

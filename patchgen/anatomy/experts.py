@@ -21,7 +21,9 @@ class Experts:
 
 def experts(module: Module) -> tuple[Experts, ...]:
     """The classes of experts, in the order of the file."""
-    return tuple(Experts(owner, kind) for owner in module.classes.values() if (kind := _kind(owner)))
+    return tuple(
+        Experts(owner, kind) for owner in module.classes.values() if (kind := _kind(owner))
+    )
 
 
 def _kind(owner: Class) -> str:
@@ -31,13 +33,19 @@ def _kind(owner: Class) -> str:
     if forward is None:
         return ""
     loops = [loop for loop in walk(forward.body, ast.For) if "expert" in ast.unparse(loop).lower()]
-    if loops and any("expert" in ast.unparse(loop.target) + ast.unparse(loop.iter) for loop in loops):
+    if loops and any(
+        "expert" in ast.unparse(loop.target) + ast.unparse(loop.iter) for loop in loops
+    ):
         return "loop"
     products = {last(called(call)) for call in walk(forward.body, ast.Call)}
     if "expert" in owner.name.lower() and "bmm" in products:
         return "dense"
     # Of tables with a row for each expert, those of the best few are read.
-    tables = {name for name, values in owner.attributes.items() if any(last(called(v)) == "Embedding" for v in values)}
+    tables = {
+        name
+        for name, values in owner.attributes.items()
+        if any(last(called(v)) == "Embedding" for v in values)
+    }
     if "topk" in products and products & tables:
         return "gathered"
     return ""

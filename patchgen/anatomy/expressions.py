@@ -22,8 +22,24 @@ from patchgen.anatomy.code import (
     shortened,
 )
 from patchgen.anatomy.joints import concatenation, sum_of_products
-from patchgen.anatomy.operations import Product, dropout_of, is_zero, product, softmax_of, transposed
-from patchgen.anatomy.scores import Context, Factor, Gone, Probabilities, Scores, Term, Unplaced, Value
+from patchgen.anatomy.operations import (
+    Product,
+    dropout_of,
+    is_zero,
+    product,
+    softmax_of,
+    transposed,
+)
+from patchgen.anatomy.scores import (
+    Context,
+    Factor,
+    Gone,
+    Probabilities,
+    Scores,
+    Term,
+    Unplaced,
+    Value,
+)
 from patchgen.anatomy.terms import Fill, arithmetic, fill, hidden, triangle
 from patchgen.anatomy.tracking import Tracking
 
@@ -48,7 +64,9 @@ class Expressions(Tracking):
                 return self._arithmetic(node)
             case ast.Call() | ast.BinOp():
                 return self._operation(node)
-            case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in self.env and attr in _SHAPES:
+            case ast.Attribute(value=ast.Name(id=name), attr=attr) if (
+                name in self.env and attr in _SHAPES
+            ):
                 return None
             case ast.IfExp(body=body, orelse=orelse):
                 return self._conditional(node, body, orelse)
@@ -97,7 +115,12 @@ class Expressions(Tracking):
         tracked = [one for one in (left, right) if isinstance(one, Scores | Probabilities)]
         if tracked:
             self.blame(node.right)
-            self.use(node, "two products are added" if len(tracked) == 2 else "weights are changed after softmax")
+            self.use(
+                node,
+                "two products are added"
+                if len(tracked) == 2
+                else "weights are changed after softmax",
+            )
         return None
 
     def _operation(self, node: ast.Call | ast.BinOp) -> Value | None:
@@ -114,8 +137,14 @@ class Expressions(Tracking):
             return self._baddbmm(node)
         if (filled := fill(node)) is not None and (value := self._filled(node, filled)) is not None:
             return value
-        if called(node) == "torch.max" and len(node.args) == 2 and "finfo" in ast.unparse(node.args[1]):
-            return self.value(node.args[0])  # No score is below its dtype's minimum, but for minus infinity.
+        if (
+            called(node) == "torch.max"
+            and len(node.args) == 2
+            and "finfo" in ast.unparse(node.args[1])
+        ):
+            return self.value(
+                node.args[0]
+            )  # No score is below its dtype's minimum, but for minus infinity.
         return self._method(node)
 
     def _concatenation(self, node: ast.Call) -> Scores | None:
@@ -135,7 +164,11 @@ class Expressions(Tracking):
         if isinstance(found, Scores):
             return hidden(self, node, found, filled)
         if isinstance(found, Probabilities):
-            again = [term for term in found.scores.terms if term.kind == "hide" and alike(term.value, filled.hidden)]
+            again = [
+                term
+                for term in found.scores.terms
+                if term.kind == "hide" and alike(term.value, filled.hidden)
+            ]
             if again and is_zero(filled.number):
                 return replace(found, zeroed=(*found.zeroed, again[-1]))
             self.use(node, "weights are changed after softmax")
@@ -144,8 +177,15 @@ class Expressions(Tracking):
     def _method(self, node: ast.Call) -> Value | None:
         """A view, a cast, a question about the shape; else a use."""
         name = method_of(node)
-        if name in SHAPED | CASTS | {"size", "dim", "amax"} and (found := self.value(receiver(node))) is not None:
-            return None if name in ("size", "dim", "amax") or isinstance(found, Context) else _with_heads(node, found)
+        if (
+            name in SHAPED | CASTS | {"size", "dim", "amax"}
+            and (found := self.value(receiver(node))) is not None
+        ):
+            return (
+                None
+                if name in ("size", "dim", "amax") or isinstance(found, Context)
+                else _with_heads(node, found)
+            )
         if name == "append" and len(node.args) == 1:
             self.value(node.args[0])
             return None
@@ -203,7 +243,9 @@ class Expressions(Tracking):
         if self._is_empty(added) or constant(beta) == 0:
             return replace(scores, factors=factors)
         factor = (Factor("*", beta),) if beta is not None and constant(beta) not in (1, 1.0) else ()
-        return replace(scores, factors=factors, terms=(Term("add", self.given(added), None, factor),))
+        return replace(
+            scores, factors=factors, terms=(Term("add", self.given(added), None, factor),)
+        )
 
     def _is_empty(self, node: ast.expr) -> bool:
         """Whether `node` is a name for zeros."""
@@ -218,14 +260,20 @@ def _as_key(left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr]:
         return left, turned
     if isinstance(right, ast.BinOp) and isinstance(right.op, ast.Mult | ast.Div):
         for inner, factor in ((right.left, right.right), (right.right, right.left)):
-            if (turned := transposed(inner)) is not None and (isinstance(right.op, ast.Mult) or inner is right.left):
+            if (turned := transposed(inner)) is not None and (
+                isinstance(right.op, ast.Mult) or inner is right.left
+            ):
                 return ast.BinOp(left, right.op, factor), turned
     return left, parsed(f"({ast.unparse(right)}).transpose(-1, -2)")
 
 
 def _with_heads(node: ast.Call, found: Value) -> Value:
     """`scores.view(batch, heads, queries, keys)` says how many heads a folded batch holds."""
-    axes = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple) else node.args
+    axes = (
+        node.args[0].elts
+        if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple)
+        else node.args
+    )
     if method_of(node) not in ("view", "reshape") or len(axes) != 4:
         return found
     if isinstance(found, Scores) and found.heads is None:

@@ -14,7 +14,17 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from patchgen.anatomy.code import CASTS, VIEWS, called, constant, dotted, last, method_of, receiver, walk
+from patchgen.anatomy.code import (
+    CASTS,
+    VIEWS,
+    called,
+    constant,
+    dotted,
+    last,
+    method_of,
+    receiver,
+    walk,
+)
 from patchgen.anatomy.holding import held
 from patchgen.anatomy.layers import Layers
 from patchgen.anatomy.module import Class
@@ -27,8 +37,28 @@ FORMS = {
     "L((A(C1(L(x)))*C0(L(x))))": "fused",
 }
 LINEAR = ("Linear", "Conv1D", "Conv1d", "QuantLinear", "SqueezeBertConv1d", "MatMul")
-ACTIVATIONS = ("GELU", "ReLU", "SiLU", "Tanh", "QuickGELU", "get_activation", "GELUActivation", "Mish", "Sigmoid")
-FUNCTIONS = ("gelu", "relu", "silu", "tanh", "sigmoid", "swish", "gelu_new", "quick_gelu", "softplus")
+ACTIVATIONS = (
+    "GELU",
+    "ReLU",
+    "SiLU",
+    "Tanh",
+    "QuickGELU",
+    "get_activation",
+    "GELUActivation",
+    "Mish",
+    "Sigmoid",
+)
+FUNCTIONS = (
+    "gelu",
+    "relu",
+    "silu",
+    "tanh",
+    "sigmoid",
+    "swish",
+    "gelu_new",
+    "quick_gelu",
+    "softplus",
+)
 SAME = ("Dropout", "StableDropout", "Identity", "DropPath", "dropout")
 
 
@@ -50,7 +80,8 @@ def feed_forwards(layers: Layers) -> tuple[FeedForward, ...]:
             FeedForward(layer, attribute, owner, form)
             for attribute in layer.attributes
             for name in held(layer, attribute)
-            if (owner := layers.module.classes.get(name)) is not None and name not in layers.attending
+            if (owner := layers.module.classes.get(name)) is not None
+            and name not in layers.attending
             if (form := form_of(owner))
         ]
         if not own and _is_inline(layer):
@@ -95,7 +126,11 @@ class Flow:
         """The term that is returned by a forward without branches."""
         for node in self.forward.body:
             if isinstance(node, ast.Return) and node.value is not None:
-                value = node.value.elts[0] if isinstance(node.value, ast.Tuple) and node.value.elts else node.value
+                value = (
+                    node.value.elts[0]
+                    if isinstance(node.value, ast.Tuple) and node.value.elts
+                    else node.value
+                )
                 return self.term(value)
             self.statement(node)
         return ""
@@ -159,7 +194,9 @@ def role_of(owner: Class, attribute: str) -> str:
             return "A"
         if made in SAME:
             return "same"
-        if isinstance(value, ast.Name | ast.Attribute) and ("act" in attribute or "gelu" in dotted(value)):
+        if isinstance(value, ast.Name | ast.Attribute) and (
+            "act" in attribute or "gelu" in dotted(value)
+        ):
             return "A"
         if constant(value) is not None:
             return ""

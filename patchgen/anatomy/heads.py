@@ -92,14 +92,20 @@ def _heads(module: Module, owner: Class) -> Iterator[Head]:
         steps, producer = _way(forward, logits)
         shifted = function and loss_type(owner) != "ForMaskedLM"
         if own:
-            shifted = any("[..., 1:]" in ast.unparse(node) or "[:, 1:]" in ast.unparse(node) for node in forward.body)
+            shifted = any(
+                "[..., 1:]" in ast.unparse(node) or "[:, 1:]" in ast.unparse(node)
+                for node in forward.body
+            )
         kind = "function" if function else "own"
         yield Head(owner, forward, kind, call, logits, producer, shifted, steps, keeps, tied)
 
 
 def _is_over_words(owner: Class, call: ast.Call, forward: ast.FunctionDef, tied: bool) -> bool:
     text = ast.unparse(call)
-    if any(word in text for word in ("num_labels", "pooled_logits", "start_", "num_choices", "seq_relationship")):
+    if any(
+        word in text
+        for word in ("num_labels", "pooled_logits", "start_", "num_choices", "seq_relationship")
+    ):
         return False
     if "vocab" in text or "lm_head" in text:
         return True
@@ -128,20 +134,34 @@ def _way(forward: ast.FunctionDef, name: str, depth: int = 0) -> tuple[tuple[str
                     steps.append("scale")
                 elif "tanh" in ast.unparse(value):
                     steps.append("softcap")
-                elif inner := next((one for one in walk(value, ast.Call) if called(one).startswith("self.")), None):
+                elif inner := next(
+                    (one for one in walk(value, ast.Call) if called(one).startswith("self.")), None
+                ):
                     return tuple(reversed([*steps, "scale"])), last(called(inner))
             case ast.BinOp(op=ast.Add()):
                 steps.append("bias")
-                if inner := next((one for one in walk(value, ast.Call) if called(one).startswith("self.")), None):
+                if inner := next(
+                    (one for one in walk(value, ast.Call) if called(one).startswith("self.")), None
+                ):
                     return tuple(reversed(steps)), last(called(inner))
             case ast.Call() if last(called(value)) == "tanh":
                 steps.append("softcap")
-            case ast.Call() if method_of(value) in ("float", "to", "contiguous", "view", "transpose"):
-                inner = next((one for one in walk(value, ast.Call) if called(one).startswith("self.")), None)
+            case ast.Call() if method_of(value) in (
+                "float",
+                "to",
+                "contiguous",
+                "view",
+                "transpose",
+            ):
+                inner = next(
+                    (one for one in walk(value, ast.Call) if called(one).startswith("self.")), None
+                )
                 steps.append("cast")
                 if inner is not None:
                     return tuple(reversed(steps)), last(called(inner))
-            case ast.Name(id=other) | ast.Subscript(value=ast.Name(id=other)) if other != name and depth < 5:
+            case ast.Name(id=other) | ast.Subscript(value=ast.Name(id=other)) if (
+                other != name and depth < 5
+            ):
                 before, producer = _way(forward, other, depth + 1)
                 return (*before, *reversed(steps)), producer
             case _:

@@ -20,14 +20,18 @@ def held(owner: Class, attribute: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _holdings(owner: Class) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {attribute: list(owner.makes(attribute)) for attribute in owner.attributes}
+    found: dict[str, list[str]] = {
+        attribute: list(owner.makes(attribute)) for attribute in owner.attributes
+    }
     local: dict[str, list[str]] = {}
     for method in owner.own.values():
         for node in walk(method.body, ast.stmt):
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     local.setdefault(name, []).extend(_made(value, local))
-                case ast.Expr(value=ast.Call(args=[*_, value]) as call) if method_of(call) in ADDING:
+                case ast.Expr(value=ast.Call(args=[*_, value]) as call) if (
+                    method_of(call) in ADDING
+                ):
                     target = dotted(receiver(call))
                     names = found if target.startswith("self.") else local
                     names.setdefault(last(target), []).extend(_made(value, local))
@@ -45,5 +49,7 @@ def _made(value: ast.expr, local: Mapping[str, list[str]]) -> list[str]:
     names = [last(called(call)) for call in constructors(value)]
     if isinstance(value, ast.Call) and last(called(value)) in LISTS:
         inside = [arg.value if isinstance(arg, ast.Starred) else arg for arg in value.args]
-        names += [name for arg in inside if isinstance(arg, ast.Name) for name in local.get(arg.id, [])]
+        names += [
+            name for arg in inside if isinstance(arg, ast.Name) for name in local.get(arg.id, [])
+        ]
     return names

@@ -22,7 +22,9 @@ class Interface:
     @property
     def keywords(self) -> tuple[str, ...]:
         """The keywords of the calls, `**` for what is spread."""
-        return tuple(sorted({keyword.arg or "**" for call in self.calls for keyword in call.keywords}))
+        return tuple(
+            sorted({keyword.arg or "**" for call in self.calls for keyword in call.keywords})
+        )
 
     @property
     def is_causal(self) -> tuple[str, ...]:
@@ -50,7 +52,9 @@ def interfaces(owner: Class) -> tuple[Interface, ...]:
 def mentions(function: ast.FunctionDef, name: str) -> bool:
     """Whether `function` has a parameter of that name, or asks its keywords for it."""
     parameters = {arg.arg for arg in walk(function.args, ast.arg)}
-    return name in parameters or any(node.value == name for node in walk(function.body, ast.Constant))
+    return name in parameters or any(
+        node.value == name for node in walk(function.body, ast.Constant)
+    )
 
 
 def drops_a_sink(function: ast.FunctionDef) -> bool:
@@ -62,5 +66,7 @@ def drops_a_sink(function: ast.FunctionDef) -> bool:
         and isinstance(call.args[0], ast.List | ast.Tuple)
         and len(call.args[0].elts) == 2
     )
-    left = any(ast.unparse(node.slice) == "(..., :-1)" for node in walk(function.body, ast.Subscript))
+    left = any(
+        ast.unparse(node.slice) == "(..., :-1)" for node in walk(function.body, ast.Subscript)
+    )
     return any("sinks" in found for found in columns) and left

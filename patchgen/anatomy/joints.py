@@ -20,10 +20,14 @@ def sum_of_products(one: Scores, other: Scores) -> Scores | None:
     """The scores that are the sum of both; None where a factor of one holds under a condition."""
     if not (_is_unconditional(one) and _is_unconditional(other)):
         return None
-    return _joint(one, other, _beside(one, other), _text("torch.cat([{}, {}], dim=-1)", one.key, other.key))
+    return _joint(
+        one, other, _beside(one, other), _text("torch.cat([{}, {}], dim=-1)", one.key, other.key)
+    )
 
 
-def concatenation(parts: Sequence[Scores], axis: object, same: Callable[[ast.expr, ast.expr], bool]) -> Scores | None:
+def concatenation(
+    parts: Sequence[Scores], axis: object, same: Callable[[ast.expr, ast.expr], bool]
+) -> Scores | None:
     """The scores that `torch.cat(parts, dim=axis)` are; None where they are no one product.
 
     `same` says whether two expressions are the same keys.
@@ -48,7 +52,9 @@ def either(test: ast.expr, one: Scores, other: Scores) -> Scores | None:
 def _of_other_keys(one: Scores, other: Scores) -> Scores:
     first = _text("nn.functional.pad({}, (0, {}.shape[-1]))", one.key, other.key)
     second = _text("nn.functional.pad({1}, ({0}.shape[-1], 0))", one.key, other.key)
-    return _joint(one, other, _beside(one, other), _text("torch.cat([{}, {}], dim=-2)", first, second))
+    return _joint(
+        one, other, _beside(one, other), _text("torch.cat([{}, {}], dim=-2)", first, second)
+    )
 
 
 def _of_other_queries(one: Scores, other: Scores) -> Scores:

@@ -38,9 +38,18 @@ class Layers:
         """The classes that compute an attention, or hold one that does."""
         found = {one.owner.name for one in self.attentions.chains}
         found |= {one.owner.name for one in self.attentions.interfaces}
-        found |= {one.owner.name for one in self.attentions.missed if one.attention or "ttention" in one.owner.name}
+        found |= {
+            one.owner.name
+            for one in self.attentions.missed
+            if one.attention or "ttention" in one.owner.name
+        }
         found |= {name for name in self.module.classes if "ttention" in name}
-        while more := {owner.name for owner in self.module.classes.values() if self._holds(owner, found)} - found:
+        while (
+            more := {
+                owner.name for owner in self.module.classes.values() if self._holds(owner, found)
+            }
+            - found
+        ):
             found |= more
         return frozenset(found)
 
@@ -55,7 +64,9 @@ class Layers:
             for value in values
             if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript)
         ]
-        return any(name in found for table in picked for name in self.module.tables.get(table, {}).values())
+        return any(
+            name in found for table in picked for name in self.module.tables.get(table, {}).values()
+        )
 
     @cached_property
     def lists(self) -> tuple[LayerList, ...]:
@@ -100,7 +111,9 @@ class Layers:
 
     def _is_layer(self, one: Class) -> bool:
         """Whether a class holds an attention, and is none: models keep lists of those beside lists of FFNs."""
-        return one.method("forward") is not None and self._holds(one, set(self.attending) - {one.name})
+        return one.method("forward") is not None and self._holds(
+            one, set(self.attending) - {one.name}
+        )
 
     @cached_property
     def classes(self) -> tuple[Class, ...]:
@@ -111,17 +124,27 @@ class Layers:
     def checkpointed(self) -> tuple[Class, ...]:
         """The classes that can be checkpointed already and attend, or are given what does (Zamba), and its mask."""
         found = [one for one in self.module.classes.values() if has_checkpointed(one)]
-        return tuple(one for one in found if one.name in self.attending or self.attending and _takes_mask(one))
+        return tuple(
+            one
+            for one in found
+            if one.name in self.attending or self.attending and _takes_mask(one)
+        )
 
     @cached_property
     def pieces(self) -> tuple[Class, ...]:
         """The classes of attentions, and of what stands in lists beside theirs: layers that have no class (XLM)."""
         found: list[Class] = []
         for owner in self.module.classes.values():
-            lists = [a for a, values in owner.attributes.items() if any(last(called(v)) == LISTS[0] for v in values)]
+            lists = [
+                a
+                for a, values in owner.attributes.items()
+                if any(last(called(v)) == LISTS[0] for v in values)
+            ]
             names = [name for attribute in lists for name in held(owner, attribute)]
             if any(name in self.attending for name in names):
-                found += [self.module.classes[name] for name in names if name in self.module.classes]
+                found += [
+                    self.module.classes[name] for name in names if name in self.module.classes
+                ]
         return tuple(dict.fromkeys(one for one in found if one.method("forward") is not None))
 
     @property

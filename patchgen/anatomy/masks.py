@@ -14,7 +14,9 @@ from patchgen.anatomy.calls import Calls
 from patchgen.anatomy.code import called, last, names, walk
 from patchgen.anatomy.module import Class, Module
 
-CAUSAL = frozenset({"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"})
+CAUSAL = frozenset(
+    {"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"}
+)
 BIDIRECTIONAL = frozenset({"create_bidirectional_mask", "create_bidirectional_sliding_window_mask"})
 MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
 
@@ -40,7 +42,12 @@ class Masks:
         return frozenset(self._named(owner, method, name.id, name.lineno, ()))
 
     def _named(
-        self, owner: Class, method: ast.FunctionDef, name: str, line: int, below: tuple[tuple[str, str, str], ...]
+        self,
+        owner: Class,
+        method: ast.FunctionDef,
+        name: str,
+        line: int,
+        below: tuple[tuple[str, str, str], ...],
     ) -> Iterator[str]:
         key = (owner.name, method.name, name)
         if key in below or len(below) > 12:
@@ -55,7 +62,14 @@ class Masks:
         if made:
             yield from made
             return
-        read = sorted({other for value in values for other in names(value) if "mask" in other and other != name})
+        read = sorted(
+            {
+                other
+                for value in values
+                for other in names(value)
+                if "mask" in other and other != name
+            }
+        )
         for other in read:
             yield from self._named(owner, method, other, line, (*below, key))
         if name in _parameters(method):
@@ -64,13 +78,21 @@ class Masks:
             yield "own"
 
     def _passed(
-        self, owner: Class, method: ast.FunctionDef, name: str, below: tuple[tuple[str, str, str], ...]
+        self,
+        owner: Class,
+        method: ast.FunctionDef,
+        name: str,
+        below: tuple[tuple[str, str, str], ...],
     ) -> Iterator[str]:
         sites = [site for site in self.calls.sites if self._reaches(site.callee, owner, method)]
         if method.name == "forward":
             sites = [site for site in sites if site.attribute]
         else:
-            sites = [site for site in sites if not site.attribute and last(called(site.call)) == method.name]
+            sites = [
+                site
+                for site in sites
+                if not site.attribute and last(called(site.call)) == method.name
+            ]
         if not sites:
             yield "caller"
         for site in sites:
@@ -80,7 +102,9 @@ class Masks:
             if tag := self._made(site.method, value):
                 yield tag
                 continue
-            for other in sorted(one for one in names(value) if "mask" in one or one in _parameters(site.method)):
+            for other in sorted(
+                one for one in names(value) if "mask" in one or one in _parameters(site.method)
+            ):
                 yield from self._named(site.caller, site.method, other, site.call.lineno, below)
 
     def _reaches(self, callee: Class, owner: Class, method: ast.FunctionDef) -> bool:
@@ -99,7 +123,11 @@ class Masks:
                 return "causal"
             if chosen := _chosen(method, name):
                 return chosen
-        if functions & {"get_extended_attention_mask", "invert_attention_mask", "_prepare_4d_attention_mask"}:
+        if functions & {
+            "get_extended_attention_mask",
+            "invert_attention_mask",
+            "_prepare_4d_attention_mask",
+        }:
             return "own"
         return ""
 
@@ -108,7 +136,9 @@ def _chosen(method: ast.FunctionDef, name: str) -> str:
     """`mask_function = create_causal_mask if self.config.is_decoder else create_bidirectional_mask`."""
     for node in walk(method.body, ast.Assign):
         match node:
-            case ast.Assign(targets=[ast.Name(id=target)], value=ast.IfExp() as value) if target == name:
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.IfExp() as value) if (
+                target == name
+            ):
                 if names(value.body) & CAUSAL and names(value.orelse) & BIDIRECTIONAL:
                     return f"chosen:{ast.unparse(value.test)}"
                 if names(value.body) & CAUSAL and names(value.orelse) & CAUSAL:

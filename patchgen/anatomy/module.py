@@ -61,7 +61,11 @@ class Class:
     @cached_property
     def settings(self) -> Mapping[str, ast.expr]:
         """The attributes that the class body sets, the bases' included."""
-        found = {name: value for parent in reversed(self.parents) for name, value in parent.settings.items()}
+        found = {
+            name: value
+            for parent in reversed(self.parents)
+            for name, value in parent.settings.items()
+        }
         for node in self.node.body:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -73,12 +77,16 @@ class Class:
     def makes(self, attribute: str) -> tuple[str, ...]:
         """The names that are called to make `self.ATTRIBUTE`, the branches of a conditional and members of lists."""
         return tuple(
-            last(called(call)) for value in self.attributes.get(attribute, ()) for call in constructors(value)
+            last(called(call))
+            for value in self.attributes.get(attribute, ())
+            for call in constructors(value)
         )
 
     def descends(self, base: str) -> bool:
         """Whether `base`, by its last name, is an ancestor as far as this file shows."""
-        return any(last(b) == base for b in self.bases) or any(parent.descends(base) for parent in self.parents)
+        return any(last(b) == base for b in self.bases) or any(
+            parent.descends(base) for parent in self.parents
+        )
 
 
 def constructors(value: ast.expr) -> Iterator[ast.Call]:
@@ -87,7 +95,11 @@ def constructors(value: ast.expr) -> Iterator[ast.Call]:
         case ast.IfExp(body=body, orelse=orelse):
             yield from constructors(body)
             yield from constructors(orelse)
-        case ast.Call(args=args) if last(called(value)) in ("ModuleList", "Sequential", "ModuleDict"):
+        case ast.Call(args=args) if last(called(value)) in (
+            "ModuleList",
+            "Sequential",
+            "ModuleDict",
+        ):
             for item in args:
                 yield from constructors(item)
         case ast.List(elts=items) | ast.Tuple(elts=items):
@@ -152,7 +164,9 @@ class Module:
         found: dict[str, dict[str, str]] = {}
         for node in self.tree.body:
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys, values=values)):
+                case ast.Assign(
+                    targets=[ast.Name(id=name)], value=ast.Dict(keys=keys, values=values)
+                ):
                     classes = {
                         key.value: value.id
                         for key, value in zip(keys, values, strict=True)
@@ -172,13 +186,17 @@ class Module:
                 case ast.Import(names=aliases):
                     found |= {a.asname or a.name.partition(".")[0]: a.name for a in aliases}
                 case ast.ImportFrom(module=module, names=aliases, level=level):
-                    found |= {a.asname or a.name: f"{'.' * level}{module or ''}.{a.name}" for a in aliases}
+                    found |= {
+                        a.asname or a.name: f"{'.' * level}{module or ''}.{a.name}" for a in aliases
+                    }
         return found
 
     @cached_property
     def pretrained(self) -> tuple[Class, ...]:
         """The classes that stand below PreTrainedModel itself."""
-        return tuple(c for c in self.classes.values() if any(last(b) == "PreTrainedModel" for b in c.bases))
+        return tuple(
+            c for c in self.classes.values() if any(last(b) == "PreTrainedModel" for b in c.bases)
+        )
 
 
 def models_folder(env: Environment) -> Path:
@@ -188,7 +206,9 @@ def models_folder(env: Environment) -> Path:
     """
     package = env.path("transformers")
     if package is None:
-        raise PatchgenError("PG101", Location(""), "no module named transformers", "install transformers")
+        raise PatchgenError(
+            "PG101", Location(""), "no module named transformers", "install transformers"
+        )
     return package.parent / "models"
 
 
@@ -213,8 +233,14 @@ def find_module(env: Environment, model: str) -> str:
     if len(inside) == 1:
         return inside[0]
     files = [last(name).removeprefix("modeling_") for name in every]
-    hint = f"one of {', '.join(last(name) for name in inside)}" if inside else did_you_mean(wanted, files)
-    raise PatchgenError("PG801", Location(model), "names no modeling module of the installed transformers", hint)
+    hint = (
+        f"one of {', '.join(last(name) for name in inside)}"
+        if inside
+        else did_you_mean(wanted, files)
+    )
+    raise PatchgenError(
+        "PG801", Location(model), "names no modeling module of the installed transformers", hint
+    )
 
 
 def open_module(env: Environment, name: str) -> Module:

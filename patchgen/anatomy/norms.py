@@ -36,7 +36,11 @@ def uses_layer_norm(module: Module) -> bool:
 
 
 def _norm(owner: Class) -> Norm | None:
-    methods = [method for name in ("forward", "_norm", "normalize") if (method := owner.own.get(name)) is not None]
+    methods = [
+        method
+        for name in ("forward", "_norm", "normalize")
+        if (method := owner.own.get(name)) is not None
+    ]
     if "forward" not in owner.own:
         return None
     text = "\n".join(ast.unparse(method) for method in methods)
@@ -44,7 +48,8 @@ def _norm(owner: Class) -> Norm | None:
         return None
     forward = owner.own["forward"]
     centred = any(
-        isinstance(node.op, ast.Sub) and "mean" in ast.unparse(node.right) for node in walk(methods, ast.BinOp)
+        isinstance(node.op, ast.Sub) and "mean" in ast.unparse(node.right)
+        for node in walk(methods, ast.BinOp)
     )
     return Norm(
         owner,

@@ -5,13 +5,27 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from patchgen.anatomy.code import argument, called, constant, dotted, last, method_of, parsed, receiver, walk
+from patchgen.anatomy.code import (
+    argument,
+    called,
+    constant,
+    dotted,
+    last,
+    method_of,
+    parsed,
+    receiver,
+    walk,
+)
 from patchgen.anatomy.module import Class
 
 PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
-SOFTMAX = frozenset({"nn.functional.softmax", "torch.nn.functional.softmax", "F.softmax", "torch.softmax"})
+SOFTMAX = frozenset(
+    {"nn.functional.softmax", "torch.nn.functional.softmax", "F.softmax", "torch.softmax"}
+)
 DROPOUT = frozenset({"nn.functional.dropout", "torch.nn.functional.dropout", "F.dropout"})
-_SCALARS = frozenset({"math.sqrt", "math.pow", "float", "int", "len", "np.sqrt", "max", "min", "torch_float"})
+_SCALARS = frozenset(
+    {"math.sqrt", "math.pow", "float", "int", "len", "np.sqrt", "max", "min", "torch_float"}
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,9 @@ def product(node: ast.expr, owner: Class) -> Product | None:
             return Product(receiver(node), right)
         case ast.Call(args=[left, right], keywords=[]) if _makes(owner, node, "MatMulWrapper"):
             return Product(left, right)
-        case ast.Call(args=[ast.Constant(value=str(equation)), left, right]) if called(node) == "torch.einsum":
+        case ast.Call(args=[ast.Constant(value=str(equation)), left, right]) if (
+            called(node) == "torch.einsum"
+        ):
             return _einsum(equation, left, right)
         case ast.Call(args=[ast.Constant(value=str(equation)), ast.List(elts=[left, right])]):
             return _einsum(equation, left, right) if called(node) == "torch.einsum" else None
@@ -69,7 +85,9 @@ def _einsum(equation: str, left: ast.expr, right: ast.expr) -> Product | None:
         batch = first[:-2]
         made = batch + row + column
         return Product(
-            left, _ordered(right, second, batch + inner + column), tuple(made.index(axis) for axis in output)
+            left,
+            _ordered(right, second, batch + inner + column),
+            tuple(made.index(axis) for axis in output),
         )
     return None
 
@@ -117,10 +135,16 @@ def softmax_of(node: ast.expr, owner: Class) -> ast.expr | None:
         return None
     if called(node) in SOFTMAX and node.args:
         return node.args[0] if _is_last(argument(node, 1, "dim")) else None
-    if method_of(node) == "softmax" and not dotted(receiver(node)) == "self" and called(node) not in SOFTMAX:
+    if (
+        method_of(node) == "softmax"
+        and not dotted(receiver(node)) == "self"
+        and called(node) not in SOFTMAX
+    ):
         return receiver(node) if _is_last(argument(node, 0, "dim")) else None
     made = [node.func] if isinstance(node.func, ast.Call) else _made(owner, node)
-    if made and all(last(called(one)) == "Softmax" and _is_last(argument(one, 0, "dim")) for one in made):
+    if made and all(
+        last(called(one)) == "Softmax" and _is_last(argument(one, 0, "dim")) for one in made
+    ):
         return node.args[0]
     return None
 
@@ -165,7 +189,9 @@ def is_minimum(node: ast.expr) -> bool:
     value = constant(node)
     if isinstance(value, int | float):
         return value <= -1e4
-    inner = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else None
+    inner = (
+        node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else None
+    )
     return (
         (isinstance(node, ast.Attribute) and node.attr == "min" and "finfo" in text)
         or "float('-inf')" in text
@@ -177,7 +203,11 @@ def is_minimum(node: ast.expr) -> bool:
 def is_zero(node: ast.expr) -> bool:
     """Whether `node` is zero, or a tensor of nothing else."""
     if isinstance(node, ast.Call):
-        return called(node) in ("torch.scalar_tensor", "torch.tensor") and bool(node.args) and is_zero(node.args[0])
+        return (
+            called(node) in ("torch.scalar_tensor", "torch.tensor")
+            and bool(node.args)
+            and is_zero(node.args[0])
+        )
     return constant(node) in (0, 0.0) and constant(node) is not False
 
 
@@ -237,6 +267,7 @@ def _is_number(value: ast.expr, owner: Class) -> bool:
         return _is_number(value.body, owner) and _is_number(value.orelse, owner)
     if any(called(call) not in _SCALARS | {"getattr"} for call in walk(value, ast.Call)):
         return all(
-            method_of(call) == "sqrt" or called(call) in _SCALARS | {"torch.tensor"} for call in walk(value, ast.Call)
+            method_of(call) == "sqrt" or called(call) in _SCALARS | {"torch.tensor"}
+            for call in walk(value, ast.Call)
         )
     return not isinstance(value, ast.List | ast.Dict | ast.Tuple | ast.ListComp)

@@ -68,7 +68,8 @@ def _made(owner: Class, init: ast.FunctionDef) -> Iterator[tuple[str, ast.Assign
     for node in init.body:
         match node:
             case ast.Assign(
-                targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=ast.Call(args=[_, _]) as call
+                targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
+                value=ast.Call(args=[_, _]) as call,
             ) if called(call) in LINEAR and len(owner.attributes[name]) == 1:
                 if {one.arg for one in call.keywords} <= {"bias"}:
                     yield name, node
@@ -81,7 +82,12 @@ def _groups(made: dict[str, ast.Assign], suite: Sequence[ast.stmt]) -> Iterator[
         if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr):
             for call in walk(statement, ast.Call):
                 name = called(call).removeprefix("self.")
-                if called(call) == f"self.{name}" and name in made and len(call.args) == 1 and not call.keywords:
+                if (
+                    called(call) == f"self.{name}"
+                    and name in made
+                    and len(call.args) == 1
+                    and not call.keywords
+                ):
                     projection = _projection(name, made[name], call, statement)
                     key = (dotted(call.args[0]), projection.inputs, projection.bias)
                     if key[0] and "." not in key[0]:
@@ -112,7 +118,12 @@ def _projection(name: str, made: ast.Assign, call: ast.Call, statement: ast.stmt
 
 def read_elsewhere(module: Module, group: Shared) -> Reason | None:
     """Where a layer of `group` is read or set beside the one call: as one layer among others it is then needed."""
-    own = {id(one) for layer in group.layers for node in (layer.made, layer.call) for one in walk(node, ast.Attribute)}
+    own = {
+        id(one)
+        for layer in group.layers
+        for node in (layer.made, layer.call)
+        for one in walk(node, ast.Attribute)
+    }
     for owner in module.classes.values():
         for node in walk(owner.node, ast.Attribute):
             if node.attr not in group.names or id(node) in own:
@@ -120,14 +131,21 @@ def read_elsewhere(module: Module, group: Shared) -> Reason | None:
             if not _is_anothers(owner, group.owner, node):
                 return Reason(node, f"`{node.attr}` of {group.owner.name} is read here too")
         for name, value in owner.settings.items():
-            if name.startswith(("_tied", "_keep")) and (text := _names_one(value, group.names)) is not None:
+            if (
+                name.startswith(("_tied", "_keep"))
+                and (text := _names_one(value, group.names)) is not None
+            ):
                 return Reason(text, f"`{name}` names a layer of {group.owner.name}")
     return None
 
 
 def _is_anothers(owner: Class, other: Class, node: ast.Attribute) -> bool:
     """Whether `node` in `owner` is an attribute of its own, and it has nothing to do with `other`."""
-    return dotted(node.value) == "self" and node.attr in owner.attributes and not _related(owner, other)
+    return (
+        dotted(node.value) == "self"
+        and node.attr in owner.attributes
+        and not _related(owner, other)
+    )
 
 
 def _related(one: Class, other: Class) -> bool:
@@ -143,7 +161,11 @@ def _names_one(value: ast.expr, names: Sequence[str]) -> ast.Constant | None:
 
 def is_one_already(owner: Class) -> bool:
     """Whether an attention has one linear layer for queries, keys and values, and one for what comes out."""
-    made = [name for name, values in owner.attributes.items() if any(last(called(v)) in WIDE for v in values)]
+    made = [
+        name
+        for name, values in owner.attributes.items()
+        if any(last(called(v)) in WIDE for v in values)
+    ]
     return 0 < len(made) <= 2
 
 

@@ -88,7 +88,9 @@ def _loop_variables(method: ast.FunctionDef, holding: dict[str, Class]) -> dict[
     return found
 
 
-def _layer_of(function: ast.expr, variables: dict[str, Class], holding: dict[str, Class]) -> Class | None:
+def _layer_of(
+    function: ast.expr, variables: dict[str, Class], holding: dict[str, Class]
+) -> Class | None:
     match function:
         case ast.Name(id=name):
             return variables.get(name)
@@ -105,9 +107,13 @@ def returned_list(layer: Class) -> ast.Assign | None:
     forward = layer.own.get("forward")
     if forward is None:
         return None
-    returned = {node.value.id for node in walk(forward.body, ast.Return) if isinstance(node.value, ast.Name)}
+    returned = {
+        node.value.id for node in walk(forward.body, ast.Return) if isinstance(node.value, ast.Name)
+    }
     made = [node for node in walk(forward.body, ast.Assign) if _target(node) in returned]
-    lists = [node for node in made if isinstance(node.value, ast.List) or _extends_a_list(node.value)]
+    lists = [
+        node for node in made if isinstance(node.value, ast.List) or _extends_a_list(node.value)
+    ]
     return lists[0] if len(made) == len(lists) == 1 else None
 
 
@@ -116,7 +122,11 @@ def _target(node: ast.Assign) -> str:
 
 
 def _extends_a_list(value: ast.expr) -> bool:
-    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and isinstance(value.left, ast.List)
+    return (
+        isinstance(value, ast.BinOp)
+        and isinstance(value.op, ast.Add)
+        and isinstance(value.left, ast.List)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +145,11 @@ def choices(module: Module, layers: Sequence[Class]) -> tuple[Choice, ...]:
         for method in owner.own.values():
             chosen = _chosen(method)
             if chosen is not None:
-                changes = [node for node in walk(method.body, ast.AugAssign) if _name(node.target) in chosen]
+                changes = [
+                    node
+                    for node in walk(method.body, ast.AugAssign)
+                    if _name(node.target) in chosen
+                ]
                 found.append(Choice(owner, method, tuple(changes)))
     return tuple(found)
 

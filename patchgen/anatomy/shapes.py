@@ -31,12 +31,26 @@ class _Shapes(ast.NodeTransformer):
 
     def _scores(self, node: ast.AST) -> Scores | None:
         found = self.env.get(node.id) if isinstance(node, ast.Name) else None
-        return found.scores if isinstance(found, Probabilities) else found if isinstance(found, Scores) else None
+        return (
+            found.scores
+            if isinstance(found, Probabilities)
+            else found
+            if isinstance(found, Scores)
+            else None
+        )
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if method_of(node) == "expand_as" and len(node.args) == 1 and self._scores(node.args[0]) is not None:
+        if (
+            method_of(node) == "expand_as"
+            and len(node.args) == 1
+            and self._scores(node.args[0]) is not None
+        ):
             return self.visit(receiver(node)) if isinstance(receiver(node), ast.AST) else node
-        if method_of(node) == "reshape_as" and len(node.args) == 1 and (scores := self._scores(node.args[0])):
+        if (
+            method_of(node) == "reshape_as"
+            and len(node.args) == 1
+            and (scores := self._scores(node.args[0]))
+        ):
             query, key = ast.unparse(scores.query), ast.unparse(scores.key)
             shape = [ast.Starred(parsed(f"({query}).shape[:-1]")), parsed(f"({key}).shape[-2]")]
             return ast.Call(ast.Attribute(receiver(node), "reshape", ast.Load()), shape, [])
@@ -57,7 +71,9 @@ class _Shapes(ast.NodeTransformer):
         if scores is not None and node.attr in ("dtype", "device"):
             return parsed(f"{_first_name(scores.query)}.{node.attr}")
         if scores is not None and node.attr == "shape":
-            return parsed(f"(*({ast.unparse(scores.query)}).shape[:-1], ({ast.unparse(scores.key)}).shape[-2])")
+            return parsed(
+                f"(*({ast.unparse(scores.query)}).shape[:-1], ({ast.unparse(scores.key)}).shape[-2])"
+            )
         return self.generic_visit(node)
 
 
@@ -77,7 +93,9 @@ def empty_scores(scores: Scores) -> ast.expr:
 def _before_scaling(query: ast.expr) -> str:
     """What `query` is a multiple of, which has its shape."""
     while (
-        isinstance(query, ast.BinOp) and isinstance(query.op, ast.Mult | ast.Div) and isinstance(query.left, ast.Name)
+        isinstance(query, ast.BinOp)
+        and isinstance(query.op, ast.Mult | ast.Div)
+        and isinstance(query.left, ast.Name)
     ):
         query = query.left
     return ast.unparse(query)
@@ -85,5 +103,10 @@ def _before_scaling(query: ast.expr) -> str:
 
 def _first_name(node: ast.expr) -> str:
     return next(
-        (one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id not in ("self", "torch", "nn")), ""
+        (
+            one.id
+            for one in ast.walk(node)
+            if isinstance(one, ast.Name) and one.id not in ("self", "torch", "nn")
+        ),
+        "",
     )

@@ -34,10 +34,16 @@ class SplitRows:
 def split_rows(owner: Class) -> SplitRows | None:
     """The parts of the forward; None where it has another form."""
     method = owner.own["forward"]
-    body = [node for node in method.body if not (isinstance(node, ast.Expr) and isinstance(constant(node.value), str))]
+    body = [
+        node
+        for node in method.body
+        if not (isinstance(node, ast.Expr) and isinstance(constant(node.value), str))
+    ]
     match body:
         case [
-            ast.Assign(targets=[ast.Name(id=parts)], value=ast.Call(args=[ast.Name(id=sizes)]) as split),
+            ast.Assign(
+                targets=[ast.Name(id=parts)], value=ast.Call(args=[ast.Name(id=sizes)]) as split
+            ),
             ast.Assign(targets=[ast.Name(id=out)], value=ast.List(elts=[])),
             ast.For(
                 target=ast.Name(id=index),
@@ -45,11 +51,18 @@ def split_rows(owner: Class) -> SplitRows | None:
                 body=[ast.Expr(value=ast.Call(args=[each]) as append)],
                 orelse=[],
             ),
-            ast.Assign(targets=[ast.Name(id=result)], value=ast.Call(args=[ast.Name(id=joined), *_]) as cat),
+            ast.Assign(
+                targets=[ast.Name(id=result)], value=ast.Call(args=[ast.Name(id=joined), *_]) as cat
+            ),
             ast.Return(value=ast.Name(id=returned)),
         ]:
             same = called(append) == f"{out}.append" and (joined, returned) == (out, result)
-            rows = method_of(split) == "split" and _dim(split) == 0 and called(cat) == "torch.cat" and _dim(cat) == 0
+            rows = (
+                method_of(split) == "split"
+                and _dim(split) == 0
+                and called(cat) == "torch.cat"
+                and _dim(cat) == 0
+            )
             inputs = dotted(receiver(split)) if isinstance(split.func, ast.Attribute) else ""
             given = {arg.arg for arg in method.args.args}
             if same and rows and {inputs, sizes} <= given:
@@ -61,7 +74,9 @@ def _dim(call: ast.Call) -> object:
     return next((constant(one.value) for one in call.keywords if one.arg == "dim"), None)
 
 
-def counting(module: Module, owner: Class, found: SplitRows) -> tuple[Class, ast.FunctionDef, ast.stmt]:
+def counting(
+    module: Module, owner: Class, found: SplitRows
+) -> tuple[Class, ast.FunctionDef, ast.stmt]:
     """Who makes a list of the sizes, in which statement: everybody else who has them hands them on to the experts."""
     name, places = found.sizes, []
     for one in module.classes.values():
@@ -82,7 +97,9 @@ def counting(module: Module, owner: Class, found: SplitRows) -> tuple[Class, ast
                 ):
                     raise NotDispatch(read, f"`{name}` is read here too, as a list")
     if len(places) != 1:
-        raise NotDispatch(found.method, f"`{name}` is made a list by nobody in this file, or by several")
+        raise NotDispatch(
+            found.method, f"`{name}` is made a list by nobody in this file, or by several"
+        )
     return places[0]
 
 
@@ -93,7 +110,9 @@ def _handed_on(one: Class, method: ast.FunctionDef, owner: Class, name: str) -> 
         match node:
             case ast.Tuple(elts=elements):
                 found += elements
-            case ast.Call() if called(node).startswith("self.") and owner.name in held(one, called(node)[5:]):
+            case ast.Call() if called(node).startswith("self.") and owner.name in held(
+                one, called(node)[5:]
+            ):
                 found += node.args
             case ast.Return(value=ast.expr() as value):
                 found.append(value)

@@ -127,13 +127,19 @@ class Evaluation(Expressions):
 
     def _is_settled(self, test: ast.expr) -> bool:
         """Whether `test` says the same in the whole method: it reads `self` and parameters that stay what they are."""
-        return not names(test) - {"self"} & stored(self.method.body) and not list(walk(test, ast.Call))
+        return not names(test) - {"self"} & stored(self.method.body) and not list(
+            walk(test, ast.Call)
+        )
 
     def _joined(self, one: Value | None, other: Value | None, node: ast.If) -> Value | None:
         try:
             return joined(one, other)
         except Different as why:
-            if isinstance(one, Scores) and isinstance(other, Scores) and not names(node.test) & stored(node):
+            if (
+                isinstance(one, Scores)
+                and isinstance(other, Scores)
+                and not names(node.test) & stored(node)
+            ):
                 if (scores := either(node.test, one, other)) is not None:
                     return self.product_given(scores)
             self.use(node, str(why))
@@ -151,16 +157,30 @@ class Evaluation(Expressions):
     def _called(self, node: ast.AST) -> ast.FunctionDef | None:
         """The method of `self`, or the function of the module, that `node` calls."""
         name = called(node)
-        return self.owner.method(name[5:]) if name.startswith("self.") else self.owner.functions.get(name)
+        return (
+            self.owner.method(name[5:])
+            if name.startswith("self.")
+            else self.owner.functions.get(name)
+        )
 
     def _inside(self, node: ast.Call, method: ast.FunctionDef, found: Scores) -> Value | None:
         """The result of a method that is given scores, as if its statements stood here; None where it is none."""
         parameters = [arg.arg for arg in method.args.args if arg.arg != "self"]
-        if not parameters or not isinstance(method.body[-1], ast.Return) or method.body[-1].value is None:
+        if (
+            not parameters
+            or not isinstance(method.body[-1], ast.Return)
+            or method.body[-1].value is None
+        ):
             return None
-        numbers = {arg.arg for arg, value in _defaults(method) if isinstance(constant(value), int | float)}
+        numbers = {
+            arg.arg for arg, value in _defaults(method) if isinstance(constant(value), int | float)
+        }
         inner = Evaluation(
-            self.owner, method, env={parameters[0]: found}, index=self.index, numbers=frozenset(numbers)
+            self.owner,
+            method,
+            env={parameters[0]: found},
+            index=self.index,
+            numbers=frozenset(numbers),
         )
         for statement in method.body[:-1]:
             inner.statement(statement)

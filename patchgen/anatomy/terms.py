@@ -122,12 +122,16 @@ def _is_row_maximum(walk: Tracking, node: ast.expr) -> bool:
     return text.endswith((".amax(dim=-1).unsqueeze(-1)", ".amax(dim=-1, keepdim=True)"))
 
 
-def _scaled(walk: Tracking, node: ast.expr, scores: Scores, operator: str, other: ast.expr) -> Scores | None:
+def _scaled(
+    walk: Tracking, node: ast.expr, scores: Scores, operator: str, other: ast.expr
+) -> Scores | None:
     if not is_scalar(other, walk.owner) and operator == "*" and not scores.terms:
         if is_per_head(other, walk.method, walk.owner):
             return replace(scores, query=walk.given(ast.BinOp(scores.query, ast.Mult(), other)))
     if not is_scalar(other, walk.owner) and dotted(other) not in walk.numbers:
-        walk.use(node, f"`{shortened(other)}`, which scales the scores, may be more than one number")
+        walk.use(
+            node, f"`{shortened(other)}`, which scales the scores, may be more than one number"
+        )
         return None
     factor = walk.factor(operator, other)
     return replace(

@@ -17,7 +17,12 @@ from patchgen.anatomy.module import Class, Module
 
 MODULES = frozenset({"Linear", "LayerNorm", "RMSNorm", "Embedding", "Dropout", "Identity"})
 # Of values, their shapes and the caller's options.
-METHODS = VIEWS | CASTS | frozenset("append expand get items keys pop size square update".split()) | {"detach"}
+METHODS = (
+    VIEWS
+    | CASTS
+    | frozenset("append expand get items keys pop size square update".split())
+    | {"detach"}
+)
 CALLED = frozenset(
     "apply_chunking_to_forward apply_rotary_pos_emb dropout enumerate get_interface getattr hasattr isinstance len "
     "range rsqrt slice super tuple type warning_once zip ValueError cast".split()
@@ -49,7 +54,11 @@ class Tokens:
             seen.add(method.name)
             for call in walk(method.body, ast.Call):
                 name = called(call)
-                own = owner.method(last(name)) if name.startswith("self.") and name.count(".") == 1 else None
+                own = (
+                    owner.method(last(name))
+                    if name.startswith("self.") and name.count(".") == 1
+                    else None
+                )
                 if own is not None and own.name not in seen:
                     methods.append(own)
                 elif own is None and (reason := self._call(owner, call, name)) is not None:
@@ -59,15 +68,26 @@ class Tokens:
     def _call(self, owner: Class, call: ast.Call, name: str) -> Reason | None:
         if name.startswith("self.") and name.count(".") == 1:
             return self._held(owner, call, last(name))
-        if last(name) in CALLED | set(FUNCTIONS) or last(name).endswith(("Output", "Cache")) or "Output" in last(name):
+        if (
+            last(name) in CALLED | set(FUNCTIONS)
+            or last(name).endswith(("Output", "Cache"))
+            or "Output" in last(name)
+        ):
             return None
         if method_of(call) in METHODS:
             return None
         if method_of(call) in REDUCING and _along_features(call):
             return None
-        if ast.unparse(call.func) == "super().forward" and {last(base) for base in owner.bases} <= MODULES:
+        if (
+            ast.unparse(call.func) == "super().forward"
+            and {last(base) for base in owner.bases} <= MODULES
+        ):
             return None
-        if isinstance(call.func, ast.Name) and not name[0].isupper() and self._is_local(owner, name):
+        if (
+            isinstance(call.func, ast.Name)
+            and not name[0].isupper()
+            and self._is_local(owner, name)
+        ):
             return None
         return Reason(call, f"`{name or method_of(call)}` of {owner.name} may look at other tokens")
 
@@ -81,7 +101,9 @@ class Tokens:
             return None
         classes = [self.module.classes[one] for one in made if one in self.module.classes]
         if not classes:
-            return Reason(call, f"`self.{attribute}` of {owner.name} is not known to look at one token alone")
+            return Reason(
+                call, f"`self.{attribute}` of {owner.name} is not known to look at one token alone"
+            )
         asked = [one for one in classes if one.name not in self.attending]
         return next((reason for one in asked if (reason := self.beside(one)) is not None), None)
 
@@ -89,7 +111,9 @@ class Tokens:
         """Whether a name is a member of a list of modules that the forward goes through, or the attention function."""
         forward = owner.method("forward")
         assert forward is not None
-        loops = {one.id for loop in walk(forward.body, ast.For) for one in walk(loop.target, ast.Name)}
+        loops = {
+            one.id for loop in walk(forward.body, ast.For) for one in walk(loop.target, ast.Name)
+        }
         return name in loops or name == "attention_interface"
 
     def layers(self, owner: Class) -> list[Class]:
@@ -97,8 +121,17 @@ class Tokens:
         forward = owner.method("forward")
         loops = walk(forward.body, ast.For) if forward is not None else ()
         lists = {node.attr for loop in loops for node in walk(loop.iter, ast.Attribute)}
-        names = [name for attribute in owner.attributes if attribute in lists for name in self.held(owner, attribute)]
-        return [self.module.classes[name] for name in dict.fromkeys(names) if name in self.module.classes]
+        names = [
+            name
+            for attribute in owner.attributes
+            if attribute in lists
+            for name in self.held(owner, attribute)
+        ]
+        return [
+            self.module.classes[name]
+            for name in dict.fromkeys(names)
+            if name in self.module.classes
+        ]
 
     def held(self, owner: Class, attribute: str) -> tuple[str, ...]:
         """The classes of `self.ATTRIBUTE`, those included out of which a local name has one."""
@@ -108,7 +141,8 @@ class Tokens:
             picked = [
                 inner.id
                 for node in walk(init.body if init is not None else (), ast.Assign)
-                if name not in self.module.classes and any(dotted(target) == name for target in node.targets)
+                if name not in self.module.classes
+                and any(dotted(target) == name for target in node.targets)
                 for inner in walk(node.value, ast.Name)
                 if inner.id in self.module.classes
             ]

@@ -81,8 +81,15 @@ class Tracking:
                     lines.append(made[0].lineno)
             texts.append(text)
         between = range(min(lines, default=0), max(lines, default=0) + 1)
-        read = {name.id for node in (one, other) for value in self._values(node) for name in walk(value, ast.Name)}
-        return texts[0] == texts[1] and not any(line in between for name in read for line in self._bindings(name))
+        read = {
+            name.id
+            for node in (one, other)
+            for value in self._values(node)
+            for name in walk(value, ast.Name)
+        }
+        return texts[0] == texts[1] and not any(
+            line in between for name in read for line in self._bindings(name)
+        )
 
     def _values(self, node: ast.expr) -> list[ast.expr]:
         return [value for name in walk(node, ast.Name) for value in self.made(name)]

@@ -34,7 +34,9 @@ def _collected(suite: list[ast.stmt], returned: set[str]) -> Iterator[ast.stmt]:
             continue
         if isinstance(statement, ast.If | ast.For | ast.With):
             yield from _collected([*statement.body, *getattr(statement, "orelse", [])], returned)
-        elif _adds(statement) in returned and any(constant(one.slice) for one in walk(statement, ast.Subscript)):
+        elif _adds(statement) in returned and any(
+            constant(one.slice) for one in walk(statement, ast.Subscript)
+        ):
             yield statement
 
 
@@ -43,7 +45,9 @@ def _adds(statement: ast.stmt) -> str:
     match statement:
         case ast.Expr(value=ast.Call() as call) if method_of(call) == "append":
             return dotted(receiver(call))
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add())):
+        case ast.Assign(
+            targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add())
+        ):
             return name if left == name else ""
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add()):
             return name

@@ -53,7 +53,9 @@ class Cache:
     def is_made(self, outcome: Outcome) -> bool:
         """Whether every output of `outcome` was on disk, as it should be, when this run first looked."""
         wanted = (item for made in outcome.made for item in files_of(outcome.modular, made))
-        return not outcome.problems and all(self._digest(str(path)) == digest for path, digest in wanted)
+        return not outcome.problems and all(
+            self._digest(str(path)) == digest for path, digest in wanted
+        )
 
     def store(self, outcome: Outcome) -> None:
         """Remember `outcome`, unless a file changed while it was read or patchgen itself failed."""
@@ -111,7 +113,10 @@ class Cache:
         }
 
     def _holds(self, entry: Mapping[str, Any]) -> bool:
-        answers = all(make_short(self.env.look(question, of)) == answer for question, of, answer in entry["lookups"])
+        answers = all(
+            make_short(self.env.look(question, of)) == answer
+            for question, of, answer in entry["lookups"]
+        )
         return answers and all(self._digest(path) == digest for path, digest, _ in entry["reads"])
 
     def _digest(self, path: str) -> str:
@@ -149,4 +154,6 @@ def _made(item: Mapping[str, Any]) -> Made:
 
 
 def _problem(item: Mapping[str, Any]) -> Problem:
-    return Problem(Location(**item["at"]), item["code"], item["what"], item["hint"], item["severity"])
+    return Problem(
+        Location(**item["at"]), item["code"], item["what"], item["hint"], item["severity"]
+    )

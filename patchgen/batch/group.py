@@ -12,7 +12,9 @@ from patchgen.project.files import Modular, Project
 from patchgen.project.profiles import PROFILES
 
 
-def flatten_group(project: Project, profile: str, modulars: Sequence[Modular], jobs: int = 1) -> Iterator[Outcome]:
+def flatten_group(
+    project: Project, profile: str, modulars: Sequence[Modular], jobs: int = 1
+) -> Iterator[Outcome]:
     """Outcomes in order; `jobs` is for a profile that has workers of its own.
 
     No error of one file keeps the next from its turn.
@@ -20,7 +22,9 @@ def flatten_group(project: Project, profile: str, modulars: Sequence[Modular], j
     rest = list(modulars)
     witness = make_witness(project)
     while rest:
-        results = PROFILES[profile].flatten([m.path for m in rest], witness, project.config.settings, jobs)
+        results = PROFILES[profile].flatten(
+            [m.path for m in rest], witness, project.config.settings, jobs
+        )
         ended = False
         while rest and not ended:
             modular = rest.pop(0)

@@ -24,7 +24,9 @@ from patchgen.source.regular import read_regular
 
 LONG = 1000  # letters of an answer that is remembered as it is
 TICK = 2_000_000_000  # ns; no file system's clock is coarser
-_SEEN: dict[str, tuple[tuple[int, ...], str]] = {}  # what files were when they were read, and their digests
+_SEEN: dict[
+    str, tuple[tuple[int, ...], str]
+] = {}  # what files were when they were read, and their digests
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class Made:
     digest: str
     diff_digest: str
     size: int  # lines
-    trace: str = field(repr=False)  # JSON of `parents` and `lines`, which a clean check never looks at
+    trace: str = field(
+        repr=False
+    )  # JSON of `parents` and `lines`, which a clean check never looks at
     notes: tuple[Note, ...]
     summary: Summary
     warnings: tuple[Problem, ...] = ()
@@ -103,7 +107,11 @@ class Outcome:
 
 
 def make_outcome(
-    modular: Modular, digest: str, flattened: Flattened, reads: tuple[Read, ...], lookups: tuple[Lookup, ...]
+    modular: Modular,
+    digest: str,
+    flattened: Flattened,
+    reads: tuple[Read, ...],
+    lookups: tuple[Lookup, ...],
 ) -> Outcome:
     """The outcome of a flattening that ended by itself, with or without problems."""
     if flattened.problems and not flattened.files:
@@ -117,7 +125,9 @@ def make_outcome(
         texts[one.name] = file.text
         if diff is not None:
             texts[one.diff_name] = diff
-    return Outcome(modular, digest, tuple(made), tuple(sorted(flattened.problems)), reads, lookups, texts)
+    return Outcome(
+        modular, digest, tuple(made), tuple(sorted(flattened.problems)), reads, lookups, texts
+    )
 
 
 def files_of(modular: Modular, made: Made) -> Iterator[tuple[Path, str]]:
@@ -140,7 +150,12 @@ def _made(file: FlatFile, diff: str | None) -> Made:
         digest=digest_of(file.text),
         diff_digest="" if diff is None else digest_of(diff),
         size=file.text.count("\n"),
-        trace=json.dumps([[astuple(used) for used in sorted(file.parents)], [astuple(o) for o in sorted(file.lines)]]),
+        trace=json.dumps(
+            [
+                [astuple(used) for used in sorted(file.parents)],
+                [astuple(o) for o in sorted(file.lines)],
+            ]
+        ),
         notes=file.notes,
         summary=file.summary,
         warnings=file.warnings,
@@ -154,7 +169,9 @@ def _added_to_new(file: FlatFile) -> int:
     parent = file.summary.parents[0] if file.summary.parents else ""
     own = {used.path for used in file.parents if used.symbol.rpartition(".")[0] == parent}
     lines = file.text.split("\n")
-    foreign = [line for o in file.lines if o.path not in own for line in lines[o.first - 1 : o.last]]
+    foreign = [
+        line for o in file.lines if o.path not in own for line in lines[o.first - 1 : o.last]
+    ]
     return sum(line.strip() != "" for line in foreign)
 
 

@@ -19,7 +19,9 @@ from patchgen.project.files import Modular, Project
 _PROJECT: list[Project] = []  # of a worker process, set once when it starts
 
 
-def in_workers(project: Project, profile: str, chunks: Sequence[Sequence[Modular]], jobs: int) -> Iterator[Outcome]:
+def in_workers(
+    project: Project, profile: str, chunks: Sequence[Sequence[Modular]], jobs: int
+) -> Iterator[Outcome]:
     """Outcomes as they come; the files of workers that died are tried again, each in a process of its own."""
     lost: list[Modular] = []
     with _pool(project, min(jobs, len(chunks))) as pool:
@@ -39,8 +41,12 @@ def _alone(project: Project, profile: str, modular: Modular) -> Outcome:
             return pool.submit(_work, profile, (modular,)).result()[0]
         except BrokenProcessPool:
             what = "the process that flattened this file died"
-            hint = "it crashed or was killed for its memory; please report it together with the file"
-            return Outcome(modular, problems=(Problem(Location(modular.shown), "PG909", what, hint),))
+            hint = (
+                "it crashed or was killed for its memory; please report it together with the file"
+            )
+            return Outcome(
+                modular, problems=(Problem(Location(modular.shown), "PG909", what, hint),)
+            )
 
 
 def _pool(project: Project, jobs: int) -> ProcessPoolExecutor:

@@ -21,22 +21,36 @@ Progress = Callable[[int], None]  # called with the number of files that have ju
 
 
 def run(
-    project: Project, modulars: Sequence[Modular], cache: Cache, jobs: int = 0, progress: Progress = lambda done: None
+    project: Project,
+    modulars: Sequence[Modular],
+    cache: Cache,
+    jobs: int = 0,
+    progress: Progress = lambda done: None,
 ) -> tuple[Outcome, ...]:
     """The outcome of every modular file, in order; fresh ones are put into the cache.
 
     `jobs` is the number of processes; 0 takes as many as there are processors, where that pays.
     """
-    known = {modular: outcome for modular in modulars if (outcome := cache.load(modular)) is not None}
+    known = {
+        modular: outcome for modular in modulars if (outcome := cache.load(modular)) is not None
+    }
     # Of a file whose outputs are parents of others, more is needed than what an outcome from the cache has.
-    known = {m: outcome for m, outcome in known.items() if not PROFILES[m.profile].chained or cache.is_made(outcome)}
+    known = {
+        m: outcome
+        for m, outcome in known.items()
+        if not PROFILES[m.profile].chained or cache.is_made(outcome)
+    }
     rest = [modular for modular in modulars if modular not in known]
     progress(len(modulars) - len(rest))
     for outcome in _flatten_all(project, rest, jobs or _enough(len(rest))):
         cache.store(outcome)
         known[outcome.modular] = outcome
         progress(1)
-    moved = [modular for modular in rest if PROFILES[modular.profile].chained and not cache.is_made(known[modular])]
+    moved = [
+        modular
+        for modular in rest
+        if PROFILES[modular.profile].chained and not cache.is_made(known[modular])
+    ]
     again = with_dependents(moved, known)
     if set(rest).issuperset(again):
         again = []
@@ -55,7 +69,9 @@ def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) 
     found, waiting = set(moved), list(moved)
     while waiting:
         outcome = known[waiting.pop()]
-        outputs = (str(path) for made in outcome.made for path, _ in files_of(outcome.modular, made))
+        outputs = (
+            str(path) for made in outcome.made for path, _ in files_of(outcome.modular, made)
+        )
         new = {reader for output in outputs for reader in readers.get(output, ())} - found
         found |= new
         waiting += new
@@ -63,7 +79,9 @@ def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) 
 
 
 def _enough(files: int) -> int:
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processors = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return max(1, min(processors, files // FILES_THAT_PAY))
 
 
@@ -71,13 +89,19 @@ def _flatten_all(project: Project, modulars: Sequence[Modular], jobs: int) -> It
     """Outcomes in any order, by groups that share a profile."""
     if not modulars:
         return
-    from patchgen.batch.group import flatten_group  # loads what reads sources, and most runs find nothing to flatten
+    from patchgen.batch.group import (
+        flatten_group,
+    )  # loads what reads sources, and most runs find nothing to flatten
 
-    for profile, members in itertools.groupby(sorted(modulars, key=lambda m: (m.profile, m)), lambda m: m.profile):
+    for profile, members in itertools.groupby(
+        sorted(modulars, key=lambda m: (m.profile, m)), lambda m: m.profile
+    ):
         group = tuple(members)
         chunks = PROFILES[profile].split(group, jobs)
         if jobs > 1 and len(chunks) > 1:
-            from patchgen.batch.pool import in_workers  # most runs need no processes, and no library for them
+            from patchgen.batch.pool import (
+                in_workers,
+            )  # most runs need no processes, and no library for them
 
             yield from in_workers(project, profile, chunks, jobs)
         else:

@@ -59,10 +59,16 @@ def testify(modular: Modular, flattened: Flattened, witness: Witness) -> Outcome
     asked = sorted(witness.asked.items(), reverse=True)
     modules = {path: module for (question, module), path in asked if question == "module"}
     digests = {path: _raw_if_same(path, digest) for path, digest in witness.read.items()}
-    digests |= {str(path): digest for path, digest in (flattened.reads or {}).items() if path != modular.path}
+    digests |= {
+        str(path): digest
+        for path, digest in (flattened.reads or {}).items()
+        if path != modular.path
+    }
     reads = [Read(path, digest, modules.get(path, "")) for path, digest in sorted(digests.items())]
     lookups = [Lookup(*key, make_short(answer)) for key, answer in sorted(witness.asked.items())]
-    return make_outcome(modular, text, flattened, (Read(str(modular.path), raw), *reads), tuple(lookups))
+    return make_outcome(
+        modular, text, flattened, (Read(str(modular.path), raw), *reads), tuple(lookups)
+    )
 
 
 def _raw_if_same(path: str, seen: str) -> str:
@@ -75,7 +81,9 @@ def _digests(path: Path) -> tuple[str, str]:
     """The sha256 of the text of a file and that of its bytes; empty where there is none."""
     try:
         data = read_regular(path)
-        return make_source(decode(data, path.name, allow_bidi=True), path.name).digest, digest_of_bytes(data)
+        return make_source(
+            decode(data, path.name, allow_bidi=True), path.name
+        ).digest, digest_of_bytes(data)
     except PatchgenError:
         return "", digest_of_bytes(data)
     except OSError:

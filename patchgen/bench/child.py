@@ -41,7 +41,11 @@ class Work:
 def work_of(text: str) -> Work:
     """The inverse of `Work.as_text`."""
     told = json.loads(text)
-    told |= {"cases": tuple(told["cases"]), "only": tuple(told["only"]), "skip": tuple(map(tuple, told["skip"]))}
+    told |= {
+        "cases": tuple(told["cases"]),
+        "only": tuple(told["only"]),
+        "skip": tuple(map(tuple, told["skip"])),
+    }
     return Work(**told)
 
 

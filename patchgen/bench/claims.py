@@ -15,7 +15,9 @@ LATER = 0.03  # between losses after some steps: roundings have been learned fro
 def broken_claims(case: Case, results: Mapping[str, Result]) -> dict[str, str]:
     """What is not as it was claimed, by the contestants' names."""
     known = [one for one in case.contestants if one.name in results]
-    told = {one.name: _broken(case, one, results[one.name], results.get(case.anchor)) for one in known}
+    told = {
+        one.name: _broken(case, one, results[one.name], results.get(case.anchor)) for one in known
+    }
     return {name: reason for name, reason in told.items() if reason}
 
 
@@ -44,7 +46,10 @@ def _beside(contestant: Contestant, case: Case, result: Result, anchor: Result) 
         return ""
     first = case.contestant(case.anchor)
     # Dropout draws otherwise in each implementation.
-    alike = (contestant.rows, contestant.optimizer) == (first.rows, first.optimizer) and not case.dropout
+    alike = (contestant.rows, contestant.optimizer) == (
+        first.rows,
+        first.optimizer,
+    ) and not case.dropout
     ours, theirs = result.losses[1], anchor.losses[1]
     if alike and not abs(ours - theirs) <= LATER * abs(theirs):  # nor where it is no number
         return f"its loss after the first turn is {ours:.4g}, and the anchor's {theirs:.4g}"

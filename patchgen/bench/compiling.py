@@ -18,14 +18,20 @@ Masks = list[str]  # "none", "causal", "bool", "float", one for each call
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
     """The layers: what the longest list of modules of one class holds, those of several stacks together."""
-    lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len({type(x) for x in m}) == 1 and len(m)]
+    lists = [
+        m
+        for m in model.modules()
+        if isinstance(m, nn.ModuleList) and len({type(x) for x in m}) == 1 and len(m)
+    ]
     if not lists:
         raise LookupError(f"{type(model).__name__} has no list of layers")
     kind = type(max(lists, key=len)[0])
     return [layer for each in lists if type(each[0]) is kind for layer in each]
 
 
-def compile_model(model: nn.Module, how: Compiled, masks: Masks, *, traced_only: bool, lengths: bool = False) -> None:
+def compile_model(
+    model: nn.Module, how: Compiled, masks: Masks, *, traced_only: bool, lengths: bool = False
+) -> None:
     """Have the model (or its layers) compiled when it first runs, and the masks of its graphs noted.
 
     `traced_only`: the graphs run as they were traced, without a compiler behind; for a machine without a GPU.
@@ -93,7 +99,9 @@ class noting_masks(TorchFunctionMode):
         super().__init__()
         self.masks = masks
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         if func is F.scaled_dot_product_attention:
             self.masks.append(_kind(*_mask_and_causal(args, kwargs or {})))
         return func(*args, **(kwargs or {}))

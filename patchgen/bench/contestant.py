@@ -54,7 +54,12 @@ class Contestant:
 
 def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) -> Contestant:
     """A variant of the gallery; its row is named after it, with `said` behind."""
-    ways = {"whole": " + compile", "layers": " + compiled layers", "graphs": " + CUDA graphs", "": ""}
+    ways = {
+        "whole": " + compile",
+        "layers": " + compiled layers",
+        "graphs": " + CUDA graphs",
+        "": "",
+    }
     return Contestant(f"{name}{said}{ways[compiled]}", "variant", name, compiled=compiled, **more)
 
 

@@ -22,7 +22,9 @@ def attention_kernels(run: Callable[[], Any], device: str) -> tuple[str, ...]:
 
     Where there is none, softmaxes are named: attention made by hand.
     """
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.startswith("cuda") else [])
+    activities = [ProfilerActivity.CPU] + (
+        [ProfilerActivity.CUDA] if device.startswith("cuda") else []
+    )
     with profile(activities=activities) as seen:
         run()
     spent: dict[str, float] = {}

@@ -47,8 +47,14 @@ def _kernels(device: str) -> Iterator[tuple[str, str]]:
     dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
     mask = torch.ones(ROWS, 1, LENGTH, LENGTH, dtype=torch.bool, device=device).tril()
     for size in SIZES:
-        query = torch.randn(ROWS, HEADS, LENGTH, size, device=device, dtype=dtype, requires_grad=True)
-        for name, how in (("none", {}), ("causal", {"is_causal": True}), ("bool", {"attn_mask": mask})):
+        query = torch.randn(
+            ROWS, HEADS, LENGTH, size, device=device, dtype=dtype, requires_grad=True
+        )
+        for name, how in (
+            ("none", {}),
+            ("causal", {"is_causal": True}),
+            ("bool", {"attn_mask": mask}),
+        ):
             found = attention_kernels(partial(_attend, query, how), device)
             yield f"{name}, heads of {size}", ", ".join(found[:2])
 
@@ -59,7 +65,10 @@ def _chosen_backends(device: str) -> Iterator[tuple[str, str]]:
     It depends on the GPU and on the releases of torch and cuDNN: cuDNN comes first on some, flash on others.
     """
     dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
-    masks = {kind: torch.zeros(ROWS, 1, LENGTH, LENGTH, dtype=kind, device=device) for kind in (torch.bool, dtype)}
+    masks = {
+        kind: torch.zeros(ROWS, 1, LENGTH, LENGTH, dtype=kind, device=device)
+        for kind in (torch.bool, dtype)
+    }
     for size in SIZES:
         query = torch.randn(ROWS, HEADS, LENGTH, size, device=device, dtype=dtype)
         fewer = query[:, : HEADS // 2].contiguous()
@@ -89,7 +98,10 @@ def _masks(case: Case) -> Iterator[tuple[str, str]]:
     for batch in BATCHES:
         for compiled in (False, True):
             seen = _masks_of(stage, batch, compiled)
-            yield f"{batch}, {'compiled' if compiled else 'eager mode'}", ", ".join(sorted(set(seen)))
+            yield (
+                f"{batch}, {'compiled' if compiled else 'eager mode'}",
+                ", ".join(sorted(set(seen))),
+            )
     torch._dynamo.reset()
 
 

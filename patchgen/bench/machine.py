@@ -47,7 +47,9 @@ def machine(device: str) -> dict[str, Any]:
         "grouped_mm": hasattr(F, "grouped_mm"),
         "linear_cross_entropy": hasattr(F, "linear_cross_entropy"),
         "fused_rms_norm": hasattr(torch.ops.aten, "_fused_rms_norm"),
-        "activate_flash_attention_impl": hasattr(torch.nn.attention, "activate_flash_attention_impl"),
+        "activate_flash_attention_impl": hasattr(
+            torch.nn.attention, "activate_flash_attention_impl"
+        ),
         "varlen_attn": _varlen(),
     }
     if device.startswith("cuda"):

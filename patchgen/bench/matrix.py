@@ -21,9 +21,28 @@ from patchgen.bench.cases.legacy import X1_BLOOM, X1_MEGATRON, X1_MPNET, X1_ROWS
 def in_order(case: Case) -> Case:
     """The case with its anchor first and variants next: compiling what they stand beside may take all the time."""
     ranks = {"variant": 1, "baseline": 2, "rival": 2}
-    ordered = sorted(case.contestants, key=lambda one: 0 if one.name == case.anchor else ranks[one.role])
+    ordered = sorted(
+        case.contestants, key=lambda one: 0 if one.name == case.anchor else ranks[one.role]
+    )
     return replace(case, contestants=tuple(ordered))
 
 
-_CASES = (B1, B2, B2_AMP, B3, L1, L2, L2_AMP, L3, G1, M1, M2, X1_MPNET, X1_ROWS, X1_BLOOM, X1_MEGATRON, X1_XGLM)
+_CASES = (
+    B1,
+    B2,
+    B2_AMP,
+    B3,
+    L1,
+    L2,
+    L2_AMP,
+    L3,
+    G1,
+    M1,
+    M2,
+    X1_MPNET,
+    X1_ROWS,
+    X1_BLOOM,
+    X1_MEGATRON,
+    X1_XGLM,
+)
 CASES = tuple(in_order(case) for case in _CASES)

@@ -46,9 +46,14 @@ Weights that a GPU would have in bfloat16 are in float32.
 def as_markdown(record: Record, cases: Sequence[Case]) -> str:
     """The page."""
     tiny = bool(record.made.get("tiny"))
-    told = ", ".join(f"{name} {version}" for name, version in record.made["versions"].items() if version)
+    told = ", ".join(
+        f"{name} {version}" for name, version in record.made["versions"].items() if version
+    )
     lines = ["# Checks of the benchmark" if tiny else "# Benchmark", ""]
-    lines += [f"`{_command(record, tiny)}` on {record.made['device']}: {told}.{_machine(record.machine)}", ""]
+    lines += [
+        f"`{_command(record, tiny)}` on {record.made['device']}: {told}.{_machine(record.machine)}",
+        "",
+    ]
     lines += [_TINY_LEGEND if tiny else _LEGEND]
     run = [case for case in cases if record.results(case.id)]
     if not tiny:
@@ -60,13 +65,21 @@ def as_markdown(record: Record, cases: Sequence[Case]) -> str:
 
 def _command(record: Record, tiny: bool) -> str:
     table = record.path.stem.removeprefix("bench-").removesuffix("-tiny")
-    return "patchgen bench" + (f" --table {table}" if table != "matrix" else "") + (" --tiny" if tiny else "")
+    return (
+        "patchgen bench"
+        + (f" --table {table}" if table != "matrix" else "")
+        + (" --tiny" if tiny else "")
+    )
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
     if "product" not in machine:
         return ""
-    sheet = f"; the datasheet says {machine['datasheet'] / 1e12:.0f}" if machine.get("datasheet") else ""
+    sheet = (
+        f"; the datasheet says {machine['datasheet'] / 1e12:.0f}"
+        if machine.get("datasheet")
+        else ""
+    )
     return (
         f" {machine['memory'] / GIB:.0f} GiB, CUDA {machine['CUDA']}, cuDNN {machine['cuDNN']}. A product of two "
         f"matrices of 8192 in bfloat16 runs at {machine['product'] / 1e12:.0f} TFLOP/s here{sheet}."
@@ -75,7 +88,12 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
     """The best that each variant came to, and the targets."""
-    yield from ("## Verdicts", "", "| variant | | where | beside | speed | memory |", "|---|---|---|---|---:|---:|")
+    yield from (
+        "## Verdicts",
+        "",
+        "| variant | | where | beside | speed | memory |",
+        "|---|---|---|---|---:|---:|",
+    )
     for name, (where, row, found) in sorted(best_verdicts(record, cases).items()):
         yield (
             f"| {name} | **{found.word}** | {where}, {row} | {found.against} | {_times(found.speed)} "
@@ -83,7 +101,13 @@ def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
         )
     if wrong := _wrong(record, cases):
         yield from ("", f"Not right elsewhere, which no gain makes good: {'; '.join(wrong)}.")
-    yield from ("", "## Targets", "", "| | | against | target | measured | |", "|---|---|---|---:|---:|---|")
+    yield from (
+        "",
+        "## Targets",
+        "",
+        "| | | against | target | measured | |",
+        "|---|---|---|---:|---:|---|",
+    )
     for case in cases:
         about = record.cases[case.id]
         work = about["work"] / about["tokens"] if about.get("work") else 0.0
@@ -127,10 +151,16 @@ def _rank(found: Verdict) -> tuple[int, float]:
 
 def _target(case: Case, one: Reached) -> str:
     if one.target.metric == "rate":
-        aim, rate = f"{one.target.ratio / 1e12:g} TFLOP/s", f"{one.ratio / 1e12:.0f}" if one.ratio else ""
+        aim, rate = (
+            f"{one.target.ratio / 1e12:g} TFLOP/s",
+            f"{one.ratio / 1e12:.0f}" if one.ratio else "",
+        )
         return f"| {case.id} | {one.who or ', '.join(one.target.who)} | | {aim} | {rate} | {one.word} |"
     sign = "at most" if one.target.metric == "memory" else "at least"
-    who, against = one.who or ", ".join(one.target.who), one.against or ", ".join(one.target.against)
+    who, against = (
+        one.who or ", ".join(one.target.who),
+        one.against or ", ".join(one.target.against),
+    )
     aim = f"{one.target.metric} {sign} {one.target.ratio:g}"
     return f"| {case.id} | {who} | {against} | {aim} | {_times(one.ratio)} | {one.word} |"
 
@@ -143,7 +173,10 @@ def _section(record: Record, case: Case, tiny: bool) -> Iterator[str]:
     yield ""
     if not record.done(case.id):
         fault = record.fault(case.id)
-        yield from (f"This case did not run to its end{f', and could not be begun: {fault}' if fault else ''}.", "")
+        yield from (
+            f"This case did not run to its end{f', and could not be begun: {fault}' if fault else ''}.",
+            "",
+        )
     yield from _notes(results, broken)
 
 
@@ -159,20 +192,28 @@ def _sizes(about: Mapping[str, Any], tiny: bool) -> str:
     )
 
 
-def _tiny_table(case: Case, results: Mapping[str, Result], broken: Mapping[str, str]) -> Iterator[str]:
-    yield "| | | loss apart | gradients apart | masks | kept |" + (" rows that fit |" if case.fits else "")
+def _tiny_table(
+    case: Case, results: Mapping[str, Result], broken: Mapping[str, str]
+) -> Iterator[str]:
+    yield "| | | loss apart | gradients apart | masks | kept |" + (
+        " rows that fit |" if case.fits else ""
+    )
     yield "|---|---|---:|---:|---|---:|" + ("---:|" if case.fits else "")
     anchor = results.get(case.anchor)
     for one in _known(case, results):
         result = results[one.name]
         loss, norm = (f"{value:.0e}" for value in result.apart[:2]) if result.apart else ("", "")
-        kept = f"{result.saved / anchor.saved:.2f}" if result.saved and anchor and anchor.saved else ""
+        kept = (
+            f"{result.saved / anchor.saved:.2f}" if result.saved and anchor and anchor.saved else ""
+        )
         rows = f" {result.rows or ''} |" if case.fits else ""
         word = "claims what is not so" if one.name in broken else result.status
         yield f"| {one.name} | {word} | {loss} | {norm} | {', '.join(result.masks)} | {kept} |{rows}"
 
 
-def _table(record: Record, case: Case, results: Mapping[str, Result], broken: Mapping[str, str]) -> Iterator[str]:
+def _table(
+    record: Record, case: Case, results: Mapping[str, Result], broken: Mapping[str, str]
+) -> Iterator[str]:
     fitted = " rows |" if case.fits else ""
     yield f"| | verdict | tokens/s | to anchor | texts/s | step, ms | MFU | peak, GiB |{fitted} apart | attention |"
     yield "|---|---|---:|---:|---:|---:|---:|---:|" + ("---:|" if case.fits else "") + "---:|---|"
@@ -209,11 +250,17 @@ def _speed(result: Result) -> str:
 
 def _to_anchor(result: Result, anchor: Result | None) -> str:
     known = anchor is not None and any(anchor.turns) and any(result.turns)
-    return f"{result.speed.median / anchor.speed.median:.2f}" if anchor is not None and known else ""
+    return (
+        f"{result.speed.median / anchor.speed.median:.2f}" if anchor is not None and known else ""
+    )
 
 
 def _texts(result: Result) -> str:
-    return f"{result.samples / result.step.median:,.1f}" if any(result.turns) and result.samples else ""
+    return (
+        f"{result.samples / result.step.median:,.1f}"
+        if any(result.turns) and result.samples
+        else ""
+    )
 
 
 def _step(result: Result) -> str:
@@ -239,10 +286,16 @@ def _kernel(result: Result) -> str:
 
 def _notes(results: Mapping[str, Result], broken: Mapping[str, str]) -> Iterator[str]:
     notes = [f"- {name}: {reason}" for name, reason in broken.items()]
-    notes += [f"- {name}: {result.status}, {result.note}" for name, result in results.items() if result.note]
+    notes += [
+        f"- {name}: {result.status}, {result.note}"
+        for name, result in results.items()
+        if result.note
+    ]
     for name, result in results.items():
         if result.drift > DRIFTED:
-            notes.append(f"- {name}: its turns are {100 * result.drift:.0f} % apart; the clock was not steady")
+            notes.append(
+                f"- {name}: its turns are {100 * result.drift:.0f} % apart; the clock was not steady"
+            )
     yield from ([*notes, ""] if notes else [])
 
 
@@ -255,14 +308,20 @@ def pictures(record: Record, cases: Sequence[Case]) -> dict[str, str]:
     found = {}
     for case in cases:
         results = record.results(case.id)
-        timed = [one for one in case.contestants if one.name in results and results[one.name].counts]
+        timed = [
+            one for one in case.contestants if one.name in results and results[one.name].counts
+        ]
         if timed:
             title = f"{case.id}: {case.about}"
-            found[f"{case.id}-speed"] = bars(f"{title} (real tokens/s)", _speeds(timed, results), names=NAMES)
+            found[f"{case.id}-speed"] = bars(
+                f"{title} (real tokens/s)", _speeds(timed, results), names=NAMES
+            )
         peaks = [one for one in timed if results[one.name].peak]
         if peaks:
             rows = [_bar(one, (results[one.name].peak or 0) / GIB) for one in peaks]
-            found[f"{case.id}-memory"] = bars(f"{case.id}: {case.about} (peak, GiB)", rows, names=NAMES)
+            found[f"{case.id}-memory"] = bars(
+                f"{case.id}: {case.about} (peak, GiB)", rows, names=NAMES
+            )
     return found
 
 
@@ -270,7 +329,9 @@ def _speeds(timed: Sequence[Contestant], results: Mapping[str, Result]) -> list[
     found = []
     for one in sorted(timed, key=lambda one: -results[one.name].speed.median):
         speed = results[one.name].speed
-        found.append(Bar(one.name, (speed.median,), spread=(speed.low, speed.high), colour=ROLES[one.role]))
+        found.append(
+            Bar(one.name, (speed.median,), spread=(speed.low, speed.high), colour=ROLES[one.role])
+        )
     return found
 
 

@@ -60,13 +60,19 @@ class _Running:
         self.say(case=self.case.id, contestant=name, result=result.as_json())
 
 
-def run_case(case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say) -> None:
+def run_case(
+    case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say
+) -> None:
     """Run all contestants but those of `skip`; nothing of the case is left in memory.
 
     What breaks the device for whoever comes next is raised: the process is to end.
     """
     allow_many_models()
-    budget = budget if tiny else Budget(min(budget.until, time.monotonic() + budget.times * case.seconds))
+    budget = (
+        budget
+        if tiny
+        else Budget(min(budget.until, time.monotonic() + budget.times * case.seconds))
+    )
     say(begun=case.id, contestant="", limit=BUILD_SECONDS)
     _play(case, device, tiny, skip, budget, say)
     forget_graphs()
@@ -74,13 +80,17 @@ def run_case(case: Case, device: str, tiny: bool, skip: Collection[str], budget:
     say(case=case.id, done=True)
 
 
-def _play(case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say) -> None:
+def _play(
+    case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say
+) -> None:
     running = _Running(case, Stage(case, Scale(device, tiny)), say, budget)
     say(case=case.id, about=_about(running))
     contestants = [one for one in case.contestants if one.name not in skip]
     turns = TINY_TURNS if tiny else tuple(Steps(*numbers) for numbers in case.turns)
     for contestant in contestants:
-        _guarded(running, contestant, partial(_fit if case.fits else _enter, running, steps=turns[0]))
+        _guarded(
+            running, contestant, partial(_fit if case.fits else _enter, running, steps=turns[0])
+        )
     for number, steps in enumerate(() if case.fits else turns[1:]):
         for contestant in contestants if number % 2 else reversed(contestants):
             if running.results[contestant.name].status == "ok":
@@ -106,10 +116,14 @@ def _about(running: _Running) -> dict[str, Any]:
 def work_of(case: Case, forward: Forward, batch: Batch) -> float:
     """Operations that a step over the batch needs."""
     pairs = pairs_of(batch.texts)
-    return forward.step(tokens=batch.tokens, labelled=batch.labelled, pairs=pairs, causal=case.task == "causal")
+    return forward.step(
+        tokens=batch.tokens, labelled=batch.labelled, pairs=pairs, causal=case.task == "causal"
+    )
 
 
-def _guarded(running: _Running, contestant: Contestant, act: Callable[[Contestant], Result]) -> None:
+def _guarded(
+    running: _Running, contestant: Contestant, act: Callable[[Contestant], Result]
+) -> None:
     """Have the contestant's turn, and tell what came of it."""
     former = running.results.get(contestant.name)
     if running.budget.left() <= 0:
@@ -124,8 +138,12 @@ def _guarded(running: _Running, contestant: Contestant, act: Callable[[Contestan
     if result.status not in ("ok", "wrong"):
         running.entrants.pop(contestant.name, None)
         _forget(running.stage.scale.device)
-    if former is not None and result.status == "does not fit":  # it did before: what others left is in its way
-        result = replace(former, status="partial", note="there was no memory left for a further turn")
+    if (
+        former is not None and result.status == "does not fit"
+    ):  # it did before: what others left is in its way
+        result = replace(
+            former, status="partial", note="there was no memory left for a further turn"
+        )
     running.tell(contestant.name, result)
 
 
@@ -160,7 +178,9 @@ def _enter(running: _Running, contestant: Contestant, steps: Steps) -> Result:
 
 
 def _again(running: _Running, contestant: Contestant, steps: Steps) -> Result:
-    return further_turn(running.stage, running.entrants[contestant.name], steps, running.results[contestant.name])
+    return further_turn(
+        running.stage, running.entrants[contestant.name], steps, running.results[contestant.name]
+    )
 
 
 def _reference(running: _Running, rows: int | None) -> Reference:
@@ -168,7 +188,9 @@ def _reference(running: _Running, rows: int | None) -> Reference:
     if rows not in running.references:
         running.references[rows] = reference_of(running.stage, rows)
         found = running.references[rows]
-        running.say(case=running.case.id, reference={"rows": rows, "loss": found.loss, "norm": found.norm})
+        running.say(
+            case=running.case.id, reference={"rows": rows, "loss": found.loss, "norm": found.norm}
+        )
         _forget(running.stage.scale.device)
     return running.references[rows]
 

@@ -99,5 +99,7 @@ def taken_up(path: Path, made: dict[str, Any]) -> Record:
     # What is run may change from run to run; where and by what may not.
     for name in sorted(made.keys() | former.made.keys()):
         if made.get(name) != former.made.get(name):
-            raise Unreadable(f"was made with {name} {former.made.get(name)!r}; this is {made.get(name)!r}")
+            raise Unreadable(
+                f"was made with {name} {former.made.get(name)!r}; this is {made.get(name)!r}"
+            )
     return former

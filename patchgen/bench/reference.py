@@ -19,7 +19,9 @@ from patchgen.bench.step import products
 from patchgen.bench.texts import NO_LABEL
 
 TOKENS = 4096  # of one backward pass: scores and logits in float32 must fit beside the weights
-NO_GRADIENT = 1e-7  # a norm below has no direction: the bias of a key has a gradient of zero but for rounding
+NO_GRADIENT = (
+    1e-7  # a norm below has no direction: the bias of a key has a gradient of zero but for rounding
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,9 @@ def _labelled(case: Case, part: Mapping[str, Tensor]) -> int:
 def norms_of(stage: Stage, scale: float = 1.0) -> dict[str, float]:
     """The norm of each parameter's gradient, divided by `scale`."""
     found = {name: p.grad for name, p in stage.distinct.items() if p.grad is not None}
-    norms = torch.stack([torch.linalg.vector_norm(grad, dtype=torch.float32) for grad in found.values()])
+    norms = torch.stack(
+        [torch.linalg.vector_norm(grad, dtype=torch.float32) for grad in found.values()]
+    )
     return {name: value / scale for name, value in zip(found, norms.tolist(), strict=True)}
 
 
@@ -102,18 +106,28 @@ def total_norm(norms: Mapping[str, float]) -> float:
 
 
 def _gradients(stage: Stage) -> dict[str, Tensor]:
-    return {name: p.grad.detach().clone() for name, p in stage.distinct.items() if p.grad is not None}
+    return {
+        name: p.grad.detach().clone() for name, p in stage.distinct.items() if p.grad is not None
+    }
 
 
-def deviation(reference: Reference, loss: float, norms: Mapping[str, float], stage: Stage) -> Deviation:
+def deviation(
+    reference: Reference, loss: float, norms: Mapping[str, float], stage: Stage
+) -> Deviation:
     """Of a contestant whose gradients the weights hold, from the reference."""
-    apart = {name: _apart(norms.get(name, 0.0), norm) for name, norm in reference.norms.items() if norm > NO_GRADIENT}
+    apart = {
+        name: _apart(norms.get(name, 0.0), norm)
+        for name, norm in reference.norms.items()
+        if norm > NO_GRADIENT
+    }
     for name, gradient in reference.gradients.items():
         if name in apart:
             apart[name] = _entries_apart(stage.distinct[name].grad, gradient)
     where = max(apart, key=lambda name: math.inf if math.isnan(apart[name]) else apart[name])
     norm = _apart(total_norm(norms), reference.norm)
-    return Deviation(_apart(loss, reference.loss), norm, apart[where], where, bool(reference.gradients))
+    return Deviation(
+        _apart(loss, reference.loss), norm, apart[where], where, bool(reference.gradients)
+    )
 
 
 def _apart(value: float, reference: float) -> float:
@@ -123,4 +137,6 @@ def _apart(value: float, reference: float) -> float:
 def _entries_apart(gradient: Tensor | None, reference: Tensor) -> float:
     if gradient is None:
         return math.inf
-    return float((gradient.float() - reference).abs().max() / reference.abs().max().clamp(min=1e-12))
+    return float(
+        (gradient.float() - reference).abs().max() / reference.abs().max().clamp(min=1e-12)
+    )

@@ -70,7 +70,9 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """Without what is not known."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, "", (), 0)}
+        return {
+            name: value for name, value in asdict(self).items() if value not in (None, "", (), 0)
+        }
 
 
 def from_json(told: dict[str, Any]) -> Result:

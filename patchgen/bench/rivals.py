@@ -31,7 +31,9 @@ class Unavailable(Exception):
     """This machine has not what it takes."""
 
 
-def mask_free(module: Any, query: Any, key: Any, value: Any, _mask: Any, scaling: Any = None, **_: Any) -> Any:
+def mask_free(
+    module: Any, query: Any, key: Any, value: Any, _mask: Any, scaling: Any = None, **_: Any
+) -> Any:
     """The five lines.  A name without a function for masks gets none: wrong for padding that is not on the right."""
     grouped = query.shape[1] != key.shape[1]
     out = F.scaled_dot_product_attention(
@@ -54,14 +56,25 @@ AttentionMaskInterface.register("unpadding", flash_attention_mask)
 
 
 def flash_attn_func(
-    q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
 ) -> Tensor:
     """As flash-attn's function of this name: (rows, tokens, heads, size)."""
     query, key, value = (each.transpose(1, 2) for each in (q, k, v))
     grouped = q.shape[2] != k.shape[2]
     with forced("flash" if q.is_cuda else ""):
         out = F.scaled_dot_product_attention(
-            query, key, value, dropout_p=dropout_p, is_causal=causal, scale=softmax_scale, enable_gqa=grouped
+            query,
+            key,
+            value,
+            dropout_p=dropout_p,
+            is_causal=causal,
+            scale=softmax_scale,
+            enable_gqa=grouped,
         )
     return out.transpose(1, 2)
 
@@ -79,7 +92,9 @@ def flash_attn_varlen_func(
     causal: bool = False,
 ) -> Tensor:
     """As flash-attn's function of this name, for queries that are as many as keys: (tokens, heads, size)."""
-    return attend(q, k, v, Texts(cu_seqlens_q, int(max_seqlen_q)), Form(causal, softmax_scale, dropout_p))
+    return attend(
+        q, k, v, Texts(cu_seqlens_q, int(max_seqlen_q)), Form(causal, softmax_scale, dropout_p)
+    )
 
 
 Patch = tuple[tuple[Any, str, Any], ...]
@@ -94,7 +109,11 @@ def flash_of_torch() -> Patch:
         (flash_utils, "_flash_with_kvcache_fn", None),
         (flash_utils, "_pad_fn", flash_utils._pad_input),
         (flash_utils, "_unpad_fn", flash_utils._unpad_input),
-        (flash_utils, "_process_flash_kwargs_fn", flash_utils._lazy_define_process_function(flash_attn_varlen_func)),
+        (
+            flash_utils,
+            "_process_flash_kwargs_fn",
+            flash_utils._lazy_define_process_function(flash_attn_varlen_func),
+        ),
         (flash_utils, "_process_with_kvcache_kwargs_fn", None),
     )
 
@@ -105,7 +124,10 @@ def apply_liger(model: PreTrainedModel) -> Patch:
     Such names (`apply_rotary_pos_emb`) are looked up when a model runs: hold them by `patched`, for no other model may
     run with them.  Raises Unavailable where Liger-Kernel is not installed, or does not know the model.
     """
-    if importlib.util.find_spec("liger_kernel") is None or importlib.util.find_spec("triton") is None:
+    if (
+        importlib.util.find_spec("liger_kernel") is None
+        or importlib.util.find_spec("triton") is None
+    ):
         raise Unavailable("liger-kernel is not installed")
     liger = importlib.import_module("liger_kernel.transformers.monkey_patch")
     if model.config.model_type not in liger.MODEL_TYPE_TO_APPLY_LIGER_FN:
@@ -113,7 +135,9 @@ def apply_liger(model: PreTrainedModel) -> Patch:
     home = sys.modules[type(model).__module__]
     before = dict(vars(home))
     liger._apply_liger_kernel_to_instance(model)
-    changed = [(home, name, value) for name, value in vars(home).items() if before.get(name) is not value]
+    changed = [
+        (home, name, value) for name, value in vars(home).items() if before.get(name) is not value
+    ]
     for name in [name for _, name, _ in changed]:
         setattr(home, name, before[name])
     return tuple(changed)
@@ -134,8 +158,14 @@ def patched(patch: Patch) -> Iterator[None]:
 
 def insist(attention: str, backend: str, device: str, dtype: torch.dtype) -> None:
     """Raises Unavailable where this attention or this backend of SDPA cannot be had on the device for the dtype."""
-    if device.startswith("cuda") and dtype == torch.float32 and (backend or attention.startswith("flash_attention")):
-        raise Unavailable(f"{backend or attention} takes half precision, and this model is in float32")
+    if (
+        device.startswith("cuda")
+        and dtype == torch.float32
+        and (backend or attention.startswith("flash_attention"))
+    ):
+        raise Unavailable(
+            f"{backend or attention} takes half precision, and this model is in float32"
+        )
     if backend and not device.startswith("cuda"):
         raise Unavailable(f"the {backend} backend needs a CUDA device")
     if attention.startswith("flash_attention"):

@@ -51,7 +51,11 @@ def run(cases: Sequence[Case], wanted: Wanted, record: Record, progress: Progres
     keeper = _Keeper(record, progress, {case.id for case in cases} if wanted.again else set())
     todo = [case for case in cases if not keeper.done(case)]
     jobs = wanted.jobs if wanted.tiny else 1
-    groups = _shares(todo, jobs) if wanted.tiny else [list(g) for _, g in groupby(todo, key=lambda case: case.group)]
+    groups = (
+        _shares(todo, jobs)
+        if wanted.tiny
+        else [list(g) for _, g in groupby(todo, key=lambda case: case.group)]
+    )
     with ThreadPoolExecutor(jobs) as pool:
         try:
             for _ in pool.map(lambda group: _run_group(group, wanted, keeper, until), groups):
@@ -79,7 +83,9 @@ class _Keeper:
 
     def done(self, case: Case) -> bool:
         with self.lock:
-            return case.id not in self.anew and self.record.done(case.id, [one.name for one in case.contestants])
+            return case.id not in self.anew and self.record.done(
+                case.id, [one.name for one in case.contestants]
+            )
 
     def results(self, case: Case) -> dict[str, Result]:
         with self.lock:
@@ -88,7 +94,9 @@ class _Keeper:
     def note(self, case: str, contestant: str, result: Result) -> None:
         """Keep a result, and tell of it.  One that there was no time for takes nothing away that is known."""
         with self.lock:
-            former = self.record.results(case).get(contestant) if result.status == "no time" else None
+            former = (
+                self.record.results(case).get(contestant) if result.status == "no time" else None
+            )
             if former is None:
                 self.record.add(case, contestant, result)
             else:
@@ -138,8 +146,12 @@ def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float)
             return
         ids = tuple(case.id for case in todo)
         times = wanted.seconds / SECONDS
-        work = Work(wanted.table, ids, wanted.only, wanted.device, wanted.tiny, left, times, tuple(skip))
-        child = Child(wanted.command, work.as_text(), {}, aside=True)  # an interrupt is ours to handle
+        work = Work(
+            wanted.table, ids, wanted.only, wanted.device, wanted.tiny, left, times, tuple(skip)
+        )
+        child = Child(
+            wanted.command, work.as_text(), {}, aside=True
+        )  # an interrupt is ours to handle
         ended = _listen(child, left + GRACE, keeper)
         if ended is None or keeper.stop.is_set():
             return

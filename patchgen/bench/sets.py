@@ -34,16 +34,22 @@ def wanted_cases(
             raise _unknown(name, f"is no case of the table {table}", [case.id for case in known])
     chosen = [case for case in known if not ids or any(case.id.startswith(name) for name in ids)]
     _insist_on_contestants(chosen, only)
-    wanted = [case.id for case in chosen if not only or any(_is_of(one, only) for one in case.contestants)]
+    wanted = [
+        case.id for case in chosen if not only or any(_is_of(one, only) for one in case.contestants)
+    ]
     return cases_of(table, wanted, only, tiny=tiny)
 
 
 def compiled_of(cases: Sequence[Case]) -> tuple[str, ...]:
     """The contestants that are compiled, by name."""
-    return tuple(dict.fromkeys(one.name for case in cases for one in case.contestants if one.compiled))
+    return tuple(
+        dict.fromkeys(one.name for case in cases for one in case.contestants if one.compiled)
+    )
 
 
-def cases_of(table: str, ids: Sequence[str], only: Sequence[str], *, tiny: bool) -> tuple[Case, ...]:
+def cases_of(
+    table: str, ids: Sequence[str], only: Sequence[str], *, tiny: bool
+) -> tuple[Case, ...]:
     """Those of exactly these ids, which `wanted_cases` gave, each with what it has of `only`."""
     chosen = [_with(case, only) if only else case for case in SETS[table] if case.id in ids]
     return tuple(tiny_case(case) if tiny else case for case in chosen)
@@ -55,7 +61,9 @@ def _insist_on_contestants(cases: Sequence[Case], only: Sequence[str]) -> None:
     for name in only:
         if name not in names:
             ids = ", ".join(case.id for case in cases)
-            raise _unknown(f"--only {name}", f"is no contestant and no variant of {ids}", names, name)
+            raise _unknown(
+                f"--only {name}", f"is no contestant and no variant of {ids}", names, name
+            )
 
 
 def _with(case: Case, only: Sequence[str]) -> Case:

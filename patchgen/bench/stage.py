@@ -22,7 +22,15 @@ from patchgen.bench.case import Case
 from patchgen.bench.compiling import Masks, compile_model
 from patchgen.bench.contestant import Contestant
 from patchgen.bench.fused import Whole, parts_in, wholes_of
-from patchgen.bench.rivals import Patch, Unavailable, apply_liger, flash_of_torch, forced, insist, patched
+from patchgen.bench.rivals import (
+    Patch,
+    Unavailable,
+    apply_liger,
+    flash_of_torch,
+    forced,
+    insist,
+    patched,
+)
 from patchgen.bench.texts import Batch, batch_of
 from patchgen.lab.tiny import tiny_config
 from patchgen.precision import autocast_to, weights_in
@@ -70,7 +78,9 @@ class Stage:
         self.case, self.scale = case, scale
         torch.manual_seed(0)
         with torch.device(scale.device):
-            stock = self.stock(case)._from_config(config_of(case, scale.tiny), attn_implementation="eager")
+            stock = self.stock(case)._from_config(
+                config_of(case, scale.tiny), attn_implementation="eager"
+            )
         self.parameters = dict(stock.named_parameters(remove_duplicate=False))
         distinct = dict(stock.named_parameters())
         self.initial = {name: _kept(parameter, scale) for name, parameter in distinct.items()}
@@ -122,14 +132,18 @@ class Stage:
         insist(contestant.attention, contestant.backend, device, self.computes_in(contestant))
         model = self._model(contestant)
         entrant = Entrant(contestant, model, self.batch(contestant), _patch(contestant, model))
-        entrant.more = tuple(self.batch(contestant, number) for number in range(1, self.case.batches))
+        entrant.more = tuple(
+            self.batch(contestant, number) for number in range(1, self.case.batches)
+        )
         entrant.wholes = tuple(wholes_of(model, self.parameters).values())
         if contestant.checkpoint:
             switch_checkpointing_on(model, contestant.checkpoint)
         if contestant.compiled:
             traced_only = not device.startswith("cuda")
             several = self.case.batches > 1
-            compile_model(model, contestant.compiled, entrant.masks, traced_only=traced_only, lengths=several)
+            compile_model(
+                model, contestant.compiled, entrant.masks, traced_only=traced_only, lengths=several
+            )
         return entrant
 
     def batch(self, contestant: Contestant, number: int = 0) -> Batch:
@@ -147,7 +161,11 @@ class Stage:
         how: dict[str, Any] = {"attn_implementation": contestant.attention}
         if contestant.experts:
             how["experts_implementation"] = contestant.experts
-        kind = self.stock(self.case) if not contestant.variant else _variant(contestant.variant, self.case)
+        kind = (
+            self.stock(self.case)
+            if not contestant.variant
+            else _variant(contestant.variant, self.case)
+        )
         with torch.device(self.scale.device):
             try:
                 model = kind._from_config(config, dtype=self.dtype(contestant), **how)
@@ -158,7 +176,9 @@ class Stage:
         return model
 
 
-def config_of(case: Case, tiny: bool, settings: Mapping[str, Any] | None = None) -> PreTrainedConfig:
+def config_of(
+    case: Case, tiny: bool, settings: Mapping[str, Any] | None = None
+) -> PreTrainedConfig:
     """The configuration of the case, without a cache, and without dropout but where the case has it."""
     if tiny:
         names = {**_tiny_names(case.model), "use_cache": False}
@@ -186,7 +206,11 @@ def switch_checkpointing_on(model: PreTrainedModel, policy: str) -> None:
     """
     if policy == "offload":
         enable = getattr(model, "activation_checkpointing_enable", None)
-        if enable is None or "offload" not in inspect.signature(enable).parameters or model.device.type != "cuda":
+        if (
+            enable is None
+            or "offload" not in inspect.signature(enable).parameters
+            or model.device.type != "cuda"
+        ):
             raise Unavailable("offloading needs a CUDA device, and a transformers that has it")
         return switch_on(model, {"use_reentrant": False}, offload=True)
     return switch_on(model, options_of(policy))

@@ -28,7 +28,9 @@ _LABELLED = (("max_labelled_fraction", 0.16),)
 _AUTOCAST_LABELLED: dict[str, Any] = {"precision": "amp-bf16", "settings": _LABELLED}
 _LARGER = 128
 
-_FLOAT32 = Contestant("float32, one tensor at a time", attention="eager", precision="fp32", optimizer="loop")
+_FLOAT32 = Contestant(
+    "float32, one tensor at a time", attention="eager", precision="fp32", optimizer="loop"
+)
 _FOREACH = replace(_FLOAT32, name="+ optimizer by lists (foreach)", optimizer="foreach")
 _TF32 = replace(_FOREACH, name="+ TF32", precision="tf32")
 _FLOAT16 = replace(_TF32, name="+ float16 (autocast)", precision="amp-fp16")
@@ -36,12 +38,20 @@ _BFLOAT16 = replace(_TF32, name="+ bfloat16 (autocast) in its place", precision=
 _ROWS = replace(_BFLOAT16, name="+ larger batch", rows=_LARGER)
 _COMPILED = replace(_ROWS, name="+ compile", compiled="whole")
 _SDPA = replace(_COMPILED, name="+ SDPA", attention="sdpa")
-_NORM = replace(_SDPA, name="+ LayerNorm in bfloat16 (bert_norm)", role="variant", variant="bert_norm")
+_NORM = replace(
+    _SDPA, name="+ LayerNorm in bfloat16 (bert_norm)", role="variant", variant="bert_norm"
+)
 _FUSED = replace(_NORM, name="+ fused optimizer", optimizer="fused")
 _EIGHT = replace(_NORM, name="+ optimizer in 8 bits in its place", optimizer="8bit")
-_PURE = replace(_SDPA, name="stock, weights in bfloat16, fused", precision="pure-bf16", optimizer="fused")
+_PURE = replace(
+    _SDPA, name="stock, weights in bfloat16, fused", precision="pure-bf16", optimizer="fused"
+)
 _PADDING_FREE = variant(
-    "bert_padding_free", said=", weights in bfloat16, fused", precision="pure-bf16", optimizer="fused", rows=_LARGER
+    "bert_padding_free",
+    said=", weights in bfloat16, fused",
+    precision="pure-bf16",
+    optimizer="fused",
+    rows=_LARGER,
 )
 
 FINETUNE = Case(
@@ -54,7 +64,19 @@ FINETUNE = Case(
     shape=Shape(32, 128, shortest=32),
     task="classify",
     contestants=(
-        *(_FLOAT32, _FOREACH, _TF32, _FLOAT16, _BFLOAT16, _ROWS, _COMPILED, _SDPA, _NORM, _FUSED, _EIGHT),
+        *(
+            _FLOAT32,
+            _FOREACH,
+            _TF32,
+            _FLOAT16,
+            _BFLOAT16,
+            _ROWS,
+            _COMPILED,
+            _SDPA,
+            _NORM,
+            _FUSED,
+            _EIGHT,
+        ),
         *(_PURE, _PADDING_FREE),
     ),
     # The published study's own ratio, without SDPA and without the rows of the gallery.
@@ -66,7 +88,9 @@ FINETUNE = Case(
 _AUTOCAST = Contestant("autocast", attention="eager", precision="amp-bf16")
 _FLASH = replace(_AUTOCAST, name="autocast + flash attention", attention="sdpa", backend="flash")
 _BOTH = replace(_AUTOCAST, name="autocast + SDPA + compile", attention="sdpa", compiled="whole")
-_FIVE = replace(_BOTH, name="autocast + five lines + compile", role="rival", attention="mask_free", no_mask=True)
+_FIVE = replace(
+    _BOTH, name="autocast + five lines + compile", role="rival", attention="mask_free", no_mask=True
+)
 
 PRETRAIN = Case(
     id="pretrain",
@@ -85,7 +109,13 @@ PRETRAIN = Case(
         _BOTH,
         _FIVE,
         variant("bert_mlm", "whole", said=", autocast", **_AUTOCAST_LABELLED),
-        variant("bert_mlm_padding_free", "whole", said=", autocast", precision="amp-bf16", settings=_LABELLED),
+        variant(
+            "bert_mlm_padding_free",
+            "whole",
+            said=", autocast",
+            precision="amp-bf16",
+            settings=_LABELLED,
+        ),
         variant("bert_mlm_padding_free", "whole", said=", weights in bfloat16", settings=_LABELLED),
     ),
     # The published study's own ratio, of flash attention and compilation together to autocast alone.
@@ -98,8 +128,12 @@ _PLAIN = Contestant("float32", attention="eager", precision="fp32", optimizer="f
 _PARTS = replace(_PLAIN, name="accumulation, 4 parts", accumulate=4)
 _CHECKPOINTED = replace(_PLAIN, name="checkpointing", checkpoint="full")
 _MIXED = replace(_PLAIN, name="autocast to bfloat16", precision="amp-bf16")
-_ALL = replace(_MIXED, name="all of these, Adafactor", accumulate=4, checkpoint="full", optimizer="adafactor")
-_NARROW = replace(_ALL, name="all of these, Adafactor, SDPA, bfloat16", attention="sdpa", precision="pure-bf16")
+_ALL = replace(
+    _MIXED, name="all of these, Adafactor", accumulate=4, checkpoint="full", optimizer="adafactor"
+)
+_NARROW = replace(
+    _ALL, name="all of these, Adafactor, SDPA, bfloat16", attention="sdpa", precision="pure-bf16"
+)
 
 MEMORY = Case(
     id="memory",
@@ -121,7 +155,9 @@ MEMORY = Case(
         replace(_ALL, name="all of these, AdamW in 8 bits", optimizer="8bit"),
         replace(_PLAIN, name="SDPA", attention="sdpa"),
         replace(_ALL, name="all of these, Adafactor, SDPA", attention="sdpa"),
-        variant("bert_norm", said=", autocast to bfloat16", precision="amp-bf16", optimizer="foreach"),
+        variant(
+            "bert_norm", said=", autocast to bfloat16", precision="amp-bf16", optimizer="foreach"
+        ),
         _NARROW,
     ),
     anchor="float32",

@@ -39,7 +39,11 @@ class Batch:
         return self.inputs["input_ids"].numel()
 
     def to(self, device: str) -> Batch:
-        return Batch({name: tensor.to(device) for name, tensor in self.inputs.items()}, self.texts, self.labelled)
+        return Batch(
+            {name: tensor.to(device) for name, tensor in self.inputs.items()},
+            self.texts,
+            self.labelled,
+        )
 
     def parts(self, several: int) -> Iterator[dict[str, Tensor]]:
         """The inputs in `several` parts, of rows as equal as they can be."""
@@ -53,11 +57,15 @@ class _Text:
     labels_L: Tensor
 
 
-def batch_of(case: Case, words: int, layout: Layout, rows: int | None = None, number: int = 0) -> Batch:
+def batch_of(
+    case: Case, words: int, layout: Layout, rows: int | None = None, number: int = 0
+) -> Batch:
     """The texts of the case's batch of that number, in a vocabulary of so many words."""
     lengths = case.shape.texts(rows, seed=number)
     first = number * len(lengths)
-    texts = [_text(length, words, case.task, seed) for seed, length in enumerate(lengths, start=first)]
+    texts = [
+        _text(length, words, case.task, seed) for seed, length in enumerate(lengths, start=first)
+    ]
     if case.task == "classify":
         inputs = _padded(texts, longest=_longest(case, lengths))
         return Batch({**inputs, "labels": torch.arange(len(texts)) % 2}, lengths, len(texts))

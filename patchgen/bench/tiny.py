@@ -13,7 +13,9 @@ ROWS = 2
 def tiny_case(case: Case) -> Case:
     """The case with rows of 32 tokens.  Its model is made tiny by `stage`; who wants other rows gets other few."""
     contestants = tuple(_tiny(one, case.shape.rows) for one in case.contestants)
-    return replace(case, shape=_shape(case.shape), contestants=contestants, batches=min(ROWS, case.batches))
+    return replace(
+        case, shape=_shape(case.shape), contestants=contestants, batches=min(ROWS, case.batches)
+    )
 
 
 def _shape(shape: Shape) -> Shape:

@@ -78,7 +78,9 @@ def _first_step(trainer: Trainer, stage: Stage, reference: Reference) -> tuple[f
     return loss, deviation(reference, loss, norms_of(stage, scale), stage)
 
 
-def _steps(trainer: Trainer, steps: Steps, device: str) -> tuple[list[float], list[float], int | None]:
+def _steps(
+    trainer: Trainer, steps: Steps, device: str
+) -> tuple[list[float], list[float], int | None]:
     """Losses and seconds of the timed steps, and the peak of what was allocated in them."""
     for _ in range(steps.warm):
         trainer.step()
@@ -133,15 +135,23 @@ def _saved(trainer: Trainer, stage: Stage) -> int | None:
     entrant = trainer.entrant
     several = entrant.contestant.accumulate
     with autocast(entrant.contestant.precision, stage.scale.device):
-        return saved_bytes(lambda: entrant.model(**next(entrant.batch.parts(several))), entrant.model)
+        return saved_bytes(
+            lambda: entrant.model(**next(entrant.batch.parts(several))), entrant.model
+        )
 
 
 def _block_seconds(stage: Stage, entrant: Entrant) -> tuple[float, ...]:
     """Of the case's block, forward and backward, on drawn states of as many tokens as the batch has."""
     if not stage.case.block or entrant.contestant.compiled:
         return ()
-    block, config = entrant.model.get_submodule(stage.case.block), entrant.model.config.get_text_config()
-    shape, kind = (*entrant.batch.inputs["input_ids"].shape, config.hidden_size), entrant.model.dtype
+    block, config = (
+        entrant.model.get_submodule(stage.case.block),
+        entrant.model.config.get_text_config(),
+    )
+    shape, kind = (
+        (*entrant.batch.inputs["input_ids"].shape, config.hidden_size),
+        entrant.model.dtype,
+    )
     states = torch.randn(shape, device=stage.scale.device, dtype=kind, requires_grad=True)
 
     def run() -> None:

@@ -47,7 +47,9 @@ class Verdict:
 def verdicts(case: Case, results: Mapping[str, Result]) -> dict[str, Verdict]:
     """Of each variant of the case that has a result."""
     return {
-        one.name: verdict(results[one.name], _of(case, results, "baseline"), _of(case, results, "rival"))
+        one.name: verdict(
+            results[one.name], _of(case, results, "baseline"), _of(case, results, "rival")
+        )
         for one in case.contestants
         if one.role == "variant" and one.name in results
     }
@@ -62,7 +64,9 @@ def _stands(result: Result) -> bool:
     return result.counts or (result.status == "ok" and result.rows is not None)
 
 
-def verdict(variant: Result, baselines: Mapping[str, Result], rivals: Mapping[str, Result]) -> Verdict:
+def verdict(
+    variant: Result, baselines: Mapping[str, Result], rivals: Mapping[str, Result]
+) -> Verdict:
     """Of one variant beside those that ran."""
     if variant.status == "wrong":
         return Verdict("wrong", note=variant.note)
@@ -73,12 +77,24 @@ def verdict(variant: Result, baselines: Mapping[str, Result], rivals: Mapping[st
         return Verdict("unknown", note="nothing that transformers has ran beside it")
     if not is_faster(variant, baselines[against]):
         # A slow variant is no gain for being smaller than the fastest where something slow and small is there already.
-        as_small = {name: one for name, one in baselines.items() if _memory(variant, one) is not None}
-        against = fastest({name: one for name, one in as_small.items() if _does_as_well(one, variant)}) or against
+        as_small = {
+            name: one for name, one in baselines.items() if _memory(variant, one) is not None
+        }
+        against = (
+            fastest({name: one for name, one in as_small.items() if _does_as_well(one, variant)})
+            or against
+        )
     base = baselines[against]
-    faster, slower, smaller = is_faster(variant, base), is_faster(base, variant), is_smaller(variant, base)
+    faster, slower, smaller = (
+        is_faster(variant, base),
+        is_faster(base, variant),
+        is_smaller(variant, base),
+    )
     said = partial(
-        Verdict, against=against, speed=variant.speed.median / base.speed.median, memory=_memory(variant, base)
+        Verdict,
+        against=against,
+        speed=variant.speed.median / base.speed.median,
+        memory=_memory(variant, base),
     )
     if variant.rows and base.rows and variant.rows < base.rows:
         return said("larger")
@@ -100,7 +116,9 @@ def _does_as_well(one: Result, variant: Result) -> bool:
 def fastest(results: Mapping[str, Result]) -> str | None:
     """The one with the most real tokens in a second; where rows were asked for, with the most rows."""
     timed = {name: result for name, result in results.items() if result.counts}
-    return max(timed, key=lambda name: (timed[name].rows or 0, timed[name].speed.median), default=None)
+    return max(
+        timed, key=lambda name: (timed[name].rows or 0, timed[name].speed.median), default=None
+    )
 
 
 def is_faster(one: Result, other: Result) -> bool:
@@ -140,7 +158,11 @@ class Reached:
 
     def _is(self) -> bool:
         assert self.ratio is not None
-        return self.ratio <= self.target.ratio if self.target.metric == "memory" else self.ratio >= self.target.ratio
+        return (
+            self.ratio <= self.target.ratio
+            if self.target.metric == "memory"
+            else self.ratio >= self.target.ratio
+        )
 
 
 def reached(case: Case, results: Mapping[str, Result], work: float = 0.0) -> tuple[Reached, ...]:
@@ -164,7 +186,9 @@ def _reached(case: Case, results: Mapping[str, Result], target: Target, work: fl
     return Reached(target, ours[who] / theirs[against], who, against)
 
 
-def _figures(case: Case, results: Mapping[str, Result], target: Target, names: Iterable[str]) -> dict[str, float]:
+def _figures(
+    case: Case, results: Mapping[str, Result], target: Target, names: Iterable[str]
+) -> dict[str, float]:
     wanted = [one for one in case.contestants if _is_meant(one, names) and one.name in results]
     found = {one.name: _figure(results[one.name], target) for one in wanted}
     return {name: value for name, value in found.items() if value is not None}
@@ -186,4 +210,8 @@ def _figure(result: Result, target: Target) -> float | None:
         case "rows":
             return result.rows
         case "block":
-            return result.tokens / sorted(result.block)[len(result.block) // 2] if result.block else None
+            return (
+                result.tokens / sorted(result.block)[len(result.block) // 2]
+                if result.block
+                else None
+            )

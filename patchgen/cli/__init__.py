@@ -29,7 +29,9 @@ def _main(argv: Sequence[str]) -> int:
     atexit.register(gc.freeze)  # else Python makes one more, of everything, when the process ends
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot print is no reason to fail
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a name that the locale cannot print is no reason to fail
     try:
         return _run(argv)
     finally:
@@ -92,7 +94,11 @@ def _defect(error: Exception) -> str:
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
-    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "an unknown place"
+    place = (
+        f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
+        if frames
+        else "an unknown place"
+    )
     if "PATCHGEN_TRACEBACK" in os.environ:
         traceback.print_exception(error)
     return (

@@ -12,5 +12,8 @@ from patchgen.source.locate import make_environment
 def version_text() -> str:
     """One line a release; `transformers` is the one that parents are found in."""
     parents = release_of("transformers", make_environment(Path.cwd()))
-    lines = [f"patchgen {patchgen.__version__}", *(f"{name} {v}" for name, v in sorted(tool_versions().items()))]
+    lines = [
+        f"patchgen {patchgen.__version__}",
+        *(f"{name} {v}" for name, v in sorted(tool_versions().items())),
+    ]
     return "\n".join([*lines, f"transformers {parents or 'not found'}"])

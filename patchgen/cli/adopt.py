@@ -52,15 +52,17 @@ def adopt_fork(
     return int(not made.proof.holds or refused)
 
 
-def _first_that_holds(candidates: Sequence[Candidate], path: Path, name: str, project: Project) -> Report:
+def _first_that_holds(
+    candidates: Sequence[Candidate], path: Path, name: str, project: Project
+) -> Report:
     """The declaration over the first parent that gives the fork again, else over the first of all."""
     first: Report | None = None
     for found in candidates:
         model = found.subject.module.rpartition(".")[2].removeprefix("modeling_")
-        title = (
-            f"{path.stem}, adopted by `patchgen adopt` as a change of {model} of transformers {found.release.version}."
+        title = f"{path.stem}, adopted by `patchgen adopt` as a change of {model} of transformers {found.release.version}."
+        made = adopt(
+            replace(found.subject, title=title), name, found.release.root(), project.config.settings
         )
-        made = adopt(replace(found.subject, title=title), name, found.release.root(), project.config.settings)
         report = Report(made, found, "")
         if made.proof.holds:
             return report
@@ -70,7 +72,12 @@ def _first_that_holds(candidates: Sequence[Candidate], path: Path, name: str, pr
 
 
 def _candidates(
-    fork: Any, parent: str | None, package_root: str | None, asked: tuple[str, ...], download: bool, project: Project
+    fork: Any,
+    parent: str | None,
+    package_root: str | None,
+    asked: tuple[str, ...],
+    download: bool,
+    project: Project,
 ) -> list[Candidate]:
     releases = _releases(package_root, asked, download, project)
     with bar(len(releases), "looking at releases") as advance:
@@ -84,13 +91,20 @@ def _releases(
     cache = user_folder() / "releases"
     given = releases_in(Path(package_root), cache) if package_root is not None else ()
     if package_root is not None and not given:
-        raise PatchgenError("PG807", Location(package_root), "holds no release of transformers", "name its folder")
+        raise PatchgenError(
+            "PG807", Location(package_root), "holds no release of transformers", "name its folder"
+        )
     installed = _installed(project)
     if asked:
         kept = releases_in(cache, cache) if cache.is_dir() else ()
         return chosen(asked, [*installed, *kept, *given], cache, download=download)
     if not given and not installed:
-        raise PatchgenError("PG101", Location(""), "no module named transformers", "install it or name --package-root")
+        raise PatchgenError(
+            "PG101",
+            Location(""),
+            "no module named transformers",
+            "install it or name --package-root",
+        )
     return given or installed
 
 
@@ -107,7 +121,12 @@ def _write(report: Report, folder: str, name: str, force: bool) -> str:
     path = Path(folder) / name
     text = report.adopted.text
     if path.exists() and path.read_text(encoding="utf-8") != text and not force:
-        raise PatchgenError("PG804", Location(str(path)), "is there already, with another text", "--force replaces it")
+        raise PatchgenError(
+            "PG804",
+            Location(str(path)),
+            "is there already, with another text",
+            "--force replaces it",
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, text.encode())
     return str(path)

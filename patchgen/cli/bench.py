@@ -59,7 +59,10 @@ def bench(
         record = begun(path, made) if again else taken_up(path, made)
     except Unreadable as error:
         raise PatchgenError(
-            "PG817", Location(str(path)), str(error), "--again begins anew in its place; --folder names another"
+            "PG817",
+            Location(str(path)),
+            str(error),
+            "--again begins anew in its place; --folder names another",
         ) from error
     jobs = min(JOBS, len(cases))
     wanted = Wanted(table, device, tiny, seconds or SECONDS, tuple(only), jobs=jobs, again=again)
@@ -80,13 +83,17 @@ def _told_where_to_go_on(path: Path) -> Iterator[None]:
         if error.errno not in FULL:
             raise
         hint = "what was measured before is in it: make room, and run the same command again"
-        raise PatchgenError("PG910", Location(str(path)), f"cannot be written: {error.strerror}", hint) from error
+        raise PatchgenError(
+            "PG910", Location(str(path)), f"cannot be written: {error.strerror}", hint
+        ) from error
 
 
 def _insist_on_models() -> None:
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
-            raise click.UsageError(f"bench runs models and needs {package}: pip install 'patchgen[models]'")
+            raise click.UsageError(
+                f"bench runs models and needs {package}: pip install 'patchgen[models]'"
+            )
 
 
 def _device(wanted: str | None, tiny: bool) -> str:
@@ -98,7 +105,9 @@ def _device(wanted: str | None, tiny: bool) -> str:
     if device == "cpu" and not tiny:
         raise click.UsageError("times of a CPU say nothing: --tiny checks there, without timing")
     if device == "cuda" and not has_gpu():
-        raise click.UsageError("torch finds no CUDA device here: --tiny checks on the CPU, without timing")
+        raise click.UsageError(
+            "torch finds no CUDA device here: --tiny checks on the CPU, without timing"
+        )
     return device
 
 
@@ -116,7 +125,9 @@ def _look(device: str | None) -> int:
     device = device or ("cuda" if has_gpu() else "cpu")
     _insist_on_device(device)
     if device == "cuda" and not has_gpu():
-        raise click.UsageError("torch finds no CUDA device here: --look --device cpu shows this machine's CPU")
+        raise click.UsageError(
+            "torch finds no CUDA device here: --look --device cpu shows this machine's CPU"
+        )
     found = look(device)
     click.echo(json.dumps(found, indent=1))
     return 0
@@ -155,7 +166,11 @@ def _say(record: Record, cases: Sequence[Case], path: Path) -> int:
             counted[result.status] = counted.get(result.status, 0) + 1
             if result.status in ("wrong", "failed"):
                 wrong.append(f"{case.id}: {name}: {result.status}: {result.note}")
-        wrong += [f"{case.id}: {name}: {reason}" for name, reason in broken_claims(case, results).items()]
-    click.echo("\n".join([*wrong, ", ".join(f"{number} {status}" for status, number in counted.items())]))
+        wrong += [
+            f"{case.id}: {name}: {reason}" for name, reason in broken_claims(case, results).items()
+        ]
+    click.echo(
+        "\n".join([*wrong, ", ".join(f"{number} {status}" for status, number in counted.items())])
+    )
     click.echo(f"{path} and {path.with_suffix('.md').name}")
     return int(bool(wrong))

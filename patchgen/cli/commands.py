@@ -35,7 +35,14 @@ def _version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Print versions.")
+@click.option(
+    "--version",
+    is_flag=True,
+    callback=_version,
+    expose_value=False,
+    is_eager=True,
+    help="Print versions.",
+)
 def patchgen() -> None:
     """Flatten thin subclasses of Hugging Face models into single modeling files, and keep those files true.
 
@@ -47,11 +54,19 @@ def patchgen() -> None:
 @patchgen.command()
 @common
 @reporting
-@click.option("--check", "only_check", is_flag=True, help="Write nothing; the same as `patchgen check`.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="Write nothing; the same as `patchgen check`."
+)
 @click.option("--diff", "only_diff", is_flag=True, help="Write nothing; print what would change.")
 @click.option("--force", is_flag=True, help="Replace files that patchgen did not write.")
-@click.option("--stdin-filename", metavar="FILE", help="The place that the text on stdin (PATHS is -) stands for.")
-def convert(only_check: bool, only_diff: bool, force: bool, stdin_filename: str | None, **rest: Any) -> int:
+@click.option(
+    "--stdin-filename",
+    metavar="FILE",
+    help="The place that the text on stdin (PATHS is -) stands for.",
+)
+def convert(
+    only_check: bool, only_diff: bool, force: bool, stdin_filename: str | None, **rest: Any
+) -> int:
     """Write the outputs of modular files, with a diff beside each.
 
     What each was made from is recorded in patchgen.lock.
@@ -73,7 +88,9 @@ def convert(only_check: bool, only_diff: bool, force: bool, stdin_filename: str 
 @common
 @reporting
 @click.option("--diff", "with_diff", is_flag=True, help="Print what would change.")
-@click.option("--fix", is_flag=True, help="Write what is stale or missing, remove what is orphaned.")
+@click.option(
+    "--fix", is_flag=True, help="Write what is stale or missing, remove what is orphaned."
+)
 def check(with_diff: bool, fix: bool, **rest: Any) -> int:
     """Fail unless every output is what its modular file gives."""
     from patchgen.cli import printing
@@ -157,8 +174,16 @@ def explain(target: str, package_root: str | None) -> int:
 @click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
 @click.option("--all", "everything", is_flag=True, help="Every variant that patchgen.lock records.")
 @click.option("--full", is_flag=True, help="Every head, inductor, more ways to generate.")
-@click.option("--dtype", "dtypes", multiple=True, type=click.Choice(DTYPES), help="Only this dtype; may be repeated.")
-@click.option("--device", metavar="NAME", help="Where models run; cuda where there is one, else cpu.")
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    type=click.Choice(DTYPES),
+    help="Only this dtype; may be repeated.",
+)
+@click.option(
+    "--device", metavar="NAME", help="Where models run; cuda where there is one, else cpu."
+)
 @click.option(
     "-j",
     "--jobs",
@@ -182,9 +207,21 @@ def explain(target: str, package_root: str | None) -> int:
     help="Write parity.md, parity.json and mutants.md.",
 )
 @click.option(
-    "--seconds", type=ABOVE_0, metavar="S", default=60, show_default=True, help="Processor time a case may take."
+    "--seconds",
+    type=ABOVE_0,
+    metavar="S",
+    default=60,
+    show_default=True,
+    help="Processor time a case may take.",
 )
-@click.option("--megabytes", type=ABOVE_0, metavar="MB", default=3072, show_default=True, help="What a case may take.")
+@click.option(
+    "--megabytes",
+    type=ABOVE_0,
+    metavar="MB",
+    default=3072,
+    show_default=True,
+    help="What a case may take.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Print every case as it ends.")
 def verify(names: tuple[str, ...], **rest: Any) -> int:
     """Compare variants with their parents: outputs, losses, gradients.
@@ -200,7 +237,11 @@ def verify(names: tuple[str, ...], **rest: Any) -> int:
 @patchgen.command()
 @click.argument("variant")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
-@click.option("--checkpoint", metavar="SRC", help="A folder or an id of the Hub: its weights, tokenizer and settings.")
+@click.option(
+    "--checkpoint",
+    metavar="SRC",
+    help="A folder or an id of the Hub: its weights, tokenizer and settings.",
+)
 def export(variant: str, folder: str, checkpoint: str | None) -> int:
     """Write VARIANT into DIR, to be loaded without patchgen.
 
@@ -227,10 +268,18 @@ def errors(codes: tuple[str, ...], markdown: bool) -> int:
 
 @patchgen.command()
 @click.argument("model")
-@click.option("--with", "parts", metavar="PART,...", required=True, help=f"Which: {', '.join(PARTS)}.")
-@click.option("--name", metavar="NAME", help="How the file ends: modular_MODEL_NAME.py; by default the parts.")
+@click.option(
+    "--with", "parts", metavar="PART,...", required=True, help=f"Which: {', '.join(PARTS)}."
+)
+@click.option(
+    "--name", metavar="NAME", help="How the file ends: modular_MODEL_NAME.py; by default the parts."
+)
 @click.option("--dry-run", is_flag=True, help="Print the file; write nothing.")
-@click.option("--force", is_flag=True, help="Write parts that are redundant, and replace a file that is there.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Write parts that are redundant, and replace a file that is there.",
+)
 @click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")
 def new(model: str, parts: str, **rest: Any) -> int:
     """Write the modular file that puts parts into MODEL.
@@ -245,7 +294,9 @@ def new(model: str, parts: str, **rest: Any) -> int:
 
 @patchgen.command()
 @click.argument("file", metavar="FORK.py", type=click.Path(exists=True, dir_okay=False))
-@click.option("--parent", metavar="MODEL", help="The model that it was copied from; found by default.")
+@click.option(
+    "--parent", metavar="MODEL", help="The model that it was copied from; found by default."
+)
 @click.option(
     "--package-root",
     type=FOLDER,
@@ -260,11 +311,21 @@ def new(model: str, parts: str, **rest: Any) -> int:
     metavar="X|A..B",
     help="Releases to look at: numbers, folders or wheels; may be repeated.",
 )
-@click.option("--download", is_flag=True, help="Get a release that is not here from pip, into the cache.")
 @click.option(
-    "--write", "folder", type=click.Path(file_okay=False), metavar="DIR", help="Put the declaration into DIR."
+    "--download", is_flag=True, help="Get a release that is not here from pip, into the cache."
 )
-@click.option("--force", is_flag=True, help="Write what is not worth it too, and replace a file that is there.")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Put the declaration into DIR.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Write what is not worth it too, and replace a file that is there.",
+)
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
 def adopt(file: str, **rest: Any) -> int:
     """Write the declaration that gives a fork of a modeling file again.
@@ -279,14 +340,41 @@ def adopt(file: str, **rest: Any) -> int:
 
 @patchgen.command()
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
-@click.option("--part", "parts", multiple=True, metavar="PART", help="Only this part; may be repeated.")
-@click.option("--numeric", is_flag=True, help="Convert, build, verify, and plant errors, in processes of their own.")
+@click.option(
+    "--part", "parts", multiple=True, metavar="PART", help="Only this part; may be repeated."
+)
+@click.option(
+    "--numeric",
+    is_flag=True,
+    help="Convert, build, verify, and plant errors, in processes of their own.",
+)
 @click.option("--again", is_flag=True, help="Run again what failed or could not be built.")
 @click.option("--most", type=click.IntRange(0), metavar="N", help="Run no more than N numerically.")
-@click.option("--folder", type=FOLDER, metavar="DIR", help="Where coverage.json and coverage.md are; docs by default.")
-@click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Processes; by default one a core.")
-@click.option("--seconds", type=ABOVE_0, metavar="S", default=180, show_default=True, help="What a trial may take.")
-@click.option("--megabytes", type=ABOVE_0, metavar="MB", default=3072, show_default=True, help="Of a trial.")
+@click.option(
+    "--folder",
+    type=FOLDER,
+    metavar="DIR",
+    help="Where coverage.json and coverage.md are; docs by default.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Processes; by default one a core.",
+)
+@click.option(
+    "--seconds",
+    type=ABOVE_0,
+    metavar="S",
+    default=180,
+    show_default=True,
+    help="What a trial may take.",
+)
+@click.option(
+    "--megabytes", type=ABOVE_0, metavar="MB", default=3072, show_default=True, help="Of a trial."
+)
 @click.option("--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first.")
 def coverage(models: tuple[str, ...], **rest: Any) -> int:
     """Write the table of which part goes into which model.
@@ -301,12 +389,28 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
 
 @patchgen.command()
 @click.argument("name", metavar="MODEL")
-@click.option("--head", metavar="CLASS", help="The class, or how it ends; by default the one that shows most.")
-@click.option("--config", metavar="SIZE|FILE", help="A published size, such as llama-1b, or a config.json.")
+@click.option(
+    "--head", metavar="CLASS", help="The class, or how it ends; by default the one that shows most."
+)
+@click.option(
+    "--config", metavar="SIZE|FILE", help="A published size, such as llama-1b, or a config.json."
+)
 @click.option("--tiny", is_flag=True, help="A configuration that any machine can run.")
-@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Of the configuration; may be repeated.")
-@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows of a forward pass.")
-@click.option("--length", type=click.IntRange(1), help="Tokens of a row; 512 where the model has places for them.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Of the configuration; may be repeated.",
+)
+@click.option(
+    "--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows of a forward pass."
+)
+@click.option(
+    "--length",
+    type=click.IntRange(1),
+    help="Tokens of a row; 512 where the model has places for them.",
+)
 @click.option(
     "--precision",
     type=click.Choice(precision.NAMES),
@@ -314,19 +418,54 @@ def coverage(models: tuple[str, ...], **rest: Any) -> int:
     show_default=True,
     help="As of `train`; amp: autocast over float32 weights; pure: weights and states too.",
 )
-@click.option("--optimizer", metavar="NAME", default="adamw", show_default=True, help="sgd, adafactor, momentum, ...")
-@click.option("--checkpoint", metavar="POLICY", default="none", show_default=True, help="none, full or selective.")
-@click.option("--every", type=click.IntRange(1), default=1, metavar="K", help="Checkpoint each K-th layer.")
-@click.option("--accumulate", type=click.IntRange(1), default=1, metavar="N", help="Batches before a step.")
-@click.option("--attention", metavar="NAME", default="", help="eager, sdpa; by default the model's own choice.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="cuda with --card or where there is one, else cpu.")
-@click.option("--engine", metavar="ENGINE", help="Of one rank of several: ddp, fsdp2, tp, zero3, ...")
+@click.option(
+    "--optimizer",
+    metavar="NAME",
+    default="adamw",
+    show_default=True,
+    help="sgd, adafactor, momentum, ...",
+)
+@click.option(
+    "--checkpoint",
+    metavar="POLICY",
+    default="none",
+    show_default=True,
+    help="none, full or selective.",
+)
+@click.option(
+    "--every", type=click.IntRange(1), default=1, metavar="K", help="Checkpoint each K-th layer."
+)
+@click.option(
+    "--accumulate", type=click.IntRange(1), default=1, metavar="N", help="Batches before a step."
+)
+@click.option(
+    "--attention",
+    metavar="NAME",
+    default="",
+    help="eager, sdpa; by default the model's own choice.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    help="cuda with --card or where there is one, else cpu.",
+)
+@click.option(
+    "--engine", metavar="ENGINE", help="Of one rank of several: ddp, fsdp2, tp, zero3, ..."
+)
 @click.option("--ranks", type=int, metavar="N", help="How many ranks the engine has.")
-@click.option("--card", metavar="SIZE", help="Tell the largest batch that fits, such as --card 24GB.")
-@click.option("--measure", is_flag=True, help="Run the step, and show what it took beside the prediction.")
+@click.option(
+    "--card", metavar="SIZE", help="Tell the largest batch that fits, such as --card 24GB."
+)
+@click.option(
+    "--measure", is_flag=True, help="Run the step, and show what it took beside the prediction."
+)
 @click.option("--predict/--no-predict", default=True, help="Leave out the prediction.")
-@click.option("--figure", metavar="FILE", type=click.Path(dir_okay=False), help="Draw the step as SVG.")
-@click.option("--output-format", "form", type=click.Choice(["text", "json", "markdown"]), default="text")
+@click.option(
+    "--figure", metavar="FILE", type=click.Path(dir_okay=False), help="Draw the step as SVG."
+)
+@click.option(
+    "--output-format", "form", type=click.Choice(["text", "json", "markdown"]), default="text"
+)
 def memory(name: str, **rest: Any) -> int:
     """Predict what a step of training MODEL holds in memory.
 
@@ -340,15 +479,38 @@ def memory(name: str, **rest: Any) -> int:
 
 @patchgen.command()
 @click.argument("ids", nargs=-1, metavar="[CASE]...")
-@click.option("--table", type=click.Choice(BENCH_TABLES), default="matrix", show_default=True, help="Which cases.")
-@click.option("--only", multiple=True, metavar="NAME", help="Only this contestant or variant, beside its anchor.")
-@click.option("--compiled", is_flag=True, help="Only what is compiled, beside its anchor: fills torch's caches.")
-@click.option("--tiny", is_flag=True, help="Tiny models on the CPU, within a minute: checked, not timed.")
+@click.option(
+    "--table",
+    type=click.Choice(BENCH_TABLES),
+    default="matrix",
+    show_default=True,
+    help="Which cases.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Only this contestant or variant, beside its anchor.",
+)
+@click.option(
+    "--compiled",
+    is_flag=True,
+    help="Only what is compiled, beside its anchor: fills torch's caches.",
+)
+@click.option(
+    "--tiny", is_flag=True, help="Tiny models on the CPU, within a minute: checked, not timed."
+)
 @click.option("--device", metavar="NAME", help="Where models run; cuda where there is one.")
-@click.option("--folder", metavar="DIR", default="bench", show_default=True, type=click.Path(file_okay=False))
-@click.option("--seconds", type=ABOVE_0, metavar="S", help="What all of it may take; 450 by default.")
+@click.option(
+    "--folder", metavar="DIR", default="bench", show_default=True, type=click.Path(file_okay=False)
+)
+@click.option(
+    "--seconds", type=ABOVE_0, metavar="S", help="What all of it may take; 450 by default."
+)
 @click.option("--again", is_flag=True, help="Run anew what is known already.")
-@click.option("--look", is_flag=True, help="Only print what this machine is and which attention it runs.")
+@click.option(
+    "--look", is_flag=True, help="Only print what this machine is and which attention it runs."
+)
 def bench(ids: tuple[str, ...], **rest: Any) -> int:
     """Time variants on this GPU beside what people use instead.
 
@@ -362,10 +524,29 @@ def bench(ids: tuple[str, ...], **rest: Any) -> int:
 @patchgen.command()
 @click.argument("model", required=False)
 @switches
-@click.option("--output", metavar="DIR", type=click.Path(file_okay=False), help="The run's folder; else in runs/.")
-@click.option("--resume", metavar="RUN", type=click.Path(file_okay=False), help="Go on with a run, as it was begun.")
-@click.option("--at", type=click.IntRange(0), metavar="STEP", help="The checkpoint to go on from, if not the last.")
-@click.option("--search", metavar="WHAT", help="Look for settings: loss, throughput or both, with trials= and steps=.")
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="The run's folder; else in runs/.",
+)
+@click.option(
+    "--resume",
+    metavar="RUN",
+    type=click.Path(file_okay=False),
+    help="Go on with a run, as it was begun.",
+)
+@click.option(
+    "--at",
+    type=click.IntRange(0),
+    metavar="STEP",
+    help="The checkpoint to go on from, if not the last.",
+)
+@click.option(
+    "--search",
+    metavar="WHAT",
+    help="Look for settings: loss, throughput or both, with trials= and steps=.",
+)
 def train(model: str | None, **rest: Any) -> int:
     """Train MODEL: a variant, a model type of transformers, or a checkpoint.
 

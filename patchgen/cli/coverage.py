@@ -43,7 +43,9 @@ def coverage(
 ) -> int:
     """Run what is asked for; 1 where something failed that this run looked at."""
     if not numeric and (again or most is not None):
-        raise click.UsageError(f"{'--again' if again else '--most'} is about what --numeric runs: say that, too")
+        raise click.UsageError(
+            f"{'--again' if again else '--most'} is about what --numeric runs: say that, too"
+        )
     project = open_project(Request((), None, package_root))
     env, place = project.environment(), Path(folder or project.home / "docs")
     _insist_on_parts(parts)
@@ -101,14 +103,20 @@ def _versions(env: Environment) -> dict[str, str]:
     return {name: release for name, place in places.items() if (release := release_of(place, env))}
 
 
-def _run(waiting: Sequence[Structural], keeper: _Keeper, jobs: int, seconds: float, megabytes: float) -> None:
+def _run(
+    waiting: Sequence[Structural], keeper: _Keeper, jobs: int, seconds: float, megabytes: float
+) -> None:
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
-            raise click.UsageError(f"--numeric runs models and needs {package}: pip install 'patchgen[models]'")
+            raise click.UsageError(
+                f"--numeric runs models and needs {package}: pip install 'patchgen[models]'"
+            )
     from patchgen.coverage.watch import Limits, watched
 
     with _bar("by numbers", len(waiting)) as progress:
-        for number, (found, entry) in enumerate(watched(waiting, Limits(seconds, megabytes), jobs), 1):
+        for number, (found, entry) in enumerate(
+            watched(waiting, Limits(seconds, megabytes), jobs), 1
+        ):
             task = found.task
             keeper.book = keeper.book.with_entry(task.model, task.part, entry)
             keeper.keep(page=number % PAGE_EVERY == 0 or number == len(waiting))
@@ -118,14 +126,24 @@ def _run(waiting: Sequence[Structural], keeper: _Keeper, jobs: int, seconds: flo
 
 
 def _show(book: Book, chosen: Iterable[tuple[str, str]], aims: Sequence[Target]) -> int:
-    entries = [(part, entry) for model, part in sorted(chosen) if (entry := book.entry(model, part)) is not None]
+    entries = [
+        (part, entry)
+        for model, part in sorted(chosen)
+        if (entry := book.entry(model, part)) is not None
+    ]
     rows = []
-    for part in dict.fromkeys(part for part in book.parts if any(part == other for other, _ in entries)):
-        counted: Counter[Status] = Counter(entry.status for other, entry in entries if other == part)
+    for part in dict.fromkeys(
+        part for part in book.parts if any(part == other for other, _ in entries)
+    ):
+        counted: Counter[Status] = Counter(
+            entry.status for other, entry in entries if other == part
+        )
         rows.append((part, *(str(counted[status]) for status in STATUSES)))
     sys.stdout.write(table(("part", *STATUSES), rows))
     for aim in aims:
-        click.echo(f"{aim.part}: {aim.reached(book)} verified of {aim.says}; {aim.wanted} are wanted")
+        click.echo(
+            f"{aim.part}: {aim.reached(book)} verified of {aim.says}; {aim.wanted} are wanted"
+        )
     return int(any(entry.status == "failed" for _, entry in entries))
 
 
@@ -139,7 +157,12 @@ def _bar(what: str, total: int) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.advance(task, done)

@@ -43,7 +43,9 @@ def _explain_plan(project: Project, path: Path) -> int:
     before: dict[str, str] = {}
     for section in explain(path, project.environment(), project.config.settings):
         subject, is_pass, _ = section.title.partition(": after ")
-        if not is_pass or before.get(subject) != section.text:  # A pass that changes nothing says nothing.
+        if (
+            not is_pass or before.get(subject) != section.text
+        ):  # A pass that changes nothing says nothing.
             sys.stdout.write(f"== {section.title}\n{section.text.rstrip()}\n\n")
         before[subject] = section.text
     return 0
@@ -58,7 +60,9 @@ def _require_line(path: Path, name: str, line: int) -> None:
 def _explain_lines(project: Project, path: Path, line: int) -> int:
     record = load_records(project).get(path)
     if record is None:
-        raise click.UsageError(f"{project.shown(path)} is neither a modular file nor an output that is recorded")
+        raise click.UsageError(
+            f"{project.shown(path)} is neither a modular file nor an output that is recorded"
+        )
     if not line:
         sys.stdout.write(_about(record))
         return 0
@@ -81,7 +85,11 @@ def _lines(project: Project, record: Record, path: Path) -> tuple[LineOrigin, ..
     for made in run(project, modulars, Cache(project))[0].made:
         if (made.name, made.digest) == (path.name, digest):
             return made.lines
-    why = f"{record.modular} does not give it now" if digest == record.digest else "it was edited by hand"
+    why = (
+        f"{record.modular} does not give it now"
+        if digest == record.digest
+        else "it was edited by hand"
+    )
     if record.flaw:
         why += f", and {record.flaw}"
     sys.stderr.write(f"{record.output}: {why}; what follows is from the last `patchgen convert`\n")
@@ -96,7 +104,9 @@ def _about(record: Record) -> str:
     lines = [f"{record.output}", f"made from {record.modular} by {record.made_by}"]
     for (module, path), names in modules.items():
         lines.append(f"using {plural(len(names), 'definition')} of {module} ({path})")
-        lines += textwrap.wrap(", ".join(names), 100, initial_indent="    ", subsequent_indent="    ")
+        lines += textwrap.wrap(
+            ", ".join(names), 100, initial_indent="    ", subsequent_indent="    "
+        )
     return "".join(f"{line}\n" for line in lines)
 
 

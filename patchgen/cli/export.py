@@ -12,7 +12,9 @@ def export(name: str, folder: str, checkpoint: str | None) -> int:
     """Write the folder and say what is in it; 0."""
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
-            raise click.UsageError(f"export builds models and needs {package}: pip install 'patchgen[models]'")
+            raise click.UsageError(
+                f"export builds models and needs {package}: pip install 'patchgen[models]'"
+            )
     from patchgen.use.export import export as write
 
     target = Path(folder)
@@ -23,5 +25,7 @@ def export(name: str, folder: str, checkpoint: str | None) -> int:
     for path in sorted(target.iterdir()):
         click.echo(f"wrote {Path(folder, path.name)}")
     if checkpoint is None:
-        click.echo(f"note: {variant.name} has no weights here; --checkpoint SRC brings them", err=True)
+        click.echo(
+            f"note: {variant.name} has no weights here; --checkpoint SRC brings them", err=True
+        )
     return 0

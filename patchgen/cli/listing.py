@@ -43,7 +43,9 @@ def list_variants(report: Report) -> list[Listed]:
     """One row for each modular file that gives an output, in the order of the report."""
     rows = []
     for outcome in report.outcomes:
-        verdicts = [v for v in report.verdicts if v.modular == outcome.modular.shown and v.made is not None]
+        verdicts = [
+            v for v in report.verdicts if v.modular == outcome.modular.shown and v.made is not None
+        ]
         if verdicts:
             rows.append(_listed(outcome, verdicts))
     return rows
@@ -108,4 +110,7 @@ def _as_text(rows: Sequence[Listed]) -> str:
 
 
 def _as_json(rows: Sequence[Listed]) -> str:
-    return json.dumps({"variants": [asdict(row) for row in rows], "total": total_of(rows)}, indent=2) + "\n"
+    return (
+        json.dumps({"variants": [asdict(row) for row in rows], "total": total_of(rows)}, indent=2)
+        + "\n"
+    )

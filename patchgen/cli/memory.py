@@ -51,7 +51,9 @@ def memory(
     from patchgen.memory.zero import foreseen
 
     if not predict and (not measure or card or figure):
-        raise click.UsageError("--no-predict is for --measure alone: --card and --figure show what is predicted")
+        raise click.UsageError(
+            "--no-predict is for --measure alone: --card and --figure show what is predicted"
+        )
     try:
         choice = Choice(head, config, tiny, tuple(_change(each) for each in changes))
         target = find_target(name, choice)
@@ -64,9 +66,13 @@ def memory(
         most = largest_batch(target, wanted, room) if room else 0
         books = foreseen(target, wanted) if predict else None
         found = _measured(target, choice, wanted, books) if measure else None
-    except ValueError as error:  # of transformers and torch, which name the value that they do not take
+    except (
+        ValueError
+    ) as error:  # of transformers and torch, which name the value that they do not take
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
-    told = replace(anatomy_of(books, found, name, target.model_class.__name__, wanted), card=room, most=most)
+    told = replace(
+        anatomy_of(books, found, name, target.model_class.__name__, wanted), card=room, most=most
+    )
     write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
     sys.stdout.write(write(told))
     if figure and books is not None:
@@ -112,4 +118,6 @@ def _change(said: str) -> tuple[str, Any]:
 def _insist_on_models() -> None:
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
-            raise click.UsageError(f"memory runs models and needs {package}: pip install 'patchgen[models]'")
+            raise click.UsageError(
+                f"memory runs models and needs {package}: pip install 'patchgen[models]'"
+            )

@@ -15,7 +15,9 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.project.files import Project
 
 
-def write_new(model: str, parts: str, *, name: str | None, dry_run: bool, force: bool, **options: Any) -> int:
+def write_new(
+    model: str, parts: str, *, name: str | None, dry_run: bool, force: bool, **options: Any
+) -> int:
     """Write, or print, the modular file; 1 where nothing is left to write."""
     project = open_project(Request((), None, options.get("package_root")))
     wanted = [part.strip() for part in parts.split(",") if part.strip()]
@@ -32,7 +34,9 @@ def write_new(model: str, parts: str, *, name: str | None, dry_run: bool, force:
     path = _path(project, found, name)
     shown = project.environment().shown(path)
     if path.exists() and path.read_text(encoding="utf-8") != text and not force:
-        raise PatchgenError("PG804", Location(shown), "is there already, with another text", "--force replaces it")
+        raise PatchgenError(
+            "PG804", Location(shown), "is there already, with another text", "--force replaces it"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, text.encode())
     click.echo(f"wrote {shown}")
@@ -41,7 +45,9 @@ def write_new(model: str, parts: str, *, name: str | None, dry_run: bool, force:
             click.echo(f"note: {part.part}: {missing}", err=True)
     if not project.config.sources:
         hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
-        click.echo(f"note: this project names no sources: run patchgen convert {shown}, {hint}", err=True)
+        click.echo(
+            f"note: this project names no sources: run patchgen convert {shown}, {hint}", err=True
+        )
     return 0
 
 

@@ -38,7 +38,9 @@ def common(command: _Command) -> _Command:
                 help="Processes; by default as many as pay.",
             ),
             click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
-            click.option("--allow-bidi", is_flag=True, help="Accept invisible control characters in sources."),
+            click.option(
+                "--allow-bidi", is_flag=True, help="Accept invisible control characters in sources."
+            ),
         ]
     ):
         command = option(command)
@@ -50,7 +52,9 @@ def reporting(command: _Command) -> _Command:
     for option in reversed(
         [
             click.option("-q", "--quiet", is_flag=True, help="Print findings only."),
-            click.option("-v", "--verbose", is_flag=True, help="Print what is well, and notes, too."),
+            click.option(
+                "-v", "--verbose", is_flag=True, help="Print what is well, and notes, too."
+            ),
             click.option(
                 "--output-format",
                 type=click.Choice(FORMATS),

@@ -35,11 +35,18 @@ def make_style(quiet: bool, verbose: bool, output_format: str | None) -> Style:
 
 
 def checked(
-    project: Project, report: Report, style: Style, drifts: tuple[Drift, ...] = (), *, with_diff: bool = False
+    project: Project,
+    report: Report,
+    style: Style,
+    drifts: tuple[Drift, ...] = (),
+    *,
+    with_diff: bool = False,
 ) -> int:
     """Print the gate's report, and what becomes of variants under another release."""
     findings = report.findings
-    page = replace(_page(project, report, findings, style), drifts=drifts, told=_of_no_output(report))
+    page = replace(
+        _page(project, report, findings, style), drifts=drifts, told=_of_no_output(report)
+    )
     if with_diff and style.form == "text":
         sys.stdout.write("".join(verdict.diff for verdict in report.verdicts))
         sys.stderr.write(FORMATS["text"](page))
@@ -63,7 +70,11 @@ def written(project: Project, result: Written, style: Style) -> int:
         if result.recorded:
             sys.stderr.write(f"updated {LOCK}\n")
     told = (*_of_no_output(report), *_news(result))
-    sys.stdout.write(FORMATS["text"](replace(_page(project, Report(notes=report.notes), findings, style), told=told)))
+    sys.stdout.write(
+        FORMATS["text"](
+            replace(_page(project, Report(notes=report.notes), findings, style), told=told)
+        )
+    )
     if not style.quiet:
         sys.stderr.write(f"{_summary(result, findings)}\n")
     return exit_code(findings)
@@ -71,18 +82,31 @@ def written(project: Project, result: Written, style: Style) -> int:
 
 def _of_no_output(report: Report) -> tuple[Note, ...]:
     """The notes on modular files that give nothing, which are told until that is mended."""
-    about = {note for verdict in report.verdicts if verdict.made is not None for note in verdict.made.notes}
+    about = {
+        note
+        for verdict in report.verdicts
+        if verdict.made is not None
+        for note in verdict.made.notes
+    }
     return tuple(note for note in report.notes if note not in about)
 
 
 def _news(result: Written) -> tuple[Note, ...]:
     """The notes on outputs that this run has changed."""
-    changed = [v for v in result.report.verdicts if v.shown in result.mended and v.status is not Status.UNRECORDED]
-    return tuple(note for verdict in changed if verdict.made is not None for note in verdict.made.notes)
+    changed = [
+        v
+        for v in result.report.verdicts
+        if v.shown in result.mended and v.status is not Status.UNRECORDED
+    ]
+    return tuple(
+        note for verdict in changed if verdict.made is not None for note in verdict.made.notes
+    )
 
 
 def _summary(result: Written, findings: Sequence[Problem]) -> str:
-    kept = sum(verdict.status in (Status.OK, Status.UNRECORDED) for verdict in result.report.verdicts)
+    kept = sum(
+        verdict.status in (Status.OK, Status.UNRECORDED) for verdict in result.report.verdicts
+    )
     errors = [problem for problem in findings if problem.severity == "error"]
     failed = f"{plural(len(errors), 'error')} in {plural(len({problem.at.path for problem in errors}), 'file')}"
     if errors and not (result.written or result.removed):
@@ -99,9 +123,15 @@ def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: S
     """Print what is wrong with declarations."""
     problems = {*found.problems, *(problem for outcome in outcomes for problem in outcome.problems)}
     notes = tuple(note for outcome in outcomes for made in outcome.made for note in made.notes)
-    warnings = {warning for outcome in outcomes for made in outcome.made for warning in made.warnings}
+    warnings = {
+        warning for outcome in outcomes for made in outcome.made for warning in made.warnings
+    }
     findings = tuple(sorted(problems | warnings))
-    sys.stdout.write(FORMATS[style.form](replace(_page(project, Report(notes=notes), findings, style), told=notes)))
+    sys.stdout.write(
+        FORMATS[style.form](
+            replace(_page(project, Report(notes=notes), findings, style), told=notes)
+        )
+    )
     if not style.quiet and style.form == "text":
         sys.stderr.write(f"{len(outcomes)} modular files, {len(findings)} findings\n")
     # What lint alone finds it was asked for; the warnings of `convert` stop nobody here either.

@@ -63,7 +63,11 @@ class _Bar:
     def advance(self, count: int) -> None:
         """`count` more files are done."""
         self._done += count
-        if self._close is None and time.monotonic() - self._started > PATIENCE and self._done < self._total:
+        if (
+            self._close is None
+            and time.monotonic() - self._started > PATIENCE
+            and self._done < self._total
+        ):
             self._open()
         if self._close is not None:
             self._progress.update(self._task, completed=min(self._done, self._total))

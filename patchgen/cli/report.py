@@ -60,9 +60,15 @@ def as_text(page: Page) -> str:
     lines = [line for drift in page.drifts for line in _drift_lines(drift, page.verbose)]
     lines += [str(problem) for problem in page.findings]
     if page.verbose:
-        lines += [f"{row.path}: {row.status} (from {row.modular})" for row in page.rows if row.status == "ok"]
+        lines += [
+            f"{row.path}: {row.status} (from {row.modular})"
+            for row in page.rows
+            if row.status == "ok"
+        ]
     if page.verbose or not page.quiet:
-        lines += _note_lines(page.notes if page.verbose else page.told, len(page.notes) if page.verbose else TOLD)
+        lines += _note_lines(
+            page.notes if page.verbose else page.told, len(page.notes) if page.verbose else TOLD
+        )
     if (page.rows or page.refused) and not page.quiet:
         lines.append(_counted(page))
     return "".join(f"{line}\n" for line in lines)
@@ -83,7 +89,10 @@ def _note_lines(notes: Iterable[Note], limit: int) -> list[str]:
 
 def _counted(page: Page) -> str:
     counts = Counter(row.status for row in page.rows)
-    parts = [f"{count} {status}" for status, count in sorted(counts.items(), key=lambda pair: pair[0] != "ok")]
+    parts = [
+        f"{count} {status}"
+        for status, count in sorted(counts.items(), key=lambda pair: pair[0] != "ok")
+    ]
     outputs = [f"{plural(len(page.rows), 'output')}: {', '.join(parts)}"] if page.rows else []
     refused = [f"{plural(page.refused, 'modular file')} refused"] if page.refused else []
     return "; ".join([*outputs, *refused])
@@ -112,21 +121,39 @@ def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
 def as_json(page: Page) -> str:
     """One object: `outputs`, `problems`, `notes` and, against another tree, `drift`; lists in a fixed order."""
     outputs = [
-        {"path": row.path, "modular": row.modular, "status": row.status, "why": list(row.why), "diff": row.diff}
+        {
+            "path": row.path,
+            "modular": row.modular,
+            "status": row.status,
+            "why": list(row.why),
+            "diff": row.diff,
+        }
         for row in page.rows
     ]
     problems = [
-        {**_place(p), "code": p.code, "severity": p.severity, "message": p.what, "hint": p.hint} for p in page.findings
+        {**_place(p), "code": p.code, "severity": p.severity, "message": p.what, "hint": p.hint}
+        for p in page.findings
     ]
-    notes = [{"path": n.at.path, "line": n.at.line, "column": n.at.column, "message": n.what} for n in page.notes]
-    whole = {"patchgen": patchgen.__version__, "outputs": outputs, "problems": problems, "notes": notes}
+    notes = [
+        {"path": n.at.path, "line": n.at.line, "column": n.at.column, "message": n.what}
+        for n in page.notes
+    ]
+    whole = {
+        "patchgen": patchgen.__version__,
+        "outputs": outputs,
+        "problems": problems,
+        "notes": notes,
+    }
     if page.drifts:
         whole["drift"] = [_drift(drift) for drift in page.drifts]
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def _drift(drift: Drift) -> dict[str, Any]:
-    changes = [{"symbol": change.symbol, "gone": change.gone, "diff": change.diff} for change in drift.changes]
+    changes = [
+        {"symbol": change.symbol, "gone": change.gone, "diff": change.diff}
+        for change in drift.changes
+    ]
     return {"modular": drift.modular, "fit": drift.fit.value, "upstream": changes}
 
 
@@ -164,7 +191,12 @@ def as_sarif(page: Page) -> str:
     results = [_result(problem, page.base) for problem in page.findings]
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(
+            {"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False
+        )
+        + "\n"
+    )
 
 
 def _rule(code: str) -> dict[str, Any]:
@@ -205,7 +237,10 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns aligned by spaces; those whose cells are all numbers, or `-`, to the right."""
     columns = list(zip(heads, *rows, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
-    numeric = [all(cell.replace(",", "").isdigit() or cell == "-" for cell in column[1:]) for column in columns]
+    numeric = [
+        all(cell.replace(",", "").isdigit() or cell == "-" for cell in column[1:])
+        for column in columns
+    ]
     lines = []
     for cells in [heads, *rows]:
         padded = [

@@ -48,7 +48,9 @@ class Session:
     def made_by(self) -> str:
         """The releases that outputs of this run are made by, as records name them."""
         env = self.project.environment()
-        return ", ".join(f"{name} {v}" for name, v in versions(env, self.project.config.settings.formatter))
+        return ", ".join(
+            f"{name} {v}" for name, v in versions(env, self.project.config.settings.formatter)
+        )
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """What every modular file comes to."""
@@ -67,11 +69,15 @@ class Session:
     def check(self) -> Report:
         """The gate's report; nothing is written but the cache."""
         outcomes = self.outcomes()
-        return undisturbed(self.project, lambda: examine(self.project, self.found, outcomes, self._evidence()))
+        return undisturbed(
+            self.project, lambda: examine(self.project, self.found, outcomes, self._evidence())
+        )
 
     def drift(self, report: Report) -> tuple[Drift, ...]:
         """What becomes of the project's variants under the release at `--package-root`."""
-        if self.project.package_root is None or not any(modular.recorded for modular in self.found.modulars):
+        if self.project.package_root is None or not any(
+            modular.recorded for modular in self.found.modulars
+        ):
             return ()
         return find_drift(self.project, report, load_records(self.project))
 
@@ -83,7 +89,9 @@ class Session:
         for modular in self.found.modulars:
             confine(self.project, modular.folder)
         outcomes = self.outcomes()
-        return convert(self.project, self.found, outcomes, self._evidence(), force=force, remove=remove)
+        return convert(
+            self.project, self.found, outcomes, self._evidence(), force=force, remove=remove
+        )
 
     def _evidence(self) -> Evidence:
         return Evidence(load_records(self.project), self.made_by, self.again)
@@ -98,7 +106,9 @@ def open_session(request: Request) -> Session:
     Raises PatchgenError where the configuration is wrong.
     """
     project = open_project(request)
-    return Session(request, project, discover(project, [Path.cwd() / path for path in request.paths]))
+    return Session(
+        request, project, discover(project, [Path.cwd() / path for path in request.paths])
+    )
 
 
 def open_project(request: Request) -> Project:
@@ -121,11 +131,17 @@ def _config_of(paths: Sequence[Path], here: Path, package_root: Path | None) -> 
     folders = sorted({(path if path.is_dir() else path.parent).resolve() for path in paths})
     own = [folder for folder in folders if not _is_foreign(folder, package_root)]
     read = functools.cache(read_config)
-    configs = {config.home: config for folder in own if (config := nearest_config(folder, read)) is not None}
+    configs = {
+        config.home: config
+        for folder in own
+        if (config := nearest_config(folder, read)) is not None
+    }
     if len(configs) > 1:
         homes = " and ".join(map(str, sorted(configs)[:2]))
         hint = "run patchgen for each of them"
-        raise PatchgenError("PG913", Location(FILE), f"the paths belong to several projects: {homes}", hint)
+        raise PatchgenError(
+            "PG913", Location(FILE), f"the paths belong to several projects: {homes}", hint
+        )
     if own:
         return next(iter(configs.values()), None) or find_config([Path(os.path.commonpath(own))])
     return find_config([here])

@@ -17,7 +17,9 @@ from patchgen.cli.session import Request, open_project
 from patchgen.project.files import Project, make_modular
 
 
-def convert_stdin(name: str | None, package_root: str | None, out: str | None, allow_bidi: bool, **rest: Any) -> int:
+def convert_stdin(
+    name: str | None, package_root: str | None, out: str | None, allow_bidi: bool, **rest: Any
+) -> int:
     """Flatten the text on stdin as if it stood in the file `name`; several outputs follow one another."""
     if name is None:
         raise click.UsageError("- needs --stdin-filename: parents are found from the file's place")
@@ -29,8 +31,12 @@ def convert_stdin(name: str | None, package_root: str | None, out: str | None, a
         staged = Path(folder).resolve() / inner
         staged.parent.mkdir(parents=True)
         staged.write_bytes(sys.stdin.buffer.read())
-        outcome = next(flatten_group(_moved(project, Path(folder)), "strict", [make_modular(project, staged)]))
-    sys.stderr.write(FORMATS[make_style(False, False, "text").form](Page(findings=outcome.problems)))
+        outcome = next(
+            flatten_group(_moved(project, Path(folder)), "strict", [make_modular(project, staged)])
+        )
+    sys.stderr.write(
+        FORMATS[make_style(False, False, "text").form](Page(findings=outcome.problems))
+    )
     code = "".join((outcome.texts or {})[made.name] for made in outcome.made)
     sys.stdout.buffer.write(code.encode("utf-8"))  # as in a file, whatever the locale
     return exit_code(outcome.problems)

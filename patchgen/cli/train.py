@@ -29,7 +29,13 @@ RECIPE = "recipe.json"
 
 
 def train(
-    model: str | None, *, resume: str | None, at: int | None, output: str | None, search: str | None, **switches: Any
+    model: str | None,
+    *,
+    resume: str | None,
+    at: int | None,
+    output: str | None,
+    search: str | None,
+    **switches: Any,
 ) -> int:
     """Train, or go on with a run."""
     _insist_on_models()
@@ -103,13 +109,17 @@ def _insist_on_nothing_else(model: str | None, switches: Mapping[str, Any]) -> N
     said = [flags[name] for name in switches if name != "engine" and _is_said(name)]
     if model is not None or said:
         told = ", ".join([*([model] if model else []), *said])
-        raise click.UsageError(f"--resume goes on as {RECIPE} of the run says, and so takes no {told}")
+        raise click.UsageError(
+            f"--resume goes on as {RECIPE} of the run says, and so takes no {told}"
+        )
 
 
 def _insist_on_models() -> None:
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
-            raise click.UsageError(f"train trains models and needs {package}: pip install 'patchgen[train]'")
+            raise click.UsageError(
+                f"train trains models and needs {package}: pip install 'patchgen[train]'"
+            )
 
 
 @contextmanager
@@ -122,9 +132,20 @@ def _watching(engine: Engine) -> Iterator[Watch]:
         yield _Lines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (BarColumn(16), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[figures]}"))
+    columns = (
+        BarColumn(16),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         yield _Bar(bar)
 

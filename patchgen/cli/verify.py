@@ -48,7 +48,9 @@ def verify(
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from error
     if not names and not everything:
-        raise click.UsageError(f"name variants, or say --all: {', '.join(subject.name for subject in chosen)}")
+        raise click.UsageError(
+            f"name variants, or say --all: {', '.join(subject.name for subject in chosen)}"
+        )
     plan = Plan(full, tuple(dtypes) or DTYPES, lines=True, mutants=_number_of(mutants))
     wanted = Wanted(plan, device or best_device(), Limits(seconds, megabytes))
     hear: list[Callable[[Result], None]] = [_teller(form, verbose)]
@@ -63,7 +65,9 @@ def verify(
     _show(chosen, results, wanted, form, report)
     empty = unproven([subject.name for subject in chosen], results)
     for name in empty:
-        sys.stderr.write(f"{name}: nothing was compared, and nothing is proven; --verbose says why\n")
+        sys.stderr.write(
+            f"{name}: nothing was compared, and nothing is proven; --verbose says why\n"
+        )
     return int(bool(empty) or any(result.status == "FAIL" for result in results))
 
 
@@ -79,7 +83,9 @@ def _number_of(mutants: str) -> int | None:
 def _insist_on_models() -> None:
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
-            raise click.UsageError(f"verify runs models and needs {package}: pip install 'patchgen[models]'")
+            raise click.UsageError(
+                f"verify runs models and needs {package}: pip install 'patchgen[models]'"
+            )
 
 
 class _teller:
@@ -116,18 +122,30 @@ class _reporter:
             return
         done = {each.variant for each in self.found if each.case == MUTANTS}
         subjects = [subject for subject in self.chosen if subject.name in done]
-        _write(self.folder, subjects, [each for each in self.found if each.variant in done], self.wanted)
+        _write(
+            self.folder,
+            subjects,
+            [each for each in self.found if each.variant in done],
+            self.wanted,
+        )
 
 
 def _unseen(result: Result) -> str:
     """Each mutant that no case saw, as a diff."""
     unseen = [fate for fate in result.fates if fate.outcome == "unseen"]
     return "".join(
-        f"  {fate.place} in {fate.function or 'the module'} ({fate.note})\n{fate.diff}\n" for fate in unseen
+        f"  {fate.place} in {fate.function or 'the module'} ({fate.note})\n{fate.diff}\n"
+        for fate in unseen
     )
 
 
-def _show(chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted, form: str, report: str | None) -> None:
+def _show(
+    chosen: Sequence[Subject],
+    results: Sequence[Result],
+    wanted: Wanted,
+    form: str,
+    report: str | None,
+) -> None:
     from patchgen.lab.report import as_json, circumstances
 
     if report is not None:
@@ -140,7 +158,9 @@ def _show(chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted, 
     sys.stdout.write(_table(chosen, results))
 
 
-def _write(folder: Path, chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted) -> None:
+def _write(
+    folder: Path, chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted
+) -> None:
     from patchgen.lab.report import circumstances, write_report
 
     made = circumstances("patchgen " + " ".join(_arguments()), wanted.device)
@@ -164,13 +184,20 @@ def _table(chosen: Sequence[Subject], results: Sequence[Result]) -> str:
     rows = []
     for subject in chosen:
         found = [result for result in results if result.variant == subject.name]
-        numbers = [result for result in found if result.apart is not None and "planted" not in result.case]
+        numbers = [
+            result for result in found if result.apart is not None and "planted" not in result.case
+        ]
         widest = [
-            max((r.apart or 0.0 for r in numbers if f" {kind} " in f" {r.case} "), default=None) for kind in _KINDS
+            max((r.apart or 0.0 for r in numbers if f" {kind} " in f" {r.case} "), default=None)
+            for kind in _KINDS
         ]
         shown = map(str, counts(found).values())
-        rows.append((subject.name, *shown, *map(number, widest), lines_told(found), mutants_told(found)))
-    return table(("variant", "PASS", "WARN", "FAIL", "NONE", *_KINDS, "lines run", "mutants seen"), rows)
+        rows.append(
+            (subject.name, *shown, *map(number, widest), lines_told(found), mutants_told(found))
+        )
+    return table(
+        ("variant", "PASS", "WARN", "FAIL", "NONE", *_KINDS, "lines run", "mutants seen"), rows
+    )
 
 
 _KINDS = ("float64", "float32", "bfloat16")

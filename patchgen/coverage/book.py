@@ -15,7 +15,13 @@ from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError
 
 Status = Literal[
-    "verified", "written", "redundant", "not applicable", "refused", "cannot be built here", "failed"
+    "verified",
+    "written",
+    "redundant",
+    "not applicable",
+    "refused",
+    "cannot be built here",
+    "failed",
 ]  # written: it converts, and no model has run yet
 STATUSES: tuple[Status, ...] = (
     "verified",
@@ -86,20 +92,28 @@ def read_book(path: Path) -> Book:
         return Book()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"is not a file that this patchgen coverage wrote: {' '.join(str(error).split())}"
-        raise PatchgenError("PG817", Location(str(path)), what, "move it away, or --folder names another") from error
+        raise PatchgenError(
+            "PG817", Location(str(path)), what, "move it away, or --folder names another"
+        ) from error
 
 
 def _book(data: Mapping[str, Any]) -> Book:
     if data["format"] != FORMAT:
         raise ValueError(f"its format is {data['format']}, and not {FORMAT}")
-    told = [(model, part, entry) for model, parts in data["models"].items() for part, entry in parts.items()]
+    told = [
+        (model, part, entry)
+        for model, parts in data["models"].items()
+        for part, entry in parts.items()
+    ]
     order = {part: number for number, part in enumerate(data["parts"])}
     told.sort(key=lambda one: order[one[1]])
     return Book({(model, part): _entry(entry) for model, part, entry in told})
 
 
 def _entry(told: Mapping[str, Any]) -> Entry:
-    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in told.items()}
+    values: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in told.items()
+    }
     return Entry(**values)
 
 
@@ -108,7 +122,9 @@ def write_book(path: Path, book: Book, versions: Mapping[str, str]) -> None:
     models = []
     for model in book.models:
         known = [(part, entry) for part in book.parts if (entry := book.entry(model, part))]
-        lines = ",\n".join(f"  {json.dumps(part)}: {json.dumps(_told(entry))}" for part, entry in known)
+        lines = ",\n".join(
+            f"  {json.dumps(part)}: {json.dumps(_told(entry))}" for part, entry in known
+        )
         models.append(f" {json.dumps(model)}: {{\n{lines}\n }}")
     head = f'{{\n"format": {FORMAT},\n"versions": {json.dumps(versions)},\n"parts": {json.dumps(book.parts)},\n'
     text = head + '"models": {\n' + ",\n".join(models) + "\n}\n}\n"

@@ -14,7 +14,11 @@ from patchgen.anatomy.module import Class, Module, open_module
 from patchgen.errors import PatchgenError
 from patchgen.source.locate import Environment
 
-SDPA, FLASH, CHECKPOINTING = "_supports_sdpa", "_supports_flash_attn", "supports_gradient_checkpointing"
+SDPA, FLASH, CHECKPOINTING = (
+    "_supports_sdpa",
+    "_supports_flash_attn",
+    "supports_gradient_checkpointing",
+)
 
 
 def attends(module: Module) -> bool:

@@ -38,12 +38,16 @@ class Target:
         found = [
             entry
             for (model, part), entry in book.entries.items()
-            if part == self.part and entry.status == "verified" and (self.models is None or model in self.models)
+            if part == self.part
+            and entry.status == "verified"
+            and (self.models is None or model in self.models)
         ]
         return sum(len(entry.heads) for entry in found) if self.heads else len(found)
 
 
-def as_markdown(book: Book, targets: Iterable[Target], versions: Mapping[str, str], command: str) -> str:
+def as_markdown(
+    book: Book, targets: Iterable[Target], versions: Mapping[str, str], command: str
+) -> str:
     """The page."""
     lines = ["# Coverage", "", *_opening(book, versions, command), "", _LEGEND]
     lines += ["## Totals", "", *_totals(book), "", *_targets(book, targets), ""]

@@ -58,12 +58,18 @@ def declared(env: Environment, task: Task) -> Structural:
         found = answer(env, task.module, [task.part])
     except PatchgenError as error:
         entry = _refused(env, task, problems_of(error))
-        text = by_hand(env, ".".join(task.modular.with_suffix("").parts)) if task.part == GROUPED else ""
+        text = (
+            by_hand(env, ".".join(task.modular.with_suffix("").parts))
+            if task.part == GROUPED
+            else ""
+        )
         return _of_project(env, task, text) if text else Structural(task, entry)
     if not found.parts:
         return Structural(task, Entry("redundant", found.left_out[0].redundant))
     names = tuple(dict.fromkeys(one.name for part in found.parts for one in part.declared))
-    return Structural(task, Entry("written"), found.text, names, "input_ids" in found.module.source.text)
+    return Structural(
+        task, Entry("written"), found.text, names, "input_ids" in found.module.source.text
+    )
 
 
 def _of_project(env: Environment, task: Task, text: str) -> Structural:
@@ -106,7 +112,10 @@ def _code(text: str) -> str:
     """`text` without comments, docstrings and places, its definitions in an order of their own."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node) is not None
+        ):
             del node.body[0]
     return "\n".join(sorted(map(ast.dump, tree.body)))
 

@@ -32,7 +32,11 @@ def modules_of(env: Environment, models: Sequence[str]) -> tuple[str, ...]:
 def tasks(modules: Iterable[str], parts: Iterable[str]) -> tuple[Task, ...]:
     """Every part in every module; a model is called by its file."""
     wanted = tuple(parts) or EVERY
-    return tuple(Task(module.rpartition(".modeling_")[2], module, part) for module in modules for part in wanted)
+    return tuple(
+        Task(module.rpartition(".modeling_")[2], module, part)
+        for module in modules
+        for part in wanted
+    )
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,10 @@ def _surveyed(home: Path, todo: Sequence[Task], book: Book, jobs: int) -> Iterat
     by_model: dict[str, list[Task]] = {}
     for task in todo:
         by_model.setdefault(task.module, []).append(task)
-    work = [(home, several, [book.entry(t.model, t.part) for t in several]) for several in by_model.values()]
+    work = [
+        (home, several, [book.entry(t.model, t.part) for t in several])
+        for several in by_model.values()
+    ]
     if jobs < 2 or len(work) < SMALL:
         for one in work:
             yield from _of_model(*one)
@@ -75,13 +82,22 @@ def _surveyed(home: Path, todo: Sequence[Task], book: Book, jobs: int) -> Iterat
             yield from several
 
 
-def _of_model(home: Path, several: Sequence[Task], known: Sequence[Entry | None]) -> list[Structural]:
+def _of_model(
+    home: Path, several: Sequence[Task], known: Sequence[Entry | None]
+) -> list[Structural]:
     env = make_environment(home)
-    return [_settled(env, declared(env, task), entry) for task, entry in zip(several, known, strict=True)]
+    return [
+        _settled(env, declared(env, task), entry)
+        for task, entry in zip(several, known, strict=True)
+    ]
 
 
 def _settled(env: Environment, found: Structural, known: Entry | None) -> Structural:
-    return replace(found, entry=settled(env, found, known)) if found.entry.status == "written" else found
+    return (
+        replace(found, entry=settled(env, found, known))
+        if found.entry.status == "written"
+        else found
+    )
 
 
 def in_order(written: Iterable[Structural], targets: Sequence[Target]) -> tuple[Structural, ...]:
@@ -91,6 +107,11 @@ def in_order(written: Iterable[Structural], targets: Sequence[Target]) -> tuple[
 
     def rank(found: Structural) -> tuple[bool, int, bool, str]:
         task = found.task
-        return (task.part, task.model) not in aimed, parts[task.part], not found.reads_text, task.model
+        return (
+            (task.part, task.model) not in aimed,
+            parts[task.part],
+            not found.reads_text,
+            task.model,
+        )
 
     return tuple(sorted(written, key=rank))

@@ -11,21 +11,41 @@ from patchgen.coverage.page import Target
 from patchgen.source.locate import Environment
 
 # Experts in a Python loop, or all of them for each token.
-LOOPING = ("dbrx", "doge", "jetmoe", "llama4", "longcat_flash", "nllb_moe", "step3p7", "switch_transformers")
+LOOPING = (
+    "dbrx",
+    "doge",
+    "jetmoe",
+    "llama4",
+    "longcat_flash",
+    "nllb_moe",
+    "step3p7",
+    "switch_transformers",
+)
 
 
 def targets(env: Environment, names: Iterable[str]) -> tuple[Target, ...]:
     """Of the modules of these dotted names."""
     flags = Flags(env)
-    modules = [module for name in names if (module := flags.open(name)) is not None and attends(module)]
+    modules = [
+        module for name in names if (module := flags.open(name)) is not None and attends(module)
+    ]
     neither = [m for m in modules if not flags.supports(m, SDPA) and not flags.supports(m, FLASH)]
     unchecked = [m for m in modules if not flags.supports(m, CHECKPOINTING)]
     return (
-        Target("sdpa", f"{len(neither)} that have neither SDPA nor FlashAttention", 63, _named(neither)),
-        Target("checkpoint", f"{len(unchecked)} that attend and have no checkpointing", 45, _named(unchecked)),
+        Target(
+            "sdpa", f"{len(neither)} that have neither SDPA nor FlashAttention", 63, _named(neither)
+        ),
+        Target(
+            "checkpoint",
+            f"{len(unchecked)} that attend and have no checkpointing",
+            45,
+            _named(unchecked),
+        ),
         Target("loss", "language-model heads", 150, heads=True),
         Target("moe", "dense language models", 40),
-        Target(GROUPED, f"{len(LOOPING)} with experts of their own", len(LOOPING), frozenset(LOOPING)),
+        Target(
+            GROUPED, f"{len(LOOPING)} with experts of their own", len(LOOPING), frozenset(LOOPING)
+        ),
     )
 
 

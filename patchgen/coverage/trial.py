@@ -82,7 +82,9 @@ def _write(home: Path, found: Structural, file: FlatFile) -> None:
 def _subject(found: Structural, file: FlatFile, home: Path) -> Subject:
     """The output as a variant that can be imported."""
     output = Path(PACKAGE, found.task.model, file.name)
-    record = Record(output.as_posix(), found.task.modular.as_posix(), "", "", "", "", "", file.parents, ())
+    record = Record(
+        output.as_posix(), found.task.modular.as_posix(), "", "", "", "", "", file.parents, ()
+    )
     return subject_of(record, home)
 
 
@@ -147,7 +149,9 @@ def _entry(shown: list[_Shown]) -> Entry:
     if not built:
         return Entry("cannot be built here", shown[0].missing if shown else "needs a public class")
     if blind := next((one for one in built if not one.seen and not one.base), None):
-        return Entry("cannot be built here", f"needs inputs of {blind.head} that reach what the part changes")
+        return Entry(
+            "cannot be built here", f"needs inputs of {blind.head} that reach what the part changes"
+        )
     seen = tuple(dict.fromkeys(name for one in built for name in one.seen))
     others = "; ".join(f"{one.head}: {one.missing}" for one in shown if one.missing)
     return Entry("verified", others, heads=tuple(one.head for one in built), seen=seen)
@@ -177,7 +181,12 @@ def _decided(bench: Bench, case: Case) -> Result:
     What is rounding alone is smaller there by as much as the numbers are finer; what is wrong stays.
     """
     result = bench.run(case)
-    if result.status != "FAIL" or case.kind != "numbers" or result.apart is None or not result.apart < 1:
+    if (
+        result.status != "FAIL"
+        or case.kind != "numbers"
+        or result.apart is None
+        or not result.apart < 1
+    ):
         return result
     wide = bench.run(replace(case, dtype="float64", name=case.name.replace("float32", "float64")))
     if wide.apart is not None and wide.apart <= WIDE:
@@ -222,7 +231,11 @@ def _library(error: str) -> str:
 
 
 def _needed(reason: str) -> str:
-    return reason.removeprefix("needs ") if reason.startswith("needs ") else f"more than this pass has: {reason}"
+    return (
+        reason.removeprefix("needs ")
+        if reason.startswith("needs ")
+        else f"more than this pass has: {reason}"
+    )
 
 
 def _short(subject: Subject, part: str) -> Iterator[Case]:
@@ -233,7 +246,9 @@ def _short(subject: Subject, part: str) -> Iterator[Case]:
             continue
         if case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT):
             yield case
-        elif part == "checkpoint" and case.kind == "numbers" and case.scene.checkpointing is not None:
+        elif (
+            part == "checkpoint" and case.kind == "numbers" and case.scene.checkpointing is not None
+        ):
             yield case
     planted = {repr(plant.scene): plant for claim in claims for plant in claim.plants}
     for plant in planted.values():

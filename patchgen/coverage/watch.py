@@ -21,7 +21,12 @@ from patchgen.child import resident
 from patchgen.coverage.book import Entry
 from patchgen.coverage.structure import Structural
 
-LOADED = ("patchgen.coverage.trial", "patchgen.flatten", "patchgen.rewrite.merge", "transformers.modeling_layers")
+LOADED = (
+    "patchgen.coverage.trial",
+    "patchgen.flatten",
+    "patchgen.rewrite.merge",
+    "transformers.modeling_layers",
+)
 _TICK = 0.2
 
 
@@ -34,7 +39,9 @@ class Limits:
     start: float = 180
 
 
-def watched(todo: Sequence[Structural], limits: Limits, jobs: int) -> Iterator[tuple[Structural, Entry]]:
+def watched(
+    todo: Sequence[Structural], limits: Limits, jobs: int
+) -> Iterator[tuple[Structural, Entry]]:
     """The entry of each, as they come."""
     context = _context()
     with ThreadPoolExecutor(max(1, jobs)) as pool:
@@ -86,7 +93,9 @@ def _answer(process: Any, ours: Connection, limits: Limits, key: str) -> Entry:
             return Entry("cannot be built here", f"needs more than {limit:.0f} seconds", key)
         if (used := resident(process.pid)) > limits.megabytes:
             return Entry(
-                "cannot be built here", f"needs more than {limits.megabytes:.0f} MB of memory ({used:.0f})", key
+                "cannot be built here",
+                f"needs more than {limits.megabytes:.0f} MB of memory ({used:.0f})",
+                key,
             )
 
 

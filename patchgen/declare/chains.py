@@ -43,11 +43,15 @@ class ChainEdit:
         first, last = self._statements()
         middle = ["..."] if self.chain.last > self.chain.first + 1 else []
         old = [first, *middle, last] if self.chain.last > self.chain.first else [last]
-        eager = "\n".join(f"    {line}" for text in [*self._mask_for_eager(), *old] for line in text.splitlines())
+        eager = "\n".join(
+            f"    {line}" for text in [*self._mask_for_eager(), *old] for line in text.splitlines()
+        )
         statements = [*self.chain.kept, self.chain.suite[self.chain.last]]
         kept = [self._code(self._with_calls(node)) for node in statements]
         none = [f"{name} = None" for name in self.weights_read_later()]
-        call = "\n".join(f"    {line}" for text in [*kept[:-1], *none, kept[-1]] for line in text.splitlines())
+        call = "\n".join(
+            f"    {line}" for text in [*kept[:-1], *none, kept[-1]] for line in text.splitlines()
+        )
         new = f"if {self._condition()}:\n{eager}\nelse:\n{call}"
         return edit("call_sdpa", self.chain.method, old, [new])
 
@@ -55,7 +59,9 @@ class ChainEdit:
         return code(self.attentions.module, self.chain.method, node, KNOWN)
 
     def _statements(self) -> tuple[str, str]:
-        return self._code(self.chain.suite[self.chain.first]), self._code(self.chain.suite[self.chain.last])
+        return self._code(self.chain.suite[self.chain.first]), self._code(
+            self.chain.suite[self.chain.last]
+        )
 
     def _condition(self) -> str:
         """When the parent's statements run."""
@@ -64,7 +70,9 @@ class ChainEdit:
 
     def _wants_weights(self) -> str:
         arguments = self.chain.method.args
-        every = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        every = [
+            arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        ]
         if "output_attentions" in every:
             return "wants_weights(self, output_attentions)"
         if arguments.kwarg is not None:
@@ -80,48 +88,77 @@ class ChainEdit:
         scores = self.chain.scores
         inside = stored(self.chain.suite[self.chain.first : self.chain.last + 1])
         if early := sorted((names(scores.query) | names(scores.key)) & inside):
-            raise Refused(Reason(scores.query, f"the mask of eager depends on `{early[0]}`, which is made later"))
+            raise Refused(
+                Reason(
+                    scores.query, f"the mask of eager depends on `{early[0]}`, which is made later"
+                )
+            )
         query, key = self._code(scores.query), self._code(scores.key)
         return [f"{name} = additive_mask({name}, {query}, {key}, causal={self.causal(mask)})"]
 
     def _followed_mask(self) -> Term | None:
         owner, method = self.chain.owner, self.chain.method
-        found = [t for t in self.chain.scores.terms if self.attentions.follows(owner, method, t.value)]
+        found = [
+            t for t in self.chain.scores.terms if self.attentions.follows(owner, method, t.value)
+        ]
         if len(found) > 1:
             raise Refused(Reason(found[1].value, "two masks are added to the scores"))
         if found and found[0].kind != "add":
             raise Refused(
-                Reason(found[0].value, "the mask of transformers hides scores otherwise than by being added")
+                Reason(
+                    found[0].value,
+                    "the mask of transformers hides scores otherwise than by being added",
+                )
             )
         return found[0] if found else None
 
     def causal(self, mask: Term) -> str:
         """When a mask that is None means causal."""
         owner, method = self.chain.owner, self.chain.method
-        tags = sorted(tag for tag in self.attentions.origins(owner, method, mask.value) if tag.startswith(FOLLOWING))
+        tags = sorted(
+            tag
+            for tag in self.attentions.origins(owner, method, mask.value)
+            if tag.startswith(FOLLOWING)
+        )
         makers = {tag.partition(":")[0] for tag in tags}
         if makers == {"bidirectional"}:
             return "False"
         chosen = [tag.partition(":")[2] for tag in tags if tag.startswith("chosen")]
-        if chosen and (len(chosen) > 1 or chosen[0] != "self.config.is_decoder" or "causal" in makers):
-            raise Refused(Reason(mask.value, f"whether the attention is causal hangs on {' and '.join(chosen)}"))
+        if chosen and (
+            len(chosen) > 1 or chosen[0] != "self.config.is_decoder" or "causal" in makers
+        ):
+            raise Refused(
+                Reason(
+                    mask.value, f"whether the attention is causal hangs on {' and '.join(chosen)}"
+                )
+            )
         # MVP's encoder and decoder share the class: what it is built as says which of the two masks it gets.
         if makers >= {"bidirectional", "causal"}:
             if "is_decoder" not in self.chain.owner.attributes:
-                raise Refused(Reason(mask.value, "the mask is causal at one call and bidirectional at another"))
+                raise Refused(
+                    Reason(
+                        mask.value, "the mask is causal at one call and bidirectional at another"
+                    )
+                )
             chosen = [*chosen, "self.is_decoder"]
         parts = chosen
         if "bidirectional" in makers or not chosen:
             cross = self._cross()
             if cross is None and "bidirectional" in makers:
-                raise Refused(Reason(mask.value, "the mask is causal at one call and bidirectional at another"))
+                raise Refused(
+                    Reason(
+                        mask.value, "the mask is causal at one call and bidirectional at another"
+                    )
+                )
             parts = [*chosen, *([cross] if cross else [])]
         return " and ".join(parts) or "True"
 
     def _cross(self) -> str | None:
         method = self.chain.method
         local = {arg.arg for arg in walk(method.args, ast.arg)}
-        local |= {node.id for node in walk(method.body, ast.Name) if isinstance(node.ctx, ast.Store)}
+        local |= {
+            node.id for node in walk(method.body, ast.Name) if isinstance(node.ctx, ast.Store)
+        }
         name = next((name for name in CROSS if name in local), None)
         if name is None:
             return None
@@ -145,7 +182,11 @@ class ChainEdit:
     def _with_calls(self, statement: ast.stmt) -> ast.stmt:
         """`statement`, each product with the values in it replaced by the call."""
         places = {id(context.node): context for context in self.chain.contexts}
-        found = [(n, places[id(node)]) for n, node in enumerate(ast.walk(statement)) if id(node) in places]
+        found = [
+            (n, places[id(node)])
+            for n, node in enumerate(ast.walk(statement))
+            if id(node) in places
+        ]
         if not found and statement is self.chain.suite[self.chain.last]:
             raise Refused(Reason(statement, "the product with the values stands under a condition"))
         changed = copy.deepcopy(statement)
@@ -220,7 +261,9 @@ def _seen(hidden: ast.expr) -> ast.expr:
 
 def _is_presence_of(condition: ast.expr, value: ast.expr) -> bool:
     match condition:
-        case ast.Compare(left=ast.Name() as left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+        case ast.Compare(
+            left=ast.Name() as left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]
+        ):
             return names(left) == names(value)
         case _:
             return False
@@ -242,4 +285,8 @@ def _number(factor: Factor) -> str:
     value = ast.unparse(factor.value)
     if factor.condition is not None:
         return f"({value} if {ast.unparse(factor.condition)} else 1.0)"
-    return value if isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant) else f"({value})"
+    return (
+        value
+        if isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant)
+        else f"({value})"
+    )

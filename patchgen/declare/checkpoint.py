@@ -14,7 +14,14 @@ from patchgen.anatomy.attention import Attentions
 from patchgen.anatomy.code import last, walk
 from patchgen.anatomy.layers import CHECKPOINTED, Layers, has_checkpointed, is_true
 from patchgen.anatomy.module import Class, Module
-from patchgen.anatomy.recompute import Choice, LayerCall, choices, inside, layer_calls, returned_list
+from patchgen.anatomy.recompute import (
+    Choice,
+    LayerCall,
+    choices,
+    inside,
+    layer_calls,
+    returned_list,
+)
 from patchgen.declare.edits import code, edit
 from patchgen.declare.variant import Contribution, Declared, Missing
 
@@ -46,7 +53,9 @@ def checkpoint(module: Module) -> Contribution:
     routers = choices(module, layers)
     if not plain and not silent and not routers:
         declared = tuple(Declared(owner.name) for owner in module.pretrained)
-        return Contribution("checkpoint", declared=declared, redundant=REDUNDANT.format(alias=module.alias))
+        return Contribution(
+            "checkpoint", declared=declared, redundant=REDUNDANT.format(alias=module.alias)
+        )
     edits = tuple(_edits(module, plain, routers))
     declared = (
         *(Declared(layer.name, behind=(CHECKPOINTED,)) for layer in _topmost(plain)),
@@ -55,7 +64,9 @@ def checkpoint(module: Module) -> Contribution:
         *edits,
     )
     imports = _imports(bool(plain), bool(edits), bool(routers))
-    return Contribution("checkpoint", " ".join(_says(module, plain, silent, routers)), declared, imports)
+    return Contribution(
+        "checkpoint", " ".join(_says(module, plain, silent, routers)), declared, imports
+    )
 
 
 def _says_that_it_can(owner: Class) -> tuple[str, ...]:
@@ -75,7 +86,9 @@ def _imports(layers: bool, edits: bool, routers: bool) -> tuple[str, ...]:
     return tuple(line for line, needed in lines.items() if needed)
 
 
-def _says(module: Module, plain: Sequence[Class], silent: Sequence[Class], routers: Sequence[Choice]) -> Iterator[str]:
+def _says(
+    module: Module, plain: Sequence[Class], silent: Sequence[Class], routers: Sequence[Choice]
+) -> Iterator[str]:
     if plain or silent:
         yield SAYS
     if routers:
@@ -111,13 +124,16 @@ def _call(module: Module, found: LayerCall, before: int) -> Iterator[Declared]:
     layer = ast.unparse(call.func)
     without = {
         value: ast.parse(
-            f"None if {layer}.gradient_checkpointing and self.training else {ast.unparse(value)}", mode="eval"
+            f"None if {layer}.gradient_checkpointing and self.training else {ast.unparse(value)}",
+            mode="eval",
         ).body
         for value in caches
     }
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     changed = copy.copy(call)
-    changed.args = [without.get(arg, arg) for arg in [*(given[name] for name in by_place), *call.args]]
+    changed.args = [
+        without.get(arg, arg) for arg in [*(given[name] for name in by_place), *call.args]
+    ]
     changed.keywords = [
         ast.keyword(keyword.arg, without.get(keyword.value, keyword.value))
         for keyword in call.keywords
@@ -148,14 +164,21 @@ def _choice(module: Module, router: Choice) -> Iterator[Declared]:
     """`values /= total` becomes `values = values / total`: what is kept of `topk` must not change."""
     for index, statement in enumerate(router.changes):
         target = statement.target
-        value = ast.BinOp(ast.Name(getattr(target, "id", ""), ast.Load()), statement.op, statement.value)
+        value = ast.BinOp(
+            ast.Name(getattr(target, "id", ""), ast.Load()), statement.op, statement.value
+        )
         changed = ast.Assign([target], value, lineno=statement.lineno)
         name = "leave_what_topk_gave" + (f"_{index + 1}" if index else "")
         yield _edited(module, router.owner, router.method, name, statement, changed)
 
 
 def _edited(
-    module: Module, owner: Class, method: ast.FunctionDef, name: str, before: ast.AST, after: ast.AST
+    module: Module,
+    owner: Class,
+    method: ast.FunctionDef,
+    name: str,
+    before: ast.AST,
+    after: ast.AST,
 ) -> Declared:
     """An edit of every place in `method` that reads as `before`."""
     same = [node for node in walk(method.body, type(before)) if ast.dump(node) == ast.dump(before)]
@@ -165,7 +188,11 @@ def _edited(
 
 def _topmost(layers: Sequence[Class]) -> list[Class]:
     """The layers without those that inherit from another of them."""
-    return [layer for layer in layers if not any(layer is not one and _inherits(layer, one) for one in layers)]
+    return [
+        layer
+        for layer in layers
+        if not any(layer is not one and _inherits(layer, one) for one in layers)
+    ]
 
 
 def _inherits(layer: Class, other: Class) -> bool:
@@ -179,6 +206,12 @@ def _layers(found: Layers) -> tuple[Class, ...]:
 
 def _missing(module: Module, found: Layers) -> Iterator[Missing]:
     if not module.pretrained:
-        yield Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True)
+        yield Missing(
+            module.at(module.tree), "no class of this file stands below PreTrainedModel", True
+        )
     if not _layers(found):
-        yield Missing(module.at(module.tree), "no list of layers that attend is gone through in this file", True)
+        yield Missing(
+            module.at(module.tree),
+            "no list of layers that attend is gone through in this file",
+            True,
+        )

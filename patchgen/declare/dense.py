@@ -20,7 +20,9 @@ _UP, _GATE, _DOWN = (rf"(?P<{name}>\w+)" for name in ("up", "gate", "down"))
 _ACT = r"(?P<act>=?[\w.]+)"
 # L: a linear layer, A: an activation, by the attribute that holds it or by its name after `=`; D: a dropout.
 GATED = re.compile(rf"L\[{_DOWN}\]\(\(A\[{_ACT}\]\(L\[{_GATE}\]\(x\)\)\*L\[{_UP}\]\(x\)\)\)")
-FUSED = re.compile(rf"L\[{_DOWN}\]\(\(A\[{_ACT}\]\(C0\(L\[{_UP}\]\(x\)\)\)\*C1\(L\[(?P=up)\]\(x\)\)\)\)")
+FUSED = re.compile(
+    rf"L\[{_DOWN}\]\(\(A\[{_ACT}\]\(C0\(L\[{_UP}\]\(x\)\)\)\*C1\(L\[(?P=up)\]\(x\)\)\)\)"
+)
 PLAIN = re.compile(rf"L\[{_DOWN}\]\(A\[{_ACT}\]\(L\[{_UP}\]\(x\)\)\)")
 SPLIT = re.compile(rf"A\[{_ACT}\]\(L\[{_UP}\]\(x\)\)")
 BEHIND = re.compile(r"D\[(?P<rate>\.?\w+)\]\((?P<term>.*)\)")
@@ -79,7 +81,11 @@ class _Named(Flow):
         plain = super()._applied(node, value)
         own = last(name) if name.startswith("self.") else ""
         if plain == value and value != "?":
-            return value if own and self._made(own) == "Identity" else f"D[{_rate(node, own)}]({value})"
+            return (
+                value
+                if own and self._made(own) == "Identity"
+                else f"D[{_rate(node, own)}]({value})"
+            )
         if plain.startswith("A(") and not own:
             return f"A[={name}]({value})" if len(node.args) == 1 and not node.keywords else "?"
         return f"{plain[0]}[{own}]({value})" if own and plain[:2] in ("A(", "L(") else "?"
@@ -94,7 +100,11 @@ def _rate(node: ast.Call, own: str) -> str:
     rate = argument(node, 1, "p")
     if own:
         return own
-    return f".{last(dotted(rate))}" if dotted(rate).startswith("self.") and dotted(rate).count(".") == 1 else "?"
+    return (
+        f".{last(dotted(rate))}"
+        if dotted(rate).startswith("self.") and dotted(rate).count(".") == 1
+        else "?"
+    )
 
 
 def dense(module: Module, found: FeedForward) -> Dense:
@@ -107,7 +117,9 @@ def dense(module: Module, found: FeedForward) -> Dense:
     if found.form == "inline":
         raise Unfit(forward, f"the FFN of {found.layer.name} is no module of its own")
     if len(set(held(found.layer, found.attribute))) > 1:
-        raise Unfit(found.layer.node, f"`{found.attribute}` of {found.layer.name} is one of several classes")
+        raise Unfit(
+            found.layer.node, f"`{found.attribute}` of {found.layer.name} is one of several classes"
+        )
     flow = _Named(found.owner, forward)
     result = flow.result()
     if found.form == "split":
@@ -115,12 +127,20 @@ def dense(module: Module, found: FeedForward) -> Dense:
     behind = BEHIND.fullmatch(result)
     for pattern, gated in ((GATED, True), (FUSED, True), (PLAIN, False)):
         if match := pattern.fullmatch(behind["term"] if behind else result):
-            return _whole(module, found, forward, match, gated=gated, dropout=behind["rate"] if behind else "")
+            return _whole(
+                module, found, forward, match, gated=gated, dropout=behind["rate"] if behind else ""
+            )
     raise Unfit(forward, f"{found.owner.name} computes more than experts do: {_short(result)}")
 
 
 def _whole(
-    module: Module, found: FeedForward, forward: ast.FunctionDef, match: re.Match[str], *, gated: bool, dropout: str
+    module: Module,
+    found: FeedForward,
+    forward: ast.FunctionDef,
+    match: re.Match[str],
+    *,
+    gated: bool,
+    dropout: str,
 ) -> Dense:
     """A mixture in the place of the whole FFN, but for a dropout at its end."""
     names, own = match.groupdict(), f"self.{found.attribute}"
@@ -150,7 +170,9 @@ def _split(module: Module, found: FeedForward, forward: ast.FunctionDef, result:
     """The second linear layer is the first thing in another module of the layer."""
     match = SPLIT.fullmatch(result)
     if match is None:
-        raise Unfit(forward, f"{found.owner.name} computes more than a linear layer and an activation")
+        raise Unfit(
+            forward, f"{found.owner.name} computes more than a linear layer and an activation"
+        )
     second, owner = _second(module, found)
     other = owner.method("forward")
     assert other is not None
@@ -185,7 +207,9 @@ def _second(module: Module, found: FeedForward) -> tuple[str, Class]:
     """The module of the layer that is given what the first half gives, and nothing else is."""
     for method in found.layer.own.values():
         for statement in walk(method.body, ast.Assign):
-            if called(statement.value) != f"self.{found.attribute}" or not isinstance(statement.targets[0], ast.Name):
+            if called(statement.value) != f"self.{found.attribute}" or not isinstance(
+                statement.targets[0], ast.Name
+            ):
                 continue
             name = statement.targets[0].id
             given = [
@@ -195,12 +219,20 @@ def _second(module: Module, found: FeedForward) -> tuple[str, Class]:
                 if isinstance(call, ast.Call) and isinstance(one, ast.Assign | ast.Return)
                 if call.args and dotted(call.args[0]) == name
             ]
-            reads = [n for n in walk(method.body, ast.Name) if n.id == name and isinstance(n.ctx, ast.Load)]
+            reads = [
+                n
+                for n in walk(method.body, ast.Name)
+                if n.id == name and isinstance(n.ctx, ast.Load)
+            ]
             calls = [call for call, _ in given if called(call).startswith("self.")]
             if len(calls) != 1 or len(reads) != 1:
-                raise Unfit(method, f"what `{found.attribute}` gives goes into more than one module")
+                raise Unfit(
+                    method, f"what `{found.attribute}` gives goes into more than one module"
+                )
             attribute = last(called(calls[0]))
-            owners = [module.classes[n] for n in held(found.layer, attribute) if n in module.classes]
+            owners = [
+                module.classes[n] for n in held(found.layer, attribute) if n in module.classes
+            ]
             if len(owners) == 1:
                 return attribute, owners[0]
     raise Unfit(found.layer.node, f"the second half of the FFN of {found.layer.name} is not found")
@@ -212,7 +244,10 @@ def _linear(owner: Class, forward: ast.FunctionDef, attributes: list[str]) -> st
     made = {last(called(value)) for value in values}
     if len(values) != len(attributes) or len(made) != 1 or not made <= WIDTHS.keys():
         kinds = " and ".join(sorted(made - WIDTHS.keys())) or "several"
-        raise Unfit(forward, f"the linear layers of {owner.name} are of a kind that experts have not: {kinds}")
+        raise Unfit(
+            forward,
+            f"the linear layers of {owner.name} are of a kind that experts have not: {kinds}",
+        )
     return made.pop()
 
 
@@ -223,7 +258,10 @@ def _takes_hidden(owner: Class, attribute: str, made: str) -> None:
     if isinstance(call, ast.Call) and len(call.args) > place:
         width = _resolved(owner, call.args[place])
         if width.startswith("config.") and last(width) not in HIDDEN:
-            raise Unfit(call, f"the FFN of {owner.name} takes `{width}` features, and experts take `hidden_size`")
+            raise Unfit(
+                call,
+                f"the FFN of {owner.name} takes `{width}` features, and experts take `hidden_size`",
+            )
 
 
 def _resolved(owner: Class, node: ast.expr) -> str:
@@ -243,19 +281,26 @@ def _resolved(owner: Class, node: ast.expr) -> str:
 
 def _function(module: Module, forward: ast.FunctionDef, name: str) -> str:
     """A function as the activation of experts: one of torch by its name, one of the module itself as it is."""
-    if name.rpartition(".")[0] in ("F", "nn.functional", "torch.nn.functional") and last(name) in OF_TORCH:
+    if (
+        name.rpartition(".")[0] in ("F", "nn.functional", "torch.nn.functional")
+        and last(name) in OF_TORCH
+    ):
         return repr(last(name))
     if name in module.functions:
         return f"{module.alias}.{name}"  # ESM's GELU is not torch's in the last bits.
     raise Unfit(forward, f"`{name}` is not known as an activation")
 
 
-def _activation(module: Module, owner: Class, forward: ast.FunctionDef, name: str, below: str) -> str:
+def _activation(
+    module: Module, owner: Class, forward: ast.FunctionDef, name: str, below: str
+) -> str:
     if name.startswith("="):
         return _function(module, forward, name[1:])
     values, init = owner.attributes.get(name, ()), owner.method("__init__")
     # BERT's is a name or a function; an activation that is made otherwise may have weights.
-    by_kind = init is not None and any("isinstance(" in ast.unparse(node.test) for node in walk(init.body, ast.If))
+    by_kind = init is not None and any(
+        "isinstance(" in ast.unparse(node.test) for node in walk(init.body, ast.If)
+    )
     if len(values) != 1 and not (by_kind and len(values) == 2):
         raise Unfit(forward, f"the activation of {owner.name} is made in several ways")
     return f"{below}.{name}"

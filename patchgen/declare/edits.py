@@ -29,9 +29,16 @@ class _Qualified(ast.NodeTransformer):
         self.known = known
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self.local or node.id in self.known or node.id in OUTSIDE or hasattr(builtins, node.id):
+        if (
+            node.id in self.local
+            or node.id in self.known
+            or node.id in OUTSIDE
+            or hasattr(builtins, node.id)
+        ):
             return node
-        return ast.copy_location(ast.Attribute(ast.Name(self.module.alias, ast.Load()), node.id, ast.Load()), node)
+        return ast.copy_location(
+            ast.Attribute(ast.Name(self.module.alias, ast.Load()), node.id, ast.Load()), node
+        )
 
 
 def local_names(method: ast.FunctionDef) -> frozenset[str]:
@@ -40,7 +47,9 @@ def local_names(method: ast.FunctionDef) -> frozenset[str]:
     return frozenset(stored(method.body)) | frozenset(arguments)
 
 
-def code(module: Module, method: ast.FunctionDef, node: ast.AST | str, known: Sequence[str] = ()) -> str:
+def code(
+    module: Module, method: ast.FunctionDef, node: ast.AST | str, known: Sequence[str] = ()
+) -> str:
     """`node` as it is written in an edit of `method`; `known` are names that the modular file imports itself."""
     tree = ast.parse(node) if isinstance(node, str) else copy.deepcopy(node)
     return ast.unparse(_Qualified(module, local_names(method), frozenset(known)).visit(tree))
@@ -49,7 +58,10 @@ def code(module: Module, method: ast.FunctionDef, node: ast.AST | str, known: Se
 def imports_for(texts: Sequence[str]) -> tuple[str, ...]:
     """The imports that the code in `texts` needs for torch and math."""
     names = {
-        node.id for text in texts for node in ast.walk(ast.parse(textwrap.dedent(text))) if isinstance(node, ast.Name)
+        node.id
+        for text in texts
+        for node in ast.walk(ast.parse(textwrap.dedent(text)))
+        if isinstance(node, ast.Name)
     }
     return tuple(line for name, line in OUTSIDE.items() if name in names)
 
@@ -79,7 +91,9 @@ def _read_unbound(trees: Sequence[ast.Module]) -> set[str]:
     found: set[str] = set()
     bound: set[str] = set()
     for statement in walk(trees, ast.stmt):
-        inside = [node for node in ast.iter_child_nodes(statement) if not isinstance(node, ast.stmt)]
+        inside = [
+            node for node in ast.iter_child_nodes(statement) if not isinstance(node, ast.stmt)
+        ]
         found |= names(inside) - bound
         bound |= stored(inside)
     return found

@@ -53,18 +53,30 @@ class Pattern:
             yield from self._runs(pattern[1:], suite, at + 1, fit)
 
     def _fit(self, pattern: object, code: object, bound: Bound) -> Bound | None:
-        if isinstance(pattern, ast.Name) and pattern.id in self.holes and isinstance(code, ast.expr):
+        if (
+            isinstance(pattern, ast.Name)
+            and pattern.id in self.holes
+            and isinstance(code, ast.expr)
+        ):
             known = bound.get(pattern.id)
             if known is None:
                 return {**bound, pattern.id: code}
             return bound if ast.dump(known) == ast.dump(code) else None
-        if isinstance(pattern, ast.Call) and isinstance(code, ast.Call) and any(_is_ellipsis(a) for a in pattern.args):
+        if (
+            isinstance(pattern, ast.Call)
+            and isinstance(code, ast.Call)
+            and any(_is_ellipsis(a) for a in pattern.args)
+        ):
             return self._fit_call(pattern, code, bound)
         if isinstance(pattern, ast.AST) and isinstance(code, ast.AST):
             if type(pattern) is not type(code):
                 return None
-            fields = [name for name in pattern._fields if name not in ("ctx", "type_comment", "kind")]
-            return self._fit_all([getattr(pattern, f) for f in fields], [getattr(code, f) for f in fields], bound)
+            fields = [
+                name for name in pattern._fields if name not in ("ctx", "type_comment", "kind")
+            ]
+            return self._fit_all(
+                [getattr(pattern, f) for f in fields], [getattr(code, f) for f in fields], bound
+            )
         if isinstance(pattern, list) and isinstance(code, list):
             if pattern and isinstance(pattern[0], ast.stmt):
                 ends = self._runs(pattern, code, 0, bound)
@@ -72,7 +84,9 @@ class Pattern:
             return self._fit_all(pattern, code, bound)
         return bound if type(pattern) is type(code) and pattern == code else None
 
-    def _fit_all(self, pattern: Sequence[object], code: Sequence[object], bound: Bound | None) -> Bound | None:
+    def _fit_all(
+        self, pattern: Sequence[object], code: Sequence[object], bound: Bound | None
+    ) -> Bound | None:
         if len(pattern) != len(code):
             return None
         for one, other in zip(pattern, code, strict=True):
@@ -87,7 +101,11 @@ class Pattern:
         fit = self._fit_all(before, code.args[: len(before)], fit)
         for keyword in pattern.keywords:
             given = next((one.value for one in code.keywords if one.arg == keyword.arg), None)
-            fit = self._fit(keyword.value, given, fit) if fit is not None and given is not None else None
+            fit = (
+                self._fit(keyword.value, given, fit)
+                if fit is not None and given is not None
+                else None
+            )
         return fit
 
 
@@ -118,9 +136,15 @@ def mixins(part: str) -> tuple[Mixin, ...]:
     folder = Path(__file__).parent.parent / "parts"
     files = sorted((folder / part).glob("*.py")) or [folder / f"{part}.py"]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
-    classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = {
+        node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)
+    }
     public = {name for tree in trees for name in _public(tree)} or set(classes)
-    found = [Mixin(name, tuple(_patterns(node, classes))) for name, node in classes.items() if name in public]
+    found = [
+        Mixin(name, tuple(_patterns(node, classes)))
+        for name, node in classes.items()
+        if name in public
+    ]
     return tuple(sorted(found, key=lambda mixin: -len(mixin.patterns)))
 
 
@@ -143,11 +167,24 @@ def _patterns(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterat
 def _pattern(method: ast.FunctionDef) -> Pattern | None:
     for decorator in method.decorator_list:
         match decorator:
-            case ast.Call(func=ast.Name(id="edit"), args=[ast.Constant(value=str(name))], keywords=keywords):
+            case ast.Call(
+                func=ast.Name(id="edit"), args=[ast.Constant(value=str(name))], keywords=keywords
+            ):
                 count = next((constant(k.value) for k in keywords if k.arg == "count"), 1)
-                holes = {arg.arg for arg in method.args.args if ast.unparse(arg.annotation or arg) == "Hole"}
+                holes = {
+                    arg.arg
+                    for arg in method.args.args
+                    if ast.unparse(arg.annotation or arg) == "Hole"
+                }
                 old = next(
-                    (n.body for n in method.body if isinstance(n, ast.With) and ast.unparse(n.items[0]) == "old"), []
+                    (
+                        n.body
+                        for n in method.body
+                        if isinstance(n, ast.With) and ast.unparse(n.items[0]) == "old"
+                    ),
+                    [],
                 )
-                return Pattern(name, frozenset(holes), tuple(old), count if isinstance(count, int) else 1)
+                return Pattern(
+                    name, frozenset(holes), tuple(old), count if isinstance(count, int) else 1
+                )
     return None

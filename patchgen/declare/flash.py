@@ -25,7 +25,9 @@ DECODER = (
     "layer; packed texts are told apart by positions that restart. What comes out at real tokens is the parent's own; "
     "at padding it is zeros. Under any other `attn_implementation` it is the parent. See `patchgen.parts.flash`."
 )
-ARGUMENTS = frozenset("input_ids attention_mask position_ids past_key_values inputs_embeds use_cache".split())
+ARGUMENTS = frozenset(
+    "input_ids attention_mask position_ids past_key_values inputs_embeds use_cache".split()
+)
 COUNTED = ("create_position_ids_from_input_ids", "create_position_ids_from_inputs_embeds")
 GENERIC_READER = "GenericForQuestionAnswering"  # transformers' head for any model, in another file
 HINT = "write the forward of the base model by `patchgen.parts.flash` where you know what looks at which token"
@@ -55,12 +57,18 @@ def flash(module: Module) -> Contribution:
 def _model(module: Module) -> tuple[Class, bool]:
     """(the base model, whether it is an encoder)."""
     if not _attending(module):
-        raise _No(None, "no attention calls transformers' interface in the form of BERT's or Llama's")
+        raise _No(
+            None, "no attention calls transformers' interface in the form of BERT's or Llama's"
+        )
     models = [one for one in module.classes.values() if one.descends("PreTrainedModel")]
     found = [(one, True) for one in models if _fits("PaddingFreeEncoder", one)]
-    found += [(one, False) for one in models if _fits("PaddingFreeDecoder", one) and _is_causal(one)]
+    found += [
+        (one, False) for one in models if _fits("PaddingFreeDecoder", one) and _is_causal(one)
+    ]
     if len(found) != 1:
-        raise _No(module.tree, "there is not one base model of BERT's or Llama's structure in this file")
+        raise _No(
+            module.tree, "there is not one base model of BERT's or Llama's structure in this file"
+        )
     return found[0]
 
 
@@ -99,10 +107,18 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
     forward = model.own["forward"]
     if experts(module):
         raise _No(forward, "the losses of its routers read the rows of a batch")
-    flags = {ast.unparse(node) for one in module.pretrained for node in one.node.body if isinstance(node, ast.Assign)}
+    flags = {
+        ast.unparse(node)
+        for one in module.pretrained
+        for node in one.node.body
+        if isinstance(node, ast.Assign)
+    }
     if "_supports_flash_attn = True" not in flags:
         raise _No(None, "it takes no FlashAttention, which is told the lengths of texts")
-    if not any(ast.unparse(node) == "hidden_states = inputs_embeds" for node in walk(forward.body, ast.Assign)):
+    if not any(
+        ast.unparse(node) == "hidden_states = inputs_embeds"
+        for node in walk(forward.body, ast.Assign)
+    ):
         raise _No(forward, f"the states of {model.name} do not begin as `inputs_embeds`")
     _insist_on_layers(module, model)
     yield Declared(model.name, mixins=("PaddingFreeDecoder",))
@@ -112,12 +128,17 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
 
 def _attending(module: Module) -> list[Class]:
     """The classes that call transformers' interface, and hand on what they are given by keyword."""
-    return [one for one in module.classes.values() if "forward" in one.own and _calls_attention(one.own["forward"])]
+    return [
+        one
+        for one in module.classes.values()
+        if "forward" in one.own and _calls_attention(one.own["forward"])
+    ]
 
 
 def _calls_attention(forward: ast.FunctionDef) -> bool:
     return any(
-        called(call) == "attention_interface" and any(keyword.arg is None for keyword in call.keywords)
+        called(call) == "attention_interface"
+        and any(keyword.arg is None for keyword in call.keywords)
         for call in walk(forward.body, ast.Call)
     )
 
@@ -139,7 +160,10 @@ def _layers(module: Module, tokens: Tokens, model: Class) -> Iterator[Class]:
     """The classes through which states go, from the first layer to the last."""
     yield from tokens.layers(model)
     for attribute in model.attributes:
-        is_called = any(called(call) == f"self.{attribute}" for call in walk(model.own["forward"].body, ast.Call))
+        is_called = any(
+            called(call) == f"self.{attribute}"
+            for call in walk(model.own["forward"].body, ast.Call)
+        )
         if is_called and attribute not in ("pooler", "rotary_emb") and "embed" not in attribute:
             for name in tokens.held(model, attribute):
                 if name in module.classes:
@@ -148,8 +172,12 @@ def _layers(module: Module, tokens: Tokens, model: Class) -> Iterator[Class]:
 
 def _holds_attention(module: Module, owner: Class, tokens: Tokens) -> bool:
     names = {name for attribute in owner.attributes for name in tokens.held(owner, attribute)}
-    inner = [module.classes[name] for name in names if name in module.classes and name != owner.name]
-    return bool(names & set(tokens.attending)) or any(_holds_attention(module, one, tokens) for one in inner)
+    inner = [
+        module.classes[name] for name in names if name in module.classes and name != owner.name
+    ]
+    return bool(names & set(tokens.attending)) or any(
+        _holds_attention(module, one, tokens) for one in inner
+    )
 
 
 def _insist_on_reads(model: Class, forward: ast.FunctionDef) -> None:
@@ -169,22 +197,38 @@ def _insist_on_reads(model: Class, forward: ast.FunctionDef) -> None:
                 values = [value]
             case _:
                 continue
-        handed |= {id(one) for value in values if value is not None for one in walk(value, ast.Name)}
+        handed |= {
+            id(one) for value in values if value is not None for one in walk(value, ast.Name)
+        }
     for name in walk(forward.body, ast.Name):
-        if name.id in ("attention_mask", "position_ids") and isinstance(name.ctx, ast.Load) and id(name) not in handed:
+        if (
+            name.id in ("attention_mask", "position_ids")
+            and isinstance(name.ctx, ast.Load)
+            and id(name) not in handed
+        ):
             raise _No(name, f"{model.name} reads `{name.id}` here")
 
 
 def _hands_on(call: ast.Call) -> bool:
     name = called(call)
     makes_mask = last(name).startswith("create_") and last(name).endswith("_mask")
-    return name.startswith("self.") or makes_mask or last(name) in ("isinstance", "dict") or "layer" in name
+    return (
+        name.startswith("self.")
+        or makes_mask
+        or last(name) in ("isinstance", "dict")
+        or "layer" in name
+    )
 
 
 def _counts_from_padding(module: Module, tokens: Tokens, model: Class) -> bool:
     """Whether positions begin behind that of padding, as RoBERTa's, where packed texts count from there."""
-    held = [module.classes[name] for name in tokens.held(model, "embeddings") if name in module.classes]
-    return any(all(one.method(name) for name in COUNTED) and "padding_idx" in one.attributes for one in held)
+    held = [
+        module.classes[name] for name in tokens.held(model, "embeddings") if name in module.classes
+    ]
+    return any(
+        all(one.method(name) for name in COUNTED) and "padding_idx" in one.attributes
+        for one in held
+    )
 
 
 def _pools(module: Module, tokens: Tokens, model: Class) -> bool:
@@ -209,7 +253,11 @@ def _heads(module: Module, tokens: Tokens, model: Class) -> Iterator[Declared]:
     """The heads that read places where padding may stand."""
     for owner in module.classes.values():
         forward = owner.own.get("forward")
-        holding = [attribute for attribute in owner.attributes if model.name in tokens.held(owner, attribute)]
+        holding = [
+            attribute
+            for attribute in owner.attributes
+            if model.name in tokens.held(owner, attribute)
+        ]
         if forward is None or not holding:
             continue
         for node in walk(forward.body, ast.Attribute):
@@ -219,5 +267,8 @@ def _heads(module: Module, tokens: Tokens, model: Class) -> Iterator[Declared]:
             continue
         init = owner.own.get("__init__")
         if init is None or [arg.arg for arg in init.args.args] != ["self", "config"]:
-            raise _No(owner.node, f"{owner.name} reads whole rows, and is made of more than a configuration")
+            raise _No(
+                owner.node,
+                f"{owner.name} reads whole rows, and is made of more than a configuration",
+            )
         yield Declared(owner.name, mixins=("KeepsPadding",))

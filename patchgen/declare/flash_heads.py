@@ -9,7 +9,9 @@ from patchgen.anatomy.code import called, constant, dotted, last, walk
 from patchgen.anatomy.module import Class, Module
 from patchgen.anatomy.tokens import Tokens
 
-PASSED_ON = frozenset({"attentions", "cross_attentions", "hidden_states", "past_key_values", "pooler_output"})
+PASSED_ON = frozenset(
+    {"attentions", "cross_attentions", "hidden_states", "past_key_values", "pooler_output"}
+)
 
 
 def is_first(node: ast.Subscript) -> bool:
@@ -39,10 +41,16 @@ def reads_padding(
             if tokens.unfit(owner, call) is not None:
                 return True
             alone |= {id(one) for one in given}
-            for target in node.targets if isinstance(node, ast.Assign) and node.value is call else ():
+            for target in (
+                node.targets if isinstance(node, ast.Assign) and node.value is call else ()
+            ):
                 states |= {one.id for one in walk(target, ast.Name)}
     alone |= {id(one) for one in _handed_on(forward)}
-    reads = [one for one in walk(forward.body, ast.Name) if one.id in states and isinstance(one.ctx, ast.Load)]
+    reads = [
+        one
+        for one in walk(forward.body, ast.Name)
+        if one.id in states and isinstance(one.ctx, ast.Load)
+    ]
     return not all(id(one) in alone for one in reads)
 
 
@@ -66,9 +74,13 @@ def _handed_on(forward: ast.FunctionDef) -> list[ast.expr]:
     found: list[ast.expr] = []
     for node in walk(forward.body, ast.AST):
         match node:
-            case ast.Call() if _is_loss(node) or "Output" in called(node) or called(node) == "slice_logits_to_keep":
+            case ast.Call() if (
+                _is_loss(node) or "Output" in called(node) or called(node) == "slice_logits_to_keep"
+            ):
                 found += [*node.args, *(keyword.value for keyword in node.keywords)]
-            case ast.Call(func=ast.Attribute(value=value, attr="view"), args=[first, _]) if constant(first) == -1:
+            case ast.Call(func=ast.Attribute(value=value, attr="view"), args=[first, _]) if (
+                constant(first) == -1
+            ):
                 found.append(value)
             case ast.Tuple(elts=elements):
                 found += elements
@@ -89,19 +101,29 @@ def _states(forward: ast.FunctionDef, holding: Collection[str]) -> set[str] | No
     followed = 0
     for node in walk(forward.body, ast.Assign):
         match node.targets, node.value:
-            case [ast.Name(id=name)], ast.Subscript(value=ast.Name(id=of), slice=ast.Constant(value=number)) if (
-                of == out
-            ):
+            case [ast.Name(id=name)], ast.Subscript(
+                value=ast.Name(id=of), slice=ast.Constant(value=number)
+            ) if of == out:
                 states |= {name} if number == 0 else set()
                 followed += 1
             case [ast.Name(id=name)], ast.Attribute(value=ast.Name(id=of), attr=attr) if of == out:
                 states |= {name} if attr == "last_hidden_state" else set()
                 followed += 1
-            case [ast.Tuple(elts=[ast.Name(id=name), *_])], ast.Subscript(value=ast.Name(id=of)) if of == out:
+            case [ast.Tuple(elts=[ast.Name(id=name), *_])], ast.Subscript(
+                value=ast.Name(id=of)
+            ) if of == out:
                 states.add(name)
                 followed += 1
-    passed = [n for n in walk(forward.body, ast.Attribute) if dotted(n.value) == out and n.attr in PASSED_ON]
-    reads = [node for node in walk(forward.body, ast.Name) if node.id == out and isinstance(node.ctx, ast.Load)]
+    passed = [
+        n
+        for n in walk(forward.body, ast.Attribute)
+        if dotted(n.value) == out and n.attr in PASSED_ON
+    ]
+    reads = [
+        node
+        for node in walk(forward.body, ast.Name)
+        if node.id == out and isinstance(node.ctx, ast.Load)
+    ]
     return states if followed + len(passed) == len(reads) else None
 
 
@@ -109,8 +131,9 @@ def _bound(forward: ast.FunctionDef, call: ast.Call) -> str:
     """The name that is bound to what `call` gives."""
     for node in walk(forward.body, ast.stmt):
         match node:
-            case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=value) if (
-                value is call
-            ):
+            case (
+                ast.Assign(targets=[target], value=value)
+                | ast.AnnAssign(target=target, value=value)
+            ) if value is call:
                 return dotted(target)
     return ""

@@ -14,7 +14,13 @@ from patchgen.anatomy.attention import Attentions
 from patchgen.anatomy.code import constant, dotted, last, names, stored, walk
 from patchgen.anatomy.ffn import form_of
 from patchgen.anatomy.module import Class, Module
-from patchgen.anatomy.projections import Projection, Shared, is_one_already, read_elsewhere, shared_inputs
+from patchgen.anatomy.projections import (
+    Projection,
+    Shared,
+    is_one_already,
+    read_elsewhere,
+    shared_inputs,
+)
 from patchgen.anatomy.torch_calls import torch_calls
 from patchgen.declare.edits import code, edit, imports_for, local_names
 from patchgen.declare.fitting import Mixin, Pattern, mixins
@@ -30,7 +36,9 @@ TANH_GELUS = ("gelu_new", "gelu_accurate", "gelu_python_tanh")
 MOST = 8  # statements in one edit
 # Styles of which `gather_fused` of patchgen.parts.fused knows what stands for them where activations are whole.
 SPLIT = {"colwise", "rowwise", "replicated_with_grad_allreduce"}
-HINT = "write it by `FusedLinear` of patchgen.parts.fused where you know that nobody reads the layer"
+HINT = (
+    "write it by `FusedLinear` of patchgen.parts.fused where you know that nobody reads the layer"
+)
 
 
 def fused(module: Module) -> Contribution:
@@ -49,13 +57,17 @@ def fused(module: Module) -> Contribution:
                 continue
             one = _Fusion(module, group)
             if one.unfit:
-                missing.append(Missing(module.at(group.layers[0].call), f"{owner.name}: {one.unfit}"))
+                missing.append(
+                    Missing(module.at(group.layers[0].call), f"{owner.name}: {one.unfit}")
+                )
             else:
                 writers.append(one)
     if not writers and not gelu:
         return _nothing(module, attending, missing)
     if writers and not module.pretrained:
-        nowhere = Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True)
+        nowhere = Missing(
+            module.at(module.tree), "no class of this file stands below PreTrainedModel", True
+        )
         return Contribution("fused", missing=(nowhere,))
     declared = [one.declared() for one in writers]
     declared += [Declared(owner.name, mixins=("FusedGelu",)) for owner in gelu]
@@ -65,14 +77,20 @@ def fused(module: Module) -> Contribution:
     return Contribution("fused", says, tuple(declared), _imports(declared), tuple(missing))
 
 
-def _nothing(module: Module, attending: Sequence[Class], missing: Sequence[Missing]) -> Contribution:
+def _nothing(
+    module: Module, attending: Sequence[Class], missing: Sequence[Missing]
+) -> Contribution:
     if missing:
         return Contribution("fused", missing=tuple(replace(one, fatal=True) for one in missing))
     fixed = Missing(
-        module.at(module.tree), "no two linear layers of an attention or FFN are given the same input", True
+        module.at(module.tree),
+        "no two linear layers of an attention or FFN are given the same input",
+        True,
     )
     one = next((owner for owner in attending if is_one_already(owner)), None)
-    return Contribution("fused", redundant=REDUNDANT.format(name=one.name) if one else "", missing=(fixed,))
+    return Contribution(
+        "fused", redundant=REDUNDANT.format(name=one.name) if one else "", missing=(fixed,)
+    )
 
 
 def _of_models(module: Module, groups: Sequence[Shared]) -> tuple[str, ...]:
@@ -82,7 +100,11 @@ def _of_models(module: Module, groups: Sequence[Shared]) -> tuple[str, ...]:
     rules = {str(path): str(style) for node in plans for path, style in _entries(node.value)}
     fused = {layer for group in groups for layer in group.names}
     owners = {path.rpartition(".")[0] for path in rules if path.rpartition(".")[2] in fused}
-    beside = {style for path, style in rules.items() if any(path.startswith(f"{owner}.") for owner in owners)}
+    beside = {
+        style
+        for path, style in rules.items()
+        if any(path.startswith(f"{owner}.") for owner in owners)
+    }
     mixin = "SplitProjections" if beside <= SPLIT else "WholeProjections"
     known = ("KnownConversions",) if _is_converted(module, texts) else ()
     return (*known, mixin if owners else "FusedProjections")
@@ -102,16 +124,22 @@ def _is_plan(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
 def _entries(value: ast.expr | None) -> Iterator[tuple[object, object]]:
     if isinstance(value, ast.Dict):
         yield from (
-            (constant(key), constant(style)) for key, style in zip(value.keys, value.values, strict=True) if key
+            (constant(key), constant(style))
+            for key, style in zip(value.keys, value.values, strict=True)
+            if key
         )
 
 
 def _is_converted(module: Module, texts: Sequence[str]) -> bool:
     """Whether transformers' table of conversions has the model's type, or one of its classes."""
-    table = module.folder.parents[1] / "conversion_mapping.py" if module.folder is not None else None
+    table = (
+        module.folder.parents[1] / "conversion_mapping.py" if module.folder is not None else None
+    )
     if table is None or not table.is_file():
         return False
-    listed = {node.value for node in walk(ast.parse(table.read_text(encoding="utf-8")), ast.Constant)}
+    listed = {
+        node.value for node in walk(ast.parse(table.read_text(encoding="utf-8")), ast.Constant)
+    }
     types = {match for text in texts for match in re.findall(r'model_type = "(\w+)"', text)}
     return bool(listed & (types | module.classes.keys()))
 
@@ -120,7 +148,9 @@ def _attending(module: Module) -> tuple[Class, ...]:
     """The classes that compute attention."""
     found = Attentions(module)
     owners = [*(one.owner for one in found.interfaces), *(one.owner for one in found.chains)]
-    owners += [one.owner for one in found.missed if one.attention] + [one.owner for one in torch_calls(module)]
+    owners += [one.owner for one in found.missed if one.attention] + [
+        one.owner for one in torch_calls(module)
+    ]
     return tuple(dict.fromkeys(owners))
 
 
@@ -140,11 +170,20 @@ class _Fusion:
     def _mixin(self) -> Mixin | None:
         owner, method = self.group.owner, self.group.method
         # A mixin may compute the layers before other statements.
-        if method.name != "forward" or dotted(self.group.layers[0].call.args[0]) in stored(method.body):
+        if method.name != "forward" or dotted(self.group.layers[0].call.args[0]) in stored(
+            method.body
+        ):
             return None
         for mixin in _mixins():
-            made = {name for one in mixin.patterns if one.method == "__init__" for name in _attributes(one)}
-            fits = made == set(self.group.names) and mixin.fits({"__init__": self.group.init, "forward": method})
+            made = {
+                name
+                for one in mixin.patterns
+                if one.method == "__init__"
+                for name in _attributes(one)
+            }
+            fits = made == set(self.group.names) and mixin.fits(
+                {"__init__": self.group.init, "forward": method}
+            )
             if fits and (mixin.name != "FusedQKV" or "num_key_value_groups" in owner.attributes):
                 return mixin
         return None
@@ -162,7 +201,9 @@ class _Fusion:
     def _making(self) -> Iterator[str]:
         """The edits of `__init__`: one layer in the place of the first, nothing in that of the others."""
         init, first = self.group.init, self.group.layers[0]
-        parts = ", ".join(f'"{one.name}": {self._code(init, one.outputs)}' for one in self.group.layers)
+        parts = ", ".join(
+            f'"{one.name}": {self._code(init, one.outputs)}' for one in self.group.layers
+        )
         bias = "" if first.bias == "True" else f", bias={self._code(init, first.bias)}"
         new = f"self.{self.name} = FusedLinear({self._code(init, first.inputs)}, {{{parts}}}{bias})"
         made = sorted((one.made for one in self.group.layers), key=init.body.index)
@@ -180,20 +221,29 @@ class _Fusion:
         """The edits of the method: all parts are there before the first statement that needs one."""
         method, layers = self.group.method, self.group.layers
         local = self._locals()
-        split = self._split(self._code(method, f"self.{self.name}({ast.unparse(layers[0].call.args[0])})"))
+        split = self._split(
+            self._code(method, f"self.{self.name}({ast.unparse(layers[0].call.args[0])})")
+        )
         whole = self.group.run if self._in_one_edit else self.group.run[:1]
         old = [self._code(method, one) for one in whole]
         text = "\n".join(old)
         for one in layers:
             text = text.replace(self._code(method, one.call), local[one.name])
-        yield edit(f"project_{self.name}", method, old, [f"{', '.join(local.values())} = {split}", text])
+        yield edit(
+            f"project_{self.name}", method, old, [f"{', '.join(local.values())} = {split}", text]
+        )
         for one in layers:
             if one.statement not in whole:
-                yield edit(f"take_{one.name}", method, [self._code(method, one.call)], [local[one.name]])
+                yield edit(
+                    f"take_{one.name}", method, [self._code(method, one.call)], [local[one.name]]
+                )
 
     @property
     def _in_one_edit(self) -> bool:
-        simple = all(isinstance(one, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr) for one in self.group.run)
+        simple = all(
+            isinstance(one, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr)
+            for one in self.group.run
+        )
         return simple and len(self.group.run) <= MOST
 
     def _locals(self) -> dict[str, str]:
@@ -214,7 +264,11 @@ class _Fusion:
         for one in self.group.layers if free else ():
             before = run[: run.index(one.statement)]
             free = free and found[one.name] not in names(before) | stored(before)
-        return "" if free else "layers of one input are called far from each other, and not each for a name of its own"
+        return (
+            ""
+            if free
+            else "layers of one input are called far from each other, and not each for a name of its own"
+        )
 
     def _changed(self) -> str:
         """What a layer is made with and is bound anew behind it, before the last one is made."""
@@ -223,8 +277,14 @@ class _Fusion:
         bound = stored(between) | {
             dotted(node) for node in walk(between, ast.Attribute) if isinstance(node.ctx, ast.Store)
         }
-        first = next(one for one in self.group.layers if self.group.init.body.index(one.made) == places[0])
-        read = {dotted(node) for one in (first.inputs, first.outputs) for node in walk(ast.parse(one), ast.expr)}
+        first = next(
+            one for one in self.group.layers if self.group.init.body.index(one.made) == places[0]
+        )
+        read = {
+            dotted(node)
+            for one in (first.inputs, first.outputs)
+            for node in walk(ast.parse(one), ast.expr)
+        }
         return next(iter(sorted(bound & read)), "")
 
     def _split(self, parts: str) -> str:
@@ -279,7 +339,11 @@ def _tanh_gelus(module: Module) -> frozenset[str]:
 def _takes(owner: Class, names: frozenset[str]) -> bool:
     """Whether the class makes one activation, by such an option."""
     init = owner.own.get("__init__")
-    looked = [n for n in walk(init.body, ast.Subscript) if dotted(n.value) == "ACT2FN"] if init is not None else []
+    looked = (
+        [n for n in walk(init.body, ast.Subscript) if dotted(n.value) == "ACT2FN"]
+        if init is not None
+        else []
+    )
     return len(looked) == 1 and last(dotted(looked[0].slice)) in names
 
 
@@ -288,4 +352,8 @@ def _imports(declared: Sequence[Declared]) -> tuple[str, ...]:
     used = {name for one in declared for name in one.mixins}
     used |= {"FusedLinear"} if any("FusedLinear(" in text for text in texts) else set()
     lines = ["from patchgen.edits import edit, new, old"] if texts else []
-    return (*lines, f"from patchgen.parts.fused import {', '.join(sorted(used))}", *imports_for(texts))
+    return (
+        *lines,
+        f"from patchgen.parts.fused import {', '.join(sorted(used))}",
+        *imports_for(texts),
+    )

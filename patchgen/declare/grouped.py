@@ -32,7 +32,9 @@ BY_HAND = (
     f"lay the weights out as `gate_up_proj` and `down_proj` and put @{DECORATOR} on the class: "
     "modular/dbrx/modular_dbrx_grouped.py does so, and converts checkpoints"
 )
-_LINEAR = re.compile(r"(?:\w+\.)*linear\((?P<part>\w+)\[(?P<index>\w+)\], (?P<weight>self\.\w+)\[(?P=index)\]\)")
+_LINEAR = re.compile(
+    r"(?:\w+\.)*linear\((?P<part>\w+)\[(?P<index>\w+)\], (?P<weight>self\.\w+)\[(?P=index)\]\)"
+)
 
 
 def grouped(module: Module) -> Contribution:
@@ -43,14 +45,18 @@ def grouped(module: Module) -> Contribution:
         return Contribution("grouped", missing=(nothing,))
     slow = [one for one in found if one.kind not in ("interface", "gathered")]
     if not slow:
-        return Contribution("grouped", redundant=_fast(found[0]), missing=tuple(_fixed(module, found)))
+        return Contribution(
+            "grouped", redundant=_fast(found[0]), missing=tuple(_fixed(module, found))
+        )
     declared: list[Declared] = []
     missing: list[Missing] = []
     for one in slow:
         try:
             declared += _written(module, one)
         except NotDispatch as no:
-            missing.append(Missing(module.at(no.node), f"{one.owner.name}: {no.what}", hint=BY_HAND))
+            missing.append(
+                Missing(module.at(no.node), f"{one.owner.name}: {no.what}", hint=BY_HAND)
+            )
     if not declared:
         return Contribution("grouped", missing=tuple(replace(one, fatal=True) for one in missing))
     says = SAYS if any(one.decorators for one in declared) else ALONE
@@ -66,9 +72,15 @@ def _fixed(module: Module, found: Sequence[Experts]) -> Iterator[Missing]:
     """Why nothing is written where it is asked for all the same."""
     for one in found:
         if one.kind == "interface":
-            yield Missing(module.at(one.owner.node), f"{one.owner.name} has its forward chosen by the interface", True)
+            yield Missing(
+                module.at(one.owner.node),
+                f"{one.owner.name} has its forward chosen by the interface",
+                True,
+            )
         else:
-            yield Missing(module.at(one.owner.node), f"{one.owner.name} has no product for each expert", True)
+            yield Missing(
+                module.at(one.owner.node), f"{one.owner.name} has no product for each expert", True
+            )
 
 
 def _written(module: Module, one: Experts) -> list[Declared]:
@@ -88,10 +100,17 @@ def _of_split_rows(module: Module, one: Experts, found: SplitRows) -> list[Decla
     """The class that has one product for all experts, and the class that leaves the counts where they are."""
     product = _LINEAR.fullmatch(ast.unparse(found.each))
     if product is None or (product["part"], product["index"]) != (found.part, found.index):
-        raise NotDispatch(found.each, f"`{ast.unparse(found.each)}` is not the product of its rows and its weights")
+        raise NotDispatch(
+            found.each,
+            f"`{ast.unparse(found.each)}` is not the product of its rows and its weights",
+        )
     owner, method, statement = counting(module, one.owner, found)
     x, sizes = found.inputs, found.sizes
-    split = next(each for each in found.method.body if found.part in map(dotted, getattr(each, "targets", ())))
+    split = next(
+        each
+        for each in found.method.body
+        if found.part in map(dotted, getattr(each, "targets", ()))
+    )
     fast = [
         f"if {x}.dtype != torch.float64:  # torch has no grouped product of it",
         f"    kind = {x}.device.type",
@@ -99,7 +118,9 @@ def _of_split_rows(module: Module, one: Experts, found: SplitRows) -> list[Decla
         f"    return _grouped_linear({x}.to(dtype), {product['weight']}.to(dtype), {sizes}.cumsum(0).int())",
     ]
     slow = ast.unparse(split).replace(f"({sizes}", f"({sizes}.tolist()")
-    together = edit("run_them_together", found.method, [ast.unparse(split)], ["\n".join(fast), slow])
+    together = edit(
+        "run_them_together", found.method, [ast.unparse(split)], ["\n".join(fast), slow]
+    )
     counts = edit("leave_the_counts_on_the_device", method, [ast.unparse(statement)], ["pass"])
     return [Declared(one.owner.name, members=(together,)), Declared(owner.name, members=(counts,))]
 

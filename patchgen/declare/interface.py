@@ -31,9 +31,7 @@ from patchgen.declare.knowing import Knowing, NeverBuilt
 from patchgen.declare.variant import Contribution, Declared, Missing
 
 EAGER = "eager_attention_forward"
-LOOKUP = (
-    f"attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, {EAGER})"
-)
+LOOKUP = f"attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, {EAGER})"
 SIGNATURE = (
     "module: nn.Module",
     "query: torch.Tensor",
@@ -59,11 +57,15 @@ class Unfit(Exception):
     """The attention cannot be a function of query, key, value and mask alone; says why."""
 
 
-def by_interface(module: Module, found: Attentions, missed: tuple[Missing, ...]) -> Contribution | None:
+def by_interface(
+    module: Module, found: Attentions, missed: tuple[Missing, ...]
+) -> Contribution | None:
     """What the part declares for `module`, None where one of its attentions has no place behind the interface."""
     if found.whole_masks or found.reasons or found.picks or torch_calls(module):
         return None
-    if found.flag("_supports_flash_attn") or any(_is_more(found, interface) for interface in found.interfaces):
+    if found.flag("_supports_flash_attn") or any(
+        _is_more(found, interface) for interface in found.interfaces
+    ):
         return None
     try:
         written = [_Written(found, chain) for chain in found.chains]
@@ -77,7 +79,9 @@ def by_interface(module: Module, found: Attentions, missed: tuple[Missing, ...])
         if not interface.is_causal:
             causal = "causal" in found.calls_with(interface)
             members.setdefault(interface.owner.name, []).append(f"is_causal = {causal}")
-    biased = any(one.biased for one in written) or any(BIAS in one.keywords for one in found.interfaces)
+    biased = any(one.biased for one in written) or any(
+        BIAS in one.keywords for one in found.interfaces
+    )
     flash = not biased and not missed
     declared = [Declared(name, members=tuple(texts)) for name, texts in members.items()]
     declared += [Declared(owner.name, members=(_flags(flash),)) for owner in module.pretrained]
@@ -119,7 +123,12 @@ def _members(module: Module, written: Sequence[_Written]) -> dict[str, list[str]
 
 
 def _imports(texts: Sequence[str]) -> tuple[str, ...]:
-    read = {node.id for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    read = {
+        node.id
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Name)
+    }
     lines = [*imports_for(texts)]
     if "edit" in read:
         lines.append("from patchgen.edits import edit, new, old")
@@ -152,7 +161,12 @@ class _Written:
         body = [ast.unparse(renamed.visit(copy.deepcopy(node))) for node in self._statements[:-1]]
         product = ast.unparse(renamed.visit(copy.deepcopy(self.chain.context.node)))
         signature = [*SIGNATURE, *([BIAS_PARAMETER] if self.biased else []), "**kwargs"]
-        lines = [f"def {EAGER}(", *(f"    {each}," for each in signature[:-1]), "    **kwargs,", "):"]
+        lines = [
+            f"def {EAGER}(",
+            *(f"    {each}," for each in signature[:-1]),
+            "    **kwargs,",
+            "):",
+        ]
         lines += [f"    {line}" for text in body for line in text.splitlines()]
         turned = ast.unparse(parsed(f"({product}).transpose(1, 2).contiguous()"))
         lines += [f"    attn_output = {turned}", f"    return attn_output, {weights}"]
@@ -162,7 +176,13 @@ class _Written:
 
     def _refuse(self) -> None:
         chain, scores = self.chain, self.chain.scores
-        if chain.inner or chain.unless or chain.kept or chain.context.axes or scores.heads is not None:
+        if (
+            chain.inner
+            or chain.unless
+            or chain.kept
+            or chain.context.axes
+            or scores.heads is not None
+        ):
             raise Unfit("its statements are more than one attention of four axes")
         if chain.context.probabilities.zeroed:
             raise Unfit("it sets weights to zero behind the softmax")
@@ -186,7 +206,11 @@ class _Written:
         """The names of the method by those of the function."""
         chain, mask = self.chain, self._mask()
         places = {}
-        for node, name in ((chain.scores.query, "query"), (chain.scores.key, "key"), (chain.context.value, "value")):
+        for node, name in (
+            (chain.scores.query, "query"),
+            (chain.scores.key, "key"),
+            (chain.context.value, "value"),
+        ):
             assert isinstance(node, ast.Name)
             places[node.id] = name
         if len(places) < 3:
@@ -209,19 +233,31 @@ class _Written:
         """A name of the method that the function does not have."""
         (function,) = ast.parse(text).body
         assert isinstance(function, ast.FunctionDef)
-        known = {"module", *stored(function.body), *(arg.arg for arg in walk(function.args, ast.arg))}
+        known = {
+            "module",
+            *stored(function.body),
+            *(arg.arg for arg in walk(function.args, ast.arg)),
+        }
         for name in walk(function.body, ast.Name):
             if name.id in known or name.id in OUTSIDE:
                 continue
-            if name.id in local_names(self.chain.method) or name.id in self.attentions.module.functions:
+            if (
+                name.id in local_names(self.chain.method)
+                or name.id in self.attentions.module.functions
+            ):
                 raise Unfit(f"`{name.id}` is the method's")
-            if name.id in self.attentions.module.imports or name.id in self.attentions.module.classes:
+            if (
+                name.id in self.attentions.module.imports
+                or name.id in self.attentions.module.classes
+            ):
                 raise Unfit(f"`{name.id}` is the module's")
 
     def members(self) -> list[str]:
         """The edit of the method, and what says whether the attention is causal."""
         causal = self._causal()
-        said = "is_causal" in self.chain.owner.attributes or "is_causal" in self.chain.owner.settings
+        said = (
+            "is_causal" in self.chain.owner.attributes or "is_causal" in self.chain.owner.settings
+        )
         constant = causal in ("True", "False") and not said
         old, new = self._old_and_new([] if constant else [f"is_causal={causal}"])
         member = edit("call_the_interface", self.chain.method, old, new)
@@ -249,7 +285,11 @@ class _Written:
         """The name that the output gets, what is done with it, and the last statement that the call stands for."""
         chain = self.chain
         last = chain.suite[chain.last]
-        if not isinstance(last, ast.Assign) or len(last.targets) != 1 or not isinstance(last.targets[0], ast.Name):
+        if (
+            not isinstance(last, ast.Assign)
+            or len(last.targets) != 1
+            or not isinstance(last.targets[0], ast.Name)
+        ):
             raise Unfit("the product with the values is given no name")
         target = last.targets[0].id
         if last.value is chain.context.node:
@@ -264,12 +304,19 @@ class _Written:
             turned_text = ast.unparse(ast.parse(f"({product}).{each}", mode="eval"))
             text = ast.unparse(last.value)
             if turned_text in text:
-                return "attn_output", [f"{target} = {text.replace(turned_text, 'attn_output')}"], chain.last
+                return (
+                    "attn_output",
+                    [f"{target} = {text.replace(turned_text, 'attn_output')}"],
+                    chain.last,
+                )
         raise Unfit("nothing shows that the output has four axes")
 
     def _call(self, keywords: Sequence[str]) -> str:
         chain, mask = self.chain, self._mask()
-        states = [ast.unparse(each) for each in (chain.scores.query, chain.scores.key, chain.context.value)]
+        states = [
+            ast.unparse(each)
+            for each in (chain.scores.query, chain.scores.key, chain.context.value)
+        ]
         given = ["self", *states, _masks_in(mask.value)[0] if mask is not None else "None"]
         if chain.dropout is not None:
             given.append(f"dropout={ast.unparse(chain.dropout)}")
@@ -296,7 +343,9 @@ class _Renamed(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         drops = called(node).startswith("self.") and "drop" in called(node) and len(node.args) == 1
         if drops and self.chain.dropout is not None:
-            dropped = ast.parse("nn.functional.dropout(x, p=dropout, training=module.training)", mode="eval").body
+            dropped = ast.parse(
+                "nn.functional.dropout(x, p=dropout, training=module.training)", mode="eval"
+            ).body
             assert isinstance(dropped, ast.Call)
             dropped.args[0] = self.visit(node.args[0])
             return dropped

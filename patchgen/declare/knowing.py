@@ -33,15 +33,23 @@ class Knowing:
             return {}
         if init is not None and _has_config(init) and owner.owner("__init__") is owner:
             old = "super().__init__()"
-            return {owner.name: [edit("know_the_config", init, [old], [old, "self.config = config"])]}
+            return {
+                owner.name: [edit("know_the_config", init, [old], [old, "self.config = config"])]
+            }
         found: dict[str, list[str]] = {}
         for builder, method, built in self._builders(owner, ()):
             for name in sorted({called(call) for call in built}):
                 count = sum(called(call) == name for call in built)
                 old = self._code(method, f"{name}(...)")
-                inside = "" if last(name) in self._family(owner) else f", {self._code(method, owner.name)}"
+                inside = (
+                    ""
+                    if last(name) in self._family(owner)
+                    else f", {self._code(method, owner.name)}"
+                )
                 new = f"knowing(config, {old}{inside})"
-                found.setdefault(builder.name, []).append(edit("know_the_config", method, [old], [new], count=count))
+                found.setdefault(builder.name, []).append(
+                    edit("know_the_config", method, [old], [new], count=count)
+                )
         return found
 
     def _code(self, method: ast.FunctionDef, text: str) -> str:
@@ -54,7 +62,9 @@ class Knowing:
         family, built_at_all = self._family(owner), False
         for builder in self.module.classes.values():
             for method in builder.own.values():
-                built = [call for call in walk(method.body, ast.Call) if last(called(call)) in family]
+                built = [
+                    call for call in walk(method.body, ast.Call) if last(called(call)) in family
+                ]
                 if not built:
                     continue
                 built_at_all = True

@@ -45,7 +45,9 @@ def moe(module: Module) -> Contribution:
     try:
         return _written(module)
     except (_No, Unfit) as no:
-        node, what = (no.reason.node, no.reason.what) if isinstance(no, Unfit) else (no.node, no.what)
+        node, what = (
+            (no.reason.node, no.reason.what) if isinstance(no, Unfit) else (no.node, no.what)
+        )
         at = module.at(module.tree if node is None else node)
         return Contribution("moe", missing=(Missing(at, what, True),))
 
@@ -73,7 +75,14 @@ def _written(module: Module) -> Contribution:
             what = f"{one.name} does not begin with {model.old_prefix}, as its model does"
             raise _No(module.classes[one.name].node, what)
     says = SAYS.format(model_type=model.model_type)
-    return Contribution("moe", says, tuple(declared), _imports(module, config, declared), tuple(missing), model=model)
+    return Contribution(
+        "moe",
+        says,
+        tuple(declared),
+        _imports(module, config, declared),
+        tuple(missing),
+        model=model,
+    )
 
 
 def _configuration(module: Module) -> str:
@@ -105,7 +114,9 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, Dense]:
     if not layers.classes:
         raise _No(module.tree, "no list of layers that attend is gone through in this file")
     if not found:
-        raise _No(layers.classes[0].node, f"{layers.classes[0].name} holds no FFN in a form that is known")
+        raise _No(
+            layers.classes[0].node, f"{layers.classes[0].name} holds no FFN in a form that is known"
+        )
     if len(layers.classes) > 1:
         names = " and ".join(one.name for one in layers.classes)
         raise _No(layers.classes[1].node, f"there are several kinds of layers: {names}")
@@ -113,7 +124,9 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, Dense]:
         raise _No(found[1].layer.node, f"{found[1].layer.name} holds more than one FFN")
     init = found[0].layer.method("__init__")
     if init is None or "config" not in _parameters(init):
-        raise _No(init or found[0].layer.node, f"{found[0].layer.name} is not told its configuration")
+        raise _No(
+            init or found[0].layer.node, f"{found[0].layer.name} is not told its configuration"
+        )
     return found[0], dense(module, found[0])
 
 
@@ -136,16 +149,26 @@ def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> lis
     declared = []
     for one in (found for found in layers.lists if layer in found.layers):
         makes = one.owner.own.get("__init__")
-        calls = [c for c in walk(makes.body, ast.Call) if called(c) == layer.name] if makes is not None else []
-        if index is not None and (_has_no_default(init, index) or all(_gives(call, init, index) for call in calls)):
+        calls = (
+            [c for c in walk(makes.body, ast.Call) if called(c) == layer.name]
+            if makes is not None
+            else []
+        )
+        if index is not None and (
+            _has_no_default(init, index) or all(_gives(call, init, index) for call in calls)
+        ):
             continue
         lists = walk(makes.body, ast.ListComp) if makes is not None else ()
         made = [node for node in lists if called(node.elt) == layer.name]
         if makes is None or len(made) != 1:
-            raise _No(makes or one.owner.node, f"{layer.name} is not told its index, nor made in one comprehension")
+            raise _No(
+                makes or one.owner.node,
+                f"{layer.name} is not told its index, nor made in one comprehension",
+            )
         match number := copy.deepcopy(made[0]):
             case ast.ListComp(
-                ast.Call(keywords=given), [ast.comprehension(target=ast.Name(id="_") as target, ifs=[])]
+                ast.Call(keywords=given),
+                [ast.comprehension(target=ast.Name(id="_") as target, ifs=[])],
             ):
                 target.id = index or INDICES[0]
                 given.append(ast.keyword(target.id, ast.Name(target.id, ast.Load())))
@@ -153,9 +176,16 @@ def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> lis
                 texts = [code(module, makes, node, known) for node in (made[0], number)]
                 # The class is one of the new model's, whose names are those of its modular file.
                 old, new = (text.replace(f"[{layer.name}(", f"[{renamed}(", 1) for text in texts)
-                declared.append(Declared(one.owner.name, members=(edit("number_the_layers", makes, [old], [new]),)))
+                declared.append(
+                    Declared(
+                        one.owner.name, members=(edit("number_the_layers", makes, [old], [new]),)
+                    )
+                )
             case _:
-                raise _No(made[0], f"{layer.name} is not told its index, and counted otherwise where it is made")
+                raise _No(
+                    made[0],
+                    f"{layer.name} is not told its index, and counted otherwise where it is made",
+                )
     return declared
 
 
@@ -166,7 +196,9 @@ def _has_no_default(method: ast.FunctionDef, name: str) -> bool:
 
 def _gives(call: ast.Call, method: ast.FunctionDef, name: str) -> bool:
     """Whether `call` gives the parameter `name` of `method`."""
-    if any(isinstance(arg, ast.Starred) for arg in call.args) or any(one.arg in (name, None) for one in call.keywords):
+    if any(isinstance(arg, ast.Starred) for arg in call.args) or any(
+        one.arg in (name, None) for one in call.keywords
+    ):
         return True
     return len(call.args) > _parameters(method).index(name)
 
@@ -219,7 +251,9 @@ def _heads(module: Module, found: list[Head]) -> tuple[list[Declared], list[Miss
         try:
             declared[head.owner.name] = _head(module, head)
         except _No as no:
-            missing.append(Missing(module.at(no.node or head.method), f"{head.owner.name}: {no.what}"))
+            missing.append(
+                Missing(module.at(no.node or head.method), f"{head.owner.name}: {no.what}")
+            )
     return list(declared.values()), missing
 
 
@@ -228,8 +262,14 @@ def _head(module: Module, head: Head) -> Declared:
     name, _ = _model(module, head)
     method = head.method
     returned = [node for node in walk(method.body, ast.Return) if node.value is not None]
-    if len(returned) != 1 or not isinstance(returned[0].value, ast.Call) or not called(returned[0].value):
-        raise _No(returned[-1] if returned else method, "what it returns is not one output in one place")
+    if (
+        len(returned) != 1
+        or not isinstance(returned[0].value, ast.Call)
+        or not called(returned[0].value)
+    ):
+        raise _No(
+            returned[-1] if returned else method, "what it returns is not one output in one place"
+        )
     if "attention_mask" not in {arg.arg for arg in walk(method.args, ast.arg)}:
         raise _No(method, "it has no `attention_mask`, by which routers' losses leave padding out")
     rest = method.args.kwarg.arg if method.args.kwarg is not None else ""
@@ -255,10 +295,19 @@ def _model(module: Module, head: Head) -> tuple[str, Class]:
         for name in held(head.owner, last(called(value))):
             owner = module.classes.get(name)
             forward = owner.method("forward") if owner is not None else None
-            if owner is None or forward is None or not owner.name.endswith(("Model", "Decoder", "Transformer")):
+            if (
+                owner is None
+                or forward is None
+                or not owner.name.endswith(("Model", "Decoder", "Transformer"))
+            ):
                 continue
-            if not any(last(called(one) or ast.unparse(one)) in RECORDING for one in forward.decorator_list):
-                raise _No(forward, f"{name} does not record outputs of its modules, so that no loss reaches routers")
+            if not any(
+                last(called(one) or ast.unparse(one)) in RECORDING for one in forward.decorator_list
+            ):
+                raise _No(
+                    forward,
+                    f"{name} does not record outputs of its modules, so that no loss reaches routers",
+                )
             return target.id, owner
     raise _No(head.method, "the model that it stands on is not found")
 
@@ -266,7 +315,9 @@ def _model(module: Module, head: Head) -> tuple[str, Class]:
 def _bases(module: Module, found: list[Head], written: list[Declared]) -> list[Declared]:
     """The models that the heads stand on."""
     names = {one.name for one in written}
-    owners = dict.fromkeys(_model(module, head)[1].name for head in found if head.owner.name in names)
+    owners = dict.fromkeys(
+        _model(module, head)[1].name for head in found if head.owner.name in names
+    )
     return [Declared(name) for name in owners]
 
 
@@ -274,9 +325,16 @@ def _new_model(module: Module, config: str, public: tuple[str, ...]) -> NewModel
     """The names of the new model; `qwen3_moe` and others are those of models of transformers."""
     old, folder = config.removesuffix("Config"), module.model.replace("_", "")
     if old.lower().startswith(folder) and len(old) > len(folder):
-        raise _No(module.pretrained[0].node, f"the classes of {module.model} begin with {old}, and not with its name")
+        raise _No(
+            module.pretrained[0].node,
+            f"the classes of {module.model} begin with {old}, and not with its name",
+        )
     return NewModel(
-        old, f"{old}Mixture", f"{module.alias}_mixture", f"{_config_file(module, config)}.{config}", public
+        old,
+        f"{old}Mixture",
+        f"{module.alias}_mixture",
+        f"{_config_file(module, config)}.{config}",
+        public,
     )
 
 

@@ -41,33 +41,53 @@ def norm(module: Module) -> Contribution:
     layer = [one for owner in module.classes.values() if (one := _layer_norm(owner)) is not None]
     missing = tuple(_unknown(module, one) for one in found if one.owner.name not in named)
     if not declared and not layer:
-        missing = missing or (Missing(module.at(module.tree), "no norm that the part computes is made here"),)
-        return Contribution("norm", missing=tuple(Missing(one.at, one.what, True) for one in missing))
-    says = " ".join([ONE_CALL] * bool(declared) + [AUTOCAST] * bool(layer)) + " See `patchgen.parts.norm`."
-    return Contribution("norm", says, (*declared, *layer), _imports(tuple(declared), tuple(layer)), missing)
+        missing = missing or (
+            Missing(module.at(module.tree), "no norm that the part computes is made here"),
+        )
+        return Contribution(
+            "norm", missing=tuple(Missing(one.at, one.what, True) for one in missing)
+        )
+    says = (
+        " ".join([ONE_CALL] * bool(declared) + [AUTOCAST] * bool(layer))
+        + " See `patchgen.parts.norm`."
+    )
+    return Contribution(
+        "norm", says, (*declared, *layer), _imports(tuple(declared), tuple(layer)), missing
+    )
 
 
 def _text(owner: Class) -> str:
     """The statements of a norm, docstrings left out."""
     methods = [owner.own[name] for name in ("_norm", "forward") if name in owner.own]
-    suites = [[node for node in method.body if not isinstance(node, ast.Expr)] for method in methods]
+    suites = [
+        [node for node in method.body if not isinstance(node, ast.Expr)] for method in methods
+    ]
     return "\n".join(ast.unparse(node) for suite in suites for node in suite)
 
 
 def _unknown(module: Module, found: Norm) -> Missing:
-    return Missing(module.at(found.owner.node), f"{found.owner.name} stays: it rounds or computes otherwise")
+    return Missing(
+        module.at(found.owner.node), f"{found.owner.name} stays: it rounds or computes otherwise"
+    )
 
 
 def _layer_norm(owner: Class) -> Declared | None:
     """The class with its LayerNorms following autocast, where it makes some."""
     init = owner.own.get("__init__")
-    made = sum(called(call) == "nn.LayerNorm" for call in walk(init.body, ast.Call)) if init is not None else 0
+    made = (
+        sum(called(call) == "nn.LayerNorm" for call in walk(init.body, ast.Call))
+        if init is not None
+        else 0
+    )
     if init is None or not made:
         return None
     if made == 1:
         return Declared(owner.name, mixins=("LowPrecisionNorm",))
     new = "LowPrecisionLayerNorm(...)"
-    return Declared(owner.name, members=(edit("follow_autocast", init, ["nn.LayerNorm(...)"], [new], count=made),))
+    return Declared(
+        owner.name,
+        members=(edit("follow_autocast", init, ["nn.LayerNorm(...)"], [new], count=made),),
+    )
 
 
 def _imports(fused: tuple[Declared, ...], layer: tuple[Declared, ...]) -> tuple[str, ...]:

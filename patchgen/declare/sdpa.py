@@ -55,14 +55,20 @@ def sdpa(module: Module) -> Contribution:
     found = Attentions(module)
     if not found.chains and not found.interfaces and not torch_calls(module):
         missed = _missed(found) or _other_softmaxes(found) or _softmaxes_of_its_own(module)
-        missed = missed or (Missing(module.at(module.tree), "no attention is computed in this file", True),)
+        missed = missed or (
+            Missing(module.at(module.tree), "no attention is computed in this file", True),
+        )
         return Contribution("sdpa", missing=_fatal(missed))
     if not found.chains and found.flag("_supports_sdpa"):
         return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
     if found.calls_sdpa:
-        return Contribution("sdpa", redundant=REDUNDANT_OWN.format(alias=module.alias), missing=_fatal(_own(found)))
+        return Contribution(
+            "sdpa", redundant=REDUNDANT_OWN.format(alias=module.alias), missing=_fatal(_own(found))
+        )
     if not module.pretrained:
-        nowhere = Missing(module.at(module.tree), "no class of this file stands below PreTrainedModel", True)
+        nowhere = Missing(
+            module.at(module.tree), "no class of this file stands below PreTrainedModel", True
+        )
         return Contribution("sdpa", missing=(nowhere,))
     if not _builds_models(module):
         connected = by_interface(module, found, _missed(found))
@@ -86,13 +92,21 @@ def _written(module: Module, found: Attentions) -> Contribution:
         try:
             member = ChainEdit(found, chain).member()
         except Refused as refused:
-            missing.append(Missing(module.at(refused.reason.node), f"{chain.owner.name}: {refused.reason.what}", True))
+            missing.append(
+                Missing(
+                    module.at(refused.reason.node),
+                    f"{chain.owner.name}: {refused.reason.what}",
+                    True,
+                )
+            )
             continue
         members.setdefault(chain.owner.name, []).append(member)
     for interface in found.interfaces:
         texts, why = _interface_edit(found, interface)
         if why:
-            missing.append(Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True))
+            missing.append(
+                Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True)
+            )
         else:
             members.setdefault(interface.owner.name, []).extend(texts)
     asking = torch_calls(module)
@@ -125,7 +139,9 @@ def _left_over(found: Attentions) -> Iterator[Missing]:
     written = {id(chain.method) for chain in found.chains}
     for one in found.missed:
         if one.attention and id(one.method) in written:
-            yield Missing(found.module.at(one.node), f"{one.owner.name} would stay eager: {one.why}", True)
+            yield Missing(
+                found.module.at(one.node), f"{one.owner.name} would stay eager: {one.why}", True
+            )
 
 
 def _by_interface(module: Module, found: Attentions) -> Contribution:
@@ -135,7 +151,9 @@ def _by_interface(module: Module, found: Attentions) -> Contribution:
     for interface in found.interfaces:
         texts, why = _interface_edit(found, interface)
         if why:
-            missing.append(Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True))
+            missing.append(
+                Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True)
+            )
         members.setdefault(interface.owner.name, []).extend(texts)
     declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
     declared += [Declared(owner.name, mixins=("SdpaOrEager",)) for owner in module.pretrained]
@@ -147,15 +165,29 @@ def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str],
     lookup = interface.lookup
     eager = found.module.functions.get(interface.eager)
     # What the eager function does not read is for other implementations; `sdpa_attention` takes only None for it.
-    refused = sorted(name for name in NOT_IN_SDPA & set(interface.keywords) if eager is None or mentions(eager, name))
+    refused = sorted(
+        name
+        for name in NOT_IN_SDPA & set(interface.keywords)
+        if eager is None or mentions(eager, name)
+    )
     if "s_aux" in interface.keywords and (eager is None or not drops_a_sink(eager)):
         refused.append("s_aux")
     if refused:
-        return [], f"the interface is given {', '.join(f'`{name}`' for name in refused)}, which SDPA does not compute"
+        return (
+            [],
+            f"the interface is given {', '.join(f'`{name}`' for name in refused)}, which SDPA does not compute",
+        )
     if found.is_causal_wrong(interface):
-        return [], "`is_causal` is False where the mask is causal: without a mask, SDPA would see every key"
+        return (
+            [],
+            "`is_causal` is False where the mask is causal: without a mask, SDPA would see every key",
+        )
     following = _behind(interface.method, lookup)
-    if len(interface.calls) != 1 or following is None or getattr(following, "value", None) is not interface.calls[0]:
+    if (
+        len(interface.calls) != 1
+        or following is None
+        or getattr(following, "value", None) is not interface.calls[0]
+    ):
         return [], "the interface is called otherwise than once, behind its look-up"
     assert isinstance(following, ast.Assign)
     target = ast.unparse(following.targets[0]).strip("()")
@@ -183,7 +215,9 @@ def _picked(found: Attentions, declared: tuple[str, ...]) -> dict[str, list[str]
         if not pick.sdpa:
             old = code(found.module, pick.method, pick.node, declared)
             new = code(found.module, pick.method, pick.eager, declared)
-            members.setdefault(pick.owner.name, []).append(edit("take_its_only_class", pick.method, [old], [new]))
+            members.setdefault(pick.owner.name, []).append(
+                edit("take_its_only_class", pick.method, [old], [new])
+            )
     return members
 
 
@@ -212,7 +246,9 @@ def _behind(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
 def _without_weights(module: Module, asked: TorchCall) -> str:
     """The edit after which torch's function computes weights only where somebody wants them."""
     old = f"{code(module, asked.method, called(asked.call))}(..., need_weights=True)"
-    return edit("call_sdpa", asked.method, [old], ["projected_attention(..., weights=wants_weights(self))"])
+    return edit(
+        "call_sdpa", asked.method, [old], ["projected_attention(..., weights=wants_weights(self))"]
+    )
 
 
 def _configuration(
@@ -226,7 +262,9 @@ def _configuration(
             more = knowing.members(owner)
         except NeverBuilt:
             members.pop(owner.name, None)
-            missing.append(Missing(at, f"{owner.name} stays eager: nothing in this file builds one"))
+            missing.append(
+                Missing(at, f"{owner.name} stays eager: nothing in this file builds one")
+            )
             continue
         except LookupError:
             missing.append(Missing(at, f"{owner.name} is built without a configuration", True))
@@ -240,7 +278,11 @@ def _numbered(members: list[str]) -> Iterator[str]:
     """Members of one name would replace each other."""
     for number, text in enumerate(members):
         same = [one for one in members[:number] if _name(one) == _name(text)]
-        yield text.replace(f"def {_name(text)}(", f"def {_name(text)}_{len(same) + 1}(", 1) if same else text
+        yield (
+            text.replace(f"def {_name(text)}(", f"def {_name(text)}_{len(same) + 1}(", 1)
+            if same
+            else text
+        )
 
 
 def _name(member: str) -> str:
@@ -251,7 +293,9 @@ def _missed(found: Attentions) -> tuple[Missing, ...]:
     at = found.module.at
     return tuple(
         dict.fromkeys(
-            Missing(at(one.node), f"{one.owner.name} stays eager: {one.why}") for one in found.missed if one.attention
+            Missing(at(one.node), f"{one.owner.name} stays eager: {one.why}")
+            for one in found.missed
+            if one.attention
         )
     )
 
@@ -259,7 +303,9 @@ def _missed(found: Attentions) -> tuple[Missing, ...]:
 def _other_softmaxes(found: Attentions) -> tuple[Missing, ...]:
     at = found.module.at
     return tuple(
-        Missing(at(one.node), f"{one.owner.name}: {one.why}") for one in found.missed if "ttention" in one.owner.name
+        Missing(at(one.node), f"{one.owner.name}: {one.why}")
+        for one in found.missed
+        if "ttention" in one.owner.name
     )
 
 
@@ -271,8 +317,14 @@ def _softmaxes_of_its_own(module: Module) -> tuple[Missing, ...]:
             name = called(call)
             function = (name.removesuffix(".apply"),) if name.endswith(".apply") else ()
             made = owner.makes(name[5:]) if name.startswith("self.") else function
-            if own := next((one for one in made if one.endswith("Softmax") and last(one) != "Softmax"), None):
-                missed.append(Missing(module.at(call), f"{owner.name}: softmax is taken by {own}, not by torch"))
+            if own := next(
+                (one for one in made if one.endswith("Softmax") and last(one) != "Softmax"), None
+            ):
+                missed.append(
+                    Missing(
+                        module.at(call), f"{owner.name}: softmax is taken by {own}, not by torch"
+                    )
+                )
     return tuple(missed)
 
 
@@ -282,26 +334,49 @@ def _fatal(missing: Iterable[Missing]) -> tuple[Missing, ...]:
 
 def _builds_models(module: Module) -> bool:
     """Whether a class builds a model that another file defines, from a configuration inside its own."""
-    elsewhere = {name for name, place in module.imports.items() if ".modeling_" in place and name[0].isupper()}
-    elsewhere |= {name for name, place in module.imports.items() if place.endswith("backbone_utils.load_backbone")}
+    elsewhere = {
+        name
+        for name, place in module.imports.items()
+        if ".modeling_" in place and name[0].isupper()
+    }
+    elsewhere |= {
+        name
+        for name, place in module.imports.items()
+        if place.endswith("backbone_utils.load_backbone")
+    }
     for owner in module.classes.values():
-        for call in (call for values in owner.attributes.values() for value in values for call in constructors(value)):
+        for call in (
+            call
+            for values in owner.attributes.values()
+            for value in values
+            for call in constructors(value)
+        ):
             configured = method_of(call) in ("from_config", "_from_config")
             if configured and last(dotted(receiver(call))) not in module.classes:
                 return True
             if called(call) == "load_backbone":
                 return True
-            if last(called(call)) in elsewhere and any("config" in ast.unparse(one) for one in call.args):
+            if last(called(call)) in elsewhere and any(
+                "config" in ast.unparse(one) for one in call.args
+            ):
                 return True
     return False
 
 
 def _imports(members: dict[str, list[str]], mixin: str = "SdpaOrEager") -> tuple[str, ...]:
     texts = [text for several in members.values() for text in several]
-    read = {node.id for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    read = {
+        node.id
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Name)
+    }
     words = sorted(({"Hole", "edit", "new", "old"} & read) | {"edit", "new", "old"})
     parts = sorted(FROM_PART & read | {mixin})
-    lines = [f"from patchgen.edits import {', '.join(words)}", f"from patchgen.parts.sdpa import {', '.join(parts)}"]
+    lines = [
+        f"from patchgen.edits import {', '.join(words)}",
+        f"from patchgen.parts.sdpa import {', '.join(parts)}",
+    ]
     if makers := sorted(MADE_BY_CONFIG & read):
         lines.append(f"from transformers.masking_utils import {', '.join(makers)}")
     if "Callable" in read:

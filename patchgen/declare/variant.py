@@ -52,7 +52,11 @@ class NewModel:
 
     def renamed(self, name: str) -> str:
         """The name that the model has for the parent's class `name`."""
-        return self.prefix + name.removeprefix(self.old_prefix) if name.startswith(self.old_prefix) else name
+        return (
+            self.prefix + name.removeprefix(self.old_prefix)
+            if name.startswith(self.old_prefix)
+            else name
+        )
 
     def configuration(self) -> str:
         """The class of its configuration."""
@@ -94,7 +98,10 @@ class Variant:
         imports = sorted({line for part in self.parts for line in part.imports})
         model = next((part.model for part in self.parts if part.model), None)
         names = sorted(merged, key=lambda name: order.get(name, 0))
-        classes = [_class(module, name, merged[name], model.renamed(name) if model else name) for name in names]
+        classes = [
+            _class(module, name, merged[name], model.renamed(name) if model else name)
+            for name in names
+        ]
         classes = [model.configuration(), *classes, model.exports()] if model else classes
         functions = _unique(text for part in self.parts for text in part.functions)
         parent = ".".join(module.name.split(".")[:-1])
@@ -104,7 +111,8 @@ class Variant:
 
     def _docstring(self, module: Module) -> str:
         parts = " and ".join(
-            [", ".join(p.part for p in self.parts[:-1])] * (len(self.parts) > 1) + [self.parts[-1].part]
+            [", ".join(p.part for p in self.parts[:-1])] * (len(self.parts) > 1)
+            + [self.parts[-1].part]
         )
         head = self.title or f"{module.alias} with {parts}, written by `patchgen new`."
         body = "\n\n".join(textwrap.fill(part.says, 118) for part in self.parts if part.says)
@@ -119,7 +127,9 @@ def _class(module: Module, name: str, declared: list[Declared], called: str) -> 
     members = _unique(one for d in declared for one in d.members)
     above = "".join(f"@{one}\n" for one in _unique(one for d in declared for one in d.decorators))
     body = textwrap.indent("\n\n".join(members), "    ") if members else "    pass"
-    return f"{above}class {called}({', '.join([*before, f'{module.alias}.{name}', *behind])}):\n{body}"
+    return (
+        f"{above}class {called}({', '.join([*before, f'{module.alias}.{name}', *behind])}):\n{body}"
+    )
 
 
 def _unique(items: Iterable[str]) -> list[str]:

@@ -41,12 +41,18 @@ def _is_plausible(move: Move, root: Path) -> bool:
     target = Path(move.target)
     staged = [Path(name) for name in (move.temp, move.backup) if name]
     inside = target.resolve() == target and target.is_relative_to(root)
-    return inside and all(path.parent == target.parent and _TEMP.fullmatch(path.name) for path in staged)
+    return inside and all(
+        path.parent == target.parent and _TEMP.fullmatch(path.name) for path in staged
+    )
 
 
 def _finish(move: Move) -> bool:
     present = content_digest(Path(move.target))
-    if move.temp and content_digest(Path(move.temp)) == move.new and present in (move.old, move.new):
+    if (
+        move.temp
+        and content_digest(Path(move.temp)) == move.new
+        and present in (move.old, move.new)
+    ):
         os.replace(move.temp, move.target)
         return True
     if not move.temp and present and present == move.old:
@@ -62,7 +68,10 @@ def sweep(folders: Iterable[Path]) -> None:
             for entry in list(os.scandir(folder)):
                 found = _TEMP.fullmatch(entry.name)
                 # Not the time of modification: a backup is a second name for a file that may be old.
-                if found and (not _is_alive(int(found[1])) or time.time() - entry.stat().st_ctime > STALE_AFTER):
+                if found and (
+                    not _is_alive(int(found[1]))
+                    or time.time() - entry.stat().st_ctime > STALE_AFTER
+                ):
                     os.unlink(entry.path)
 
 

@@ -63,7 +63,9 @@ def _alone(state: Path) -> Iterator[None]:
         lock.acquire(timeout=PATIENCE)
     except Timeout:
         what = f"another run of patchgen has been writing here for {PATIENCE:.0f} seconds"
-        raise PatchgenError("PG906", Location(LOCK), what, "wait for it to end, then try again") from None
+        raise PatchgenError(
+            "PG906", Location(LOCK), what, "wait for it to end, then try again"
+        ) from None
     try:
         yield
     finally:

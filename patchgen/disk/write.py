@@ -88,7 +88,9 @@ def apply(changes: Sequence[Change], state: Path) -> None:
     except BaseException as error:
         if not _undo(moves, folders, state):
             at = error.filename if isinstance(error, OSError) else None
-            raise Unfinished(getattr(error, "errno", None), str(getattr(error, "strerror", error)), at) from error
+            raise Unfinished(
+                getattr(error, "errno", None), str(getattr(error, "strerror", error)), at
+            ) from error
         raise
     (state / JOURNAL).unlink(missing_ok=True)
     discard(moves)
@@ -121,12 +123,16 @@ def _prepare(move: Move, data: bytes | None) -> None:
         try:
             os.link(target, move.backup)
         except OSError:
-            _stage(Path(move.backup), read_regular(target), target)  # not every file system has links
+            _stage(
+                Path(move.backup), read_regular(target), target
+            )  # not every file system has links
 
 
 def _stage(temp: Path, data: bytes, target: Path, *, lasting: bool = True) -> None:
     """Make the file `temp` with `data` and with the mode of `target`."""
-    descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    descriptor = os.open(
+        temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+    )
     try:
         _write(descriptor, data)
         with contextlib.suppress(FileNotFoundError):

@@ -44,7 +44,9 @@ class _Axis:
         return self.left + WIDTH * (value - low) / (high - low)
 
 
-def bars(title: str, rows: Sequence[Bar], *, names: Sequence[str] = (), logarithmic: bool = False) -> str:
+def bars(
+    title: str, rows: Sequence[Bar], *, names: Sequence[str] = (), logarithmic: bool = False
+) -> str:
     """The chart; `names` are the parts' (or colours'), told in a legend where there are two or more.
 
     Raises ValueError for a value that is negative or no number, and for parts that a logarithmic axis cannot add.
@@ -66,7 +68,9 @@ def _refuse(rows: Sequence[Bar], logarithmic: bool) -> None:
         if not all(math.isfinite(value) and value >= 0 for value in row.parts):
             raise ValueError(f"{row.label}: a bar cannot show {row.parts}")
         if logarithmic and (len(row.parts) != 1 or row.parts[0] <= 0):
-            raise ValueError(f"{row.label}: a logarithmic axis shows one part above 0, not {row.parts}")
+            raise ValueError(
+                f"{row.label}: a logarithmic axis shows one part above 0, not {row.parts}"
+            )
 
 
 def _reach(row: Bar) -> float:
@@ -81,7 +85,9 @@ def _grid(axis: _Axis, top: float, bottom: float) -> str:
     parts = []
     for mark in axis.marks:
         at = axis.x(mark)
-        parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{top - 4:.1f}" y2="{bottom:.1f}"/>')
+        parts.append(
+            f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{top - 4:.1f}" y2="{bottom:.1f}"/>'
+        )
         parts.append(text(at, top - 8, short(mark), anchor="middle"))
     return "".join(parts)
 
@@ -102,8 +108,12 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
     at = axis.x(max(sum(row.parts), row.spread[1] if row.spread else 0.0)) + 6
     if row.target is not None:
         line = axis.x(row.target)
-        parts.append(f'<line class="target" x1="{line:.1f}" x2="{line:.1f}" y1="{top + 1:.1f}" y2="{top + 25:.1f}"/>')
-        at = line + 6 if at - 6 <= line <= at + wide(said) else at  # behind the target, not under it
+        parts.append(
+            f'<line class="target" x1="{line:.1f}" x2="{line:.1f}" y1="{top + 1:.1f}" y2="{top + 25:.1f}"/>'
+        )
+        at = (
+            line + 6 if at - 6 <= line <= at + wide(said) else at
+        )  # behind the target, not under it
     parts.append(text(at, top + 17, said, kind="value"))
     return "".join(parts)
 
@@ -111,5 +121,7 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
 def _spread(begin: float, end: float, y: float) -> str:
     parts = [f'<line class="spread" x1="{begin:.1f}" x2="{end:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>']
     for at in (begin, end):
-        parts.append(f'<line class="spread" x1="{at:.1f}" x2="{at:.1f}" y1="{y - 4:.1f}" y2="{y + 4:.1f}"/>')
+        parts.append(
+            f'<line class="spread" x1="{at:.1f}" x2="{at:.1f}" y1="{y - 4:.1f}" y2="{y + 4:.1f}"/>'
+        )
     return "".join(parts)

@@ -37,7 +37,13 @@ def style() -> str:
     ]
     dark = ["text{fill:#adbac7}", ".spread{stroke:#cdd9e5}", ".target{stroke:#f778ba}"]
     dark += [_series(number, colour) for number, (_, colour) in enumerate(COLOURS)]
-    return "<style>" + "".join(rules) + "@media(prefers-color-scheme:dark){" + "".join(dark) + "}</style>"
+    return (
+        "<style>"
+        + "".join(rules)
+        + "@media(prefers-color-scheme:dark){"
+        + "".join(dark)
+        + "}</style>"
+    )
 
 
 def _series(number: int, colour: str) -> str:
@@ -51,7 +57,9 @@ def series(number: int) -> str:
 
 def text(x: float, y: float, said: str, *, anchor: str = "start", kind: str = "") -> str:
     """A text element, its content escaped."""
-    marks = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor != "start" else "")
+    marks = (f' class="{kind}"' if kind else "") + (
+        f' text-anchor="{anchor}"' if anchor != "start" else ""
+    )
     return f'<text x="{x:.1f}" y="{y:.1f}"{marks}>{escape(said)}</text>'
 
 
@@ -86,8 +94,13 @@ def decades(low: float, high: float) -> tuple[float, ...]:
     """1, 2 and 5 times the powers of ten from at or below `low`, which is above 0, to at or above `high`."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = [step * 10.0**power for power in range(first, last + 1) for step in (1, 2, 5)]
-    begin = max((index for index, value in enumerate(every) if value <= low * (1 + 1e-9)), default=0)
-    end = min((index for index, value in enumerate(every) if value >= high * (1 - 1e-9)), default=len(every) - 1)
+    begin = max(
+        (index for index, value in enumerate(every) if value <= low * (1 + 1e-9)), default=0
+    )
+    end = min(
+        (index for index, value in enumerate(every) if value >= high * (1 - 1e-9)),
+        default=len(every) - 1,
+    )
     return tuple(every[begin : max(end, begin + 1) + 1])
 
 

@@ -33,16 +33,24 @@ class _Scale:
 
     def at(self, value: float) -> float:
         low, high = self.marks[0], self.marks[-1]
-        part = math.log(value / low) / math.log(high / low) if self.logarithmic else (value - low) / (high - low)
+        part = (
+            math.log(value / low) / math.log(high / low)
+            if self.logarithmic
+            else (value - low) / (high - low)
+        )
         return self.begin + (self.end - self.begin) * part
 
 
-def lines(title: str, rows: Sequence[Line], *, across: str, up: str, logarithmic: bool = False) -> str:
+def lines(
+    title: str, rows: Sequence[Line], *, across: str, up: str, logarithmic: bool = False
+) -> str:
     """The chart; `across` and `up` say what the axes are, in their units; `logarithmic` is about the one that goes up.
 
     Raises ValueError where there is no point to draw, and for y at or below 0 on a logarithmic axis.
     """
-    points = [(x, y) for row in rows for x, y in row.points if math.isfinite(x) and math.isfinite(y)]
+    points = [
+        (x, y) for row in rows for x, y in row.points if math.isfinite(x) and math.isfinite(y)
+    ]
     if not points:
         raise ValueError(f"{title}: there is no point to draw")
     xs, ys = [x for x, _ in points], [y for _, y in points]
@@ -55,18 +63,24 @@ def lines(title: str, rows: Sequence[Line], *, across: str, up: str, logarithmic
     inside += [_line(row, number, level, steep) for number, row in enumerate(rows)]
     inside.append(text(LEFT + WIDTH / 2, TOP + HEIGHT + 36, across, anchor="middle"))
     named = sum(wide(row.name) + 28 for row in rows) + 16
-    return chart(title, max(LEFT + WIDTH + RIGHT, named, wide(title) + 16), TOP + HEIGHT + BOTTOM, inside)
+    return chart(
+        title, max(LEFT + WIDTH + RIGHT, named, wide(title) + 16), TOP + HEIGHT + BOTTOM, inside
+    )
 
 
 def _grid(level: _Scale, steep: _Scale) -> str:
     parts = []
     for mark in level.marks:
         at = level.at(mark)
-        parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{TOP + HEIGHT}"/>')
+        parts.append(
+            f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{TOP + HEIGHT}"/>'
+        )
         parts.append(text(at, TOP + HEIGHT + 18, short(mark), anchor="middle"))
     for mark in steep.marks:
         at = steep.at(mark)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        )
         parts.append(text(LEFT - 6, at + 4, short(mark), anchor="end"))
     return "".join(parts)
 

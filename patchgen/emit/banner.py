@@ -17,6 +17,8 @@ def banner(modular: str, parents: Iterable[str], followed: str | None = None) ->
     """
     lines = [f"{BANNER} {modular}. Do not edit: edit that file and run `patchgen convert`."]
     for parent in parents:
-        changed = "; what was changed stands in the diff beside this file." if parent == followed else "."
+        changed = (
+            "; what was changed stands in the diff beside this file." if parent == followed else "."
+        )
         lines.append(f"Modified from {parent}{changed}")
     return "".join(f"# {line}\n" for line in lines)

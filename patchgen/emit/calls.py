@@ -33,7 +33,11 @@ def misfits(text: str) -> tuple[Misfit, ...]:
     """Every call of `text` that would raise TypeError for its arguments."""
     tree = ast.parse(text)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    functions = {node.name: node for node in tree.body if isinstance(node, Function) and not node.decorator_list}
+    functions = {
+        node.name: node
+        for node in tree.body
+        if isinstance(node, Function) and not node.decorator_list
+    }
     sure = {(r.line, r.column) for r in references(tree.body) if not r.quoted}
     found = [*_by_name(tree, sure, functions, classes), *_by_self(classes)]
     return tuple(sorted(found, key=lambda misfit: (misfit.line, misfit.call)))
@@ -65,7 +69,9 @@ def _by_self(classes: Mapping[str, ast.ClassDef]) -> Iterator[Misfit]:
             first = method.args.args[0].arg
             for call in ast.walk(method):
                 match call:
-                    case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if name == first:
+                    case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if (
+                        name == first
+                    ):
                         target = _method(owner, attr, classes)
                         if target is not None and not target.decorator_list:
                             yield from _check(call, target, 1, f"{owner.name}.{attr}")
@@ -101,7 +107,9 @@ def _method(owner: ast.ClassDef, name: str, classes: Mapping[str, ast.ClassDef])
 def _binds(node: ast.stmt) -> set[str]:
     if isinstance(node, Function | ast.ClassDef):
         return {node.name}
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return {
+        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
 
 
 def _check(call: ast.Call, callee: Function, bound: int, name: str) -> Iterator[Misfit]:
@@ -129,6 +137,8 @@ def _why_not(call: ast.Call, signature: ast.arguments, bound: int) -> str:
     optional = len(signature.defaults)
     required = positional[: len(positional) - optional] if optional else positional
     needed = [a.arg for a in required]
-    needed += [a.arg for a, d in zip(signature.kwonlyargs, signature.kw_defaults, strict=True) if d is None]
+    needed += [
+        a.arg for a, d in zip(signature.kwonlyargs, signature.kw_defaults, strict=True) if d is None
+    ]
     missing = [a for a in needed if a not in filled and a not in keywords]
     return f"misses the argument {missing[0]}" if missing and not open_ended else ""

@@ -49,7 +49,9 @@ def format_texts(
         names = list(texts)
         bodies: dict[str, str] = {}
         for name, text in texts.items():
-            opening, bodies[name] = (text, "") if isinstance(text, str) else (text.opening, text.body)
+            opening, bodies[name] = (
+                (text, "") if isinstance(text, str) else (text.opening, text.body)
+            )
             Path(folder, name).write_text(opening, encoding="utf-8", newline="\n")
         # `E999` would hide behind other rules; a text that does not parse is reported by `format` below.
         _ruff(
@@ -70,9 +72,15 @@ def format_texts(
         )
         for name, body in bodies.items():
             path = Path(folder, name)
-            path.write_text(_joined(path.read_text(encoding="utf-8"), body), encoding="utf-8", newline="\n")
+            path.write_text(
+                _joined(path.read_text(encoding="utf-8"), body), encoding="utf-8", newline="\n"
+            )
         if settings.formatter == "ruff":
-            _ruff(["format", "--isolated", "--no-cache", "--quiet", *_options(settings)], folder, names)
+            _ruff(
+                ["format", "--isolated", "--no-cache", "--quiet", *_options(settings)],
+                folder,
+                names,
+            )
         formatted = {name: Path(folder, name).read_text(encoding="utf-8") for name in texts}
     if settings.formatter == "black":
         return {name: _black(name, text, settings) for name, text in formatted.items()}
@@ -88,7 +96,10 @@ def format_modular(text: str, settings: Settings) -> str:
     first = re.search(r"^from patchgen\b", without, re.MULTILINE)
     if first is None:
         return text
-    head, tail = without[: first.start()].rstrip("\n"), re.sub("\n{4,}", "\n\n\n", without[first.start() :])
+    head, tail = (
+        without[: first.start()].rstrip("\n"),
+        re.sub("\n{4,}", "\n\n\n", without[first.start() :]),
+    )
     third_party = re.search(r"^(import torch|from torch\b).*\Z", head, re.MULTILINE)
     return f"{head}\n{'' if third_party else chr(10)}{''.join(of_transformers)}\n{tail}"
 
@@ -103,7 +114,12 @@ def _joined(opening: str, body: str) -> str:
 
 
 def _options(settings: Settings) -> list[str]:
-    return ["--config", f"line-length = {settings.line_length}", "--config", 'target-version = "py311"']
+    return [
+        "--config",
+        f"line-length = {settings.line_length}",
+        "--config",
+        'target-version = "py311"',
+    ]
 
 
 def _isort(own: Iterable[str]) -> list[str]:
@@ -116,10 +132,14 @@ def _isort(own: Iterable[str]) -> list[str]:
 def _ruff(arguments: list[str], folder: str, names: Sequence[str]) -> None:
     # Files that are named are taken whatever git ignores around them.
     command = [ruff_program(), *arguments, "--", *names]
-    done = subprocess.run(command, cwd=folder, env=plain_environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=plain_environment(), capture_output=True, text=True, check=False
+    )
     if done.returncode:
         message = (done.stderr or done.stdout).strip().replace(folder, "").partition("\n")[0]
-        raise PatchgenError("PG912", Location("ruff"), f"refused a generated text: {message}", "please report this")
+        raise PatchgenError(
+            "PG912", Location("ruff"), f"refused a generated text: {message}", "please report this"
+        )
 
 
 def _black(name: str, text: str, settings: Settings) -> str:
@@ -127,10 +147,16 @@ def _black(name: str, text: str, settings: Settings) -> str:
         import black.parsing
         import black.report  # half a second; only projects that choose it pay
     except ImportError as error:
-        raise PatchgenError("PG911", Location("black"), "is not installed", "pip install black") from error
+        raise PatchgenError(
+            "PG911", Location("black"), "is not installed", "pip install black"
+        ) from error
     try:
-        return black.format_file_contents(text, fast=False, mode=black.Mode(line_length=settings.line_length))
+        return black.format_file_contents(
+            text, fast=False, mode=black.Mode(line_length=settings.line_length)
+        )
     except black.report.NothingChanged:
         return text
     except black.parsing.InvalidInput as error:
-        raise PatchgenError("PG912", Location(name), f"black refused a generated text: {error}") from error
+        raise PatchgenError(
+            "PG912", Location(name), f"black refused a generated text: {error}"
+        ) from error

@@ -62,8 +62,15 @@ def _aligned(generated: list[str], piece: Piece) -> Iterator[tuple[int, int]]:
     theirs = [line.strip() for line in piece.text.split("\n")]
     # A bracket is alike everywhere: it may continue a match but not begin one, or it would bar better ones.
     telling = [line if len(_WORD.findall(line)) > 1 else f"\0{k}" for k, line in enumerate(theirs)]
-    for a, b, size in difflib.SequenceMatcher(None, ours, telling, autojunk=False).get_matching_blocks():
-        while size and a + size < len(ours) and b + size < len(theirs) and ours[a + size] == theirs[b + size]:
+    for a, b, size in difflib.SequenceMatcher(
+        None, ours, telling, autojunk=False
+    ).get_matching_blocks():
+        while (
+            size
+            and a + size < len(ours)
+            and b + size < len(theirs)
+            and ours[a + size] == theirs[b + size]
+        ):
             size += 1
         yield from ((a + k, piece.first + b + k) for k in range(size) if ours[a + k])
 
@@ -71,11 +78,17 @@ def _aligned(generated: list[str], piece: Piece) -> Iterator[tuple[int, int]]:
 def _complete(node: ast.stmt, lines: list[str], origins: dict[int, tuple[int, str, int]]) -> None:
     """Give lines that the formatter broke apart the origin of the statement that they belong to."""
     for inner in ast.walk(node):
-        if not isinstance(inner, ast.stmt) or isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(inner, ast.stmt) or isinstance(
+            inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ):
             continue
         known = origins.get(inner.lineno)
         body = getattr(inner, "body", None)
-        end = body[0].lineno - 1 if isinstance(body, list) and body else inner.end_lineno or inner.lineno
+        end = (
+            body[0].lineno - 1
+            if isinstance(body, list) and body
+            else inner.end_lineno or inner.lineno
+        )
         if known is None:
             continue
         for line in range(inner.lineno + 1, end + 1):

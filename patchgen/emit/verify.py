@@ -16,7 +16,14 @@ from patchgen.errors import Location, Problem, did_you_mean
 from patchgen.flat import LineOrigin
 from patchgen.source.scopes import bound_names, references
 
-_KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__"}
+_KNOWN = frozenset(dir(builtins)) | {
+    "__name__",
+    "__file__",
+    "__doc__",
+    "__package__",
+    "__spec__",
+    "__class__",
+}
 
 
 def verify(
@@ -38,12 +45,18 @@ def verify(
             compile(text, name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         at = _near(getattr(error, "lineno", 1) or 1, lines, modular)
-        return (Problem(at, "PG404", f"the generated module does not compile: {error}", "please report this"),)
+        return (
+            Problem(
+                at, "PG404", f"the generated module does not compile: {error}", "please report this"
+            ),
+        )
     if base is not None and ast.dump(ast.parse(text)) == ast.dump(ast.parse(base)):
         hint = "declare what the variant changes, or delete the modular file"
         return (Problem(declared, "PG408", "the generated code equals its parent's", hint),)
     found = {*_unbound(text, lines, modular, base), *_misfits(text, lines, modular, base)}
-    return tuple(sorted({*found, *_tool_imports(text, modular), *_no_such_layers(text, lines, modular)}))
+    return tuple(
+        sorted({*found, *_tool_imports(text, modular), *_no_such_layers(text, lines, modular)})
+    )
 
 
 def _tool_imports(text: str, modular: str) -> Iterator[Problem]:
@@ -54,15 +67,21 @@ def _tool_imports(text: str, modular: str) -> Iterator[Problem]:
         for name in names:
             if name.partition(".")[0] == "patchgen":
                 hint = "name what is needed of it: classes and functions of patchgen.parts are carried into the file"
-                yield Problem(Location(modular), "PG407", f"the generated module would import {name}", hint)
+                yield Problem(
+                    Location(modular), "PG407", f"the generated module would import {name}", hint
+                )
 
 
-def _unbound(text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None) -> Iterator[Problem]:
+def _unbound(
+    text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None
+) -> Iterator[Problem]:
     known = {unbound for unbound, _ in _unbound_names(base)} if base is not None else set()
     for unbound, line in _unbound_names(text):
         if unbound not in known:
             at = _near(line, lines, modular)
-            yield Problem(at, "PG402", f"the name {unbound} is bound by nothing", "import or define it")
+            yield Problem(
+                at, "PG402", f"the name {unbound} is bound by nothing", "import or define it"
+            )
 
 
 def _unbound_names(text: str) -> Iterator[tuple[str, int]]:
@@ -73,7 +92,9 @@ def _unbound_names(text: str) -> Iterator[tuple[str, int]]:
         yield from ((r.name, r.line) for r in references(tree.body) if r.name not in bound)
 
 
-def _misfits(text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None) -> Iterator[Problem]:
+def _misfits(
+    text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None
+) -> Iterator[Problem]:
     known = {(m.call, m.why) for m in misfits(base)} if base is not None else set()
     for misfit in misfits(text):
         if (misfit.call, misfit.why) not in known:
@@ -92,7 +113,9 @@ def _no_such_layers(text: str, lines: tuple[LineOrigin, ...], modular: str) -> I
         return
     tree = ast.parse(text)
     bound = set(bound_names(tree.body))
-    for listed in (each for node in tree.body if isinstance(node, ast.ClassDef) for each in _unsplit(node)):
+    for listed in (
+        each for node in tree.body if isinstance(node, ast.ClassDef) for each in _unsplit(node)
+    ):
         at, name = _near(listed.lineno, lines, modular), str(listed.value)
         if name not in bound and at.path == modular:
             what = f"_no_split_modules names {name}, and the flat file has no such class"

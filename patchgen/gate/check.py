@@ -37,10 +37,14 @@ class Evidence:
     again: Again
 
 
-def examine(project: Project, found: Found, outcomes: Sequence[Outcome], evidence: Evidence) -> Report:
+def examine(
+    project: Project, found: Found, outcomes: Sequence[Outcome], evidence: Evidence
+) -> Report:
     """The verdict on every output of `outcomes`, and on what has no modular file any more."""
     clashes = find_clashes(outcomes)
-    sound = [outcome for outcome in outcomes if not outcome.problems and outcome.modular not in clashes]
+    sound = [
+        outcome for outcome in outcomes if not outcome.problems and outcome.modular not in clashes
+    ]
     files, unreadable = _look_at(project, sound)
     fresh = _with_texts(sound, files, evidence.again)
     verdicts = [
@@ -55,14 +59,20 @@ def examine(project: Project, found: Found, outcomes: Sequence[Outcome], evidenc
     problems |= {warning for outcome in fresh for made in outcome.made for warning in made.warnings}
     ordered = sorted(verdicts, key=lambda verdict: verdict.shown)
     latest = {outcome.modular: outcome for outcome in (*outcomes, *fresh)}
-    return Report(tuple(ordered), tuple(sorted(problems)), tuple(_notes(fresh)), tuple(latest.values()))
+    return Report(
+        tuple(ordered), tuple(sorted(problems)), tuple(_notes(fresh)), tuple(latest.values())
+    )
 
 
-def _look_at(project: Project, outcomes: Sequence[Outcome]) -> tuple[dict[Path, str], list[Problem]]:
+def _look_at(
+    project: Project, outcomes: Sequence[Outcome]
+) -> tuple[dict[Path, str], list[Problem]]:
     """The digests of all outputs as they are, empty for those that are missing, and what is wrong with the others."""
     files: dict[Path, str] = {}
     problems = _linked_lock(project, outcomes)
-    for path in (path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)):
+    for path in (
+        path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)
+    ):
         try:
             _require_inside(project, path)
             files[path] = _digest(path)
@@ -90,21 +100,34 @@ def _require_inside(project: Project, path: Path) -> None:
         confine(project, path)
 
 
-def _with_texts(outcomes: Sequence[Outcome], files: Mapping[Path, str], again: Again) -> list[Outcome]:
+def _with_texts(
+    outcomes: Sequence[Outcome], files: Mapping[Path, str], again: Again
+) -> list[Outcome]:
     """`outcomes`, those that are not clean with the texts that a verdict on them needs."""
-    unclean = [outcome.modular for outcome in outcomes if outcome.texts is None and not _is_clean(outcome, files)]
+    unclean = [
+        outcome.modular
+        for outcome in outcomes
+        if outcome.texts is None and not _is_clean(outcome, files)
+    ]
     fresh = {outcome.modular: outcome for outcome in again(unclean)} if unclean else {}
     return [fresh.get(outcome.modular, outcome) for outcome in outcomes]
 
 
 def _is_clean(outcome: Outcome, files: Mapping[Path, str]) -> bool:
-    return all(files.get(path) == digest for made in outcome.made for path, digest in files_of(outcome.modular, made))
+    return all(
+        files.get(path) == digest
+        for made in outcome.made
+        for path, digest in files_of(outcome.modular, made)
+    )
 
 
 def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
     for outcome in outcomes:
         if not outcome.made and not outcome.problems:
-            yield Note(Location(outcome.modular.shown), "nothing to generate: no class derives from a parent")
+            yield Note(
+                Location(outcome.modular.shown),
+                "nothing to generate: no class derives from a parent",
+            )
         for made in outcome.made:
             yield from made.notes
 
@@ -113,7 +136,9 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
     """Modular files that give the same output, if only by case, with an error for each that names the others."""
     owners: dict[str, list[Modular]] = {}
     for outcome in outcomes:
-        for name in dict.fromkeys(f"{outcome.modular.folder}{os.sep}{made.name}".casefold() for made in outcome.made):
+        for name in dict.fromkeys(
+            f"{outcome.modular.folder}{os.sep}{made.name}".casefold() for made in outcome.made
+        ):
             owners.setdefault(name, []).append(outcome.modular)
     clashes = {}
     for name, modulars in sorted(owners.items()):
@@ -125,7 +150,9 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
     return clashes
 
 
-def judge(project: Project, outcome: Outcome, made: Made, files: Mapping[Path, str], evidence: Evidence) -> Verdict:
+def judge(
+    project: Project, outcome: Outcome, made: Made, files: Mapping[Path, str], evidence: Evidence
+) -> Verdict:
     """The verdict on one output and the diff beside it: on the first of the two that is not right.
 
     `files` are the digests of files as they are.
@@ -150,9 +177,13 @@ def judge(project: Project, outcome: Outcome, made: Made, files: Mapping[Path, s
         return verdict
     old, new = read_regular(path).decode("utf-8", errors="replace"), texts[path.name]
     digests = {path.name: files[path] for path in wrong}
-    reason = reasons(record, outcome, made, digests, evidence.made_by, describe(project.config.settings))
+    reason = reasons(
+        record, outcome, made, digests, evidence.made_by, describe(project.config.settings)
+    )
     diff = unified(old, new, verdict.shown, f"{verdict.shown}\tas its modular file gives it")
-    return replace(verdict, status=Status.STALE, why=reason, line=_first_difference(old, new), diff=diff)
+    return replace(
+        verdict, status=Status.STALE, why=reason, line=_first_difference(old, new), diff=diff
+    )
 
 
 def _is_ours(path: Path) -> bool:
@@ -182,5 +213,8 @@ def _digest(path: Path) -> str:
 
 def _first_difference(old: str, new: str) -> int:
     left, right = old.split("\n"), new.split("\n")
-    same = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    same = next(
+        (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b),
+        min(len(left), len(right)),
+    )
     return min(same + 1, len(left))

@@ -36,7 +36,11 @@ class Written:
     @property
     def remaining(self) -> tuple[Problem, ...]:
         """The findings that writing has not mended."""
-        left = [v.problem for v in self.report.verdicts if v.shown not in self.mended and v.problem is not None]
+        left = [
+            v.problem
+            for v in self.report.verdicts
+            if v.shown not in self.mended and v.problem is not None
+        ]
         return tuple(sorted({*self.report.problems, *self.problems, *left}))
 
 
@@ -81,17 +85,27 @@ def convert(
         with contextlib.ExitStack() as held:
             for root in roots:
                 held.enter_context(turn_to_write(project, root, folders))
-            report = examine(project, found, outcomes, replace(evidence, records=load_records(project)))
+            report = examine(
+                project, found, outcomes, replace(evidence, records=load_records(project))
+            )
             return _write(project, report, evidence.made_by, roots, force=force, remove=remove)
     except OSError as error:
         raise _refused(project, error) from error
 
 
 def _write(
-    project: Project, report: Report, made_by: str, roots: Sequence[Path], *, force: bool, remove: bool
+    project: Project,
+    report: Report,
+    made_by: str,
+    roots: Sequence[Path],
+    *,
+    force: bool,
+    remove: bool,
 ) -> Written:
     fresh = {outcome.modular.shown: outcome for outcome in report.outcomes}
-    made = {str(o.modular.folder / made.name): made.digest for o in report.outcomes for made in o.made}
+    made = {
+        str(o.modular.folder / made.name): made.digest for o in report.outcomes for made in o.made
+    }
     problems: list[Problem] = []
     wanted: list[Wanted] = []
     mended: set[str] = set()
@@ -148,26 +162,36 @@ def _require_unchanged(outcome: Outcome | None, made: Mapping[str, str]) -> None
         if read.digest not in (made.get(read.path), digest_of_file(Path(read.path))):
             what = f"{Path(read.path).name} changed while it was being converted"
             assert outcome is not None
-            raise PatchgenError("PG905", Location(outcome.modular.shown), what, "run the command again")
+            raise PatchgenError(
+                "PG905", Location(outcome.modular.shown), what, "run the command again"
+            )
 
 
 def _changes(wanted: Iterable[Wanted]) -> list[Change]:
     return [Change(want.path, want.data) for want in sorted(wanted, key=lambda want: want.path)]
 
 
-def _records_after(project: Project, report: Report, mended: Set[str], made_by: str, root: Path) -> dict[str, Record]:
+def _records_after(
+    project: Project, report: Report, mended: Set[str], made_by: str, root: Path
+) -> dict[str, Record]:
     """The records below `root` once the outputs in `mended` have been written."""
     records, base = read_lock(lock_of(project, root)), _base(project, root)
     by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
         outcome = by_modular.get(verdict.modular)
         if verdict.status is Status.ORPHANED and verdict.shown in mended:
-            for path in (want.path.with_suffix(".py") for want in verdict.mend if want.path.is_relative_to(base)):
+            for path in (
+                want.path.with_suffix(".py")
+                for want in verdict.mend
+                if want.path.is_relative_to(base)
+            ):
                 records.pop(path.relative_to(base).as_posix(), None)
         elif verdict.made and outcome and (verdict.status is Status.OK or verdict.shown in mended):
             output = outcome.modular.folder / verdict.made.name
             name = output.relative_to(base).as_posix()
-            is_here = root_of(project, output) == root and outcome.modular.recorded == is_own(project, root)
+            is_here = root_of(project, output) == root and outcome.modular.recorded == is_own(
+                project, root
+            )
             if is_here and not is_of(records.get(name), verdict.made):
                 records[name] = _record(name, outcome, verdict.made, made_by, project)
     return records

@@ -19,7 +19,10 @@ from patchgen.gate.verdict import Report, Status
 from patchgen.project.files import Modular, Project
 from patchgen.source.locate import Environment
 
-_NO_PARENT = ("PG101", "PG103")  # no such module, no such definition: what was never recorded can be gone too
+_NO_PARENT = (
+    "PG101",
+    "PG103",
+)  # no such module, no such definition: what was never recorded can be gone too
 
 
 class Fit(enum.StrEnum):
@@ -53,7 +56,9 @@ class Drift:
     problems: tuple[Problem, ...]
 
 
-def find_drift(project: Project, report: Report, records: Mapping[Path, Record]) -> tuple[Drift, ...]:
+def find_drift(
+    project: Project, report: Report, records: Mapping[Path, Record]
+) -> tuple[Drift, ...]:
     """The drift of every modular file of the project, whose parents come from another tree in this run."""
     new, root = project.environment(), project.package_root
     old = replace(project, package_root=None).environment()
@@ -62,14 +67,23 @@ def find_drift(project: Project, report: Report, records: Mapping[Path, Record])
     drifts = []
     for outcome in report.outcomes:
         if outcome.modular.recorded:
-            used = [each for each in _used_by(outcome.modular, records) if _is_of_release(each, old, new, root)]
+            used = [
+                each
+                for each in _used_by(outcome.modular, records)
+                if _is_of_release(each, old, new, root)
+            ]
             left_out = any(_is_left_out(symbol, new, root) for symbol in used)
             drifts.append(_drift(outcome, report, tuple(_changes(used, old, new, root)), left_out))
     return tuple(drifts)
 
 
 def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbol]:
-    used = {used for record in records.values() if record.modular == modular.shown for used in record.parents}
+    used = {
+        used
+        for record in records.values()
+        if record.modular == modular.shown
+        for used in record.parents
+    }
     # A statement without a name is recorded under its place, which says nothing in another release.
     return sorted(symbol for symbol in used if symbol.symbol.rpartition(".")[2].isidentifier())
 
@@ -82,16 +96,22 @@ def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root:
 
 def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:
     shown = outcome.modular.shown
-    gone = any(change.gone for change in changes) or any(problem.code in _NO_PARENT for problem in outcome.problems)
+    gone = any(change.gone for change in changes) or any(
+        problem.code in _NO_PARENT for problem in outcome.problems
+    )
     if left_out or (gone and outcome.problems):
         return Drift(shown, Fit.GONE, changes, outcome.problems)
     if outcome.problems:
         return Drift(shown, Fit.BROKEN, changes, outcome.problems)
-    clean = all(verdict.status is Status.OK for verdict in report.verdicts if verdict.modular == shown)
+    clean = all(
+        verdict.status is Status.OK for verdict in report.verdicts if verdict.modular == shown
+    )
     return Drift(shown, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())
 
 
-def _changes(used: Sequence[UsedSymbol], old: Environment, new: Environment, root: Path) -> Iterator[Change]:
+def _changes(
+    used: Sequence[UsedSymbol], old: Environment, new: Environment, root: Path
+) -> Iterator[Change]:
     for symbol in used:
         after = None if _is_left_out(symbol, new, root) else text_of(symbol.symbol, new)
         if after is None:
@@ -99,7 +119,9 @@ def _changes(used: Sequence[UsedSymbol], old: Environment, new: Environment, roo
         elif digest_of(after) != symbol.digest:
             before = text_of(symbol.symbol, old)
             known = before is not None and digest_of(before) == symbol.digest
-            diff = unified(before or "", after, f"{symbol.symbol} (recorded)", f"{symbol.symbol} (new)")
+            diff = unified(
+                before or "", after, f"{symbol.symbol} (recorded)", f"{symbol.symbol} (new)"
+            )
             yield Change(symbol.symbol, False, diff if known else "")
 
 

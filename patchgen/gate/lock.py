@@ -28,9 +28,7 @@ from patchgen.source.regular import read_regular_text
 FORMAT = 1
 SEAL = "record_sha256"
 EDITED = "its record was edited by hand"
-ABOUT = (
-    "Written by `patchgen convert`, read by `patchgen check` and `patchgen explain`: what each output was made from."
-)
+ABOUT = "Written by `patchgen convert`, read by `patchgen check` and `patchgen explain`: what each output was made from."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +47,16 @@ class Record:
     settings: str
     parents: tuple[UsedSymbol, ...]
     lines: tuple[LineOrigin, ...]
-    reads: tuple[tuple[str, str], ...] = ()  # every module that was read, with the digest of its file
+    reads: tuple[
+        tuple[str, str], ...
+    ] = ()  # every module that was read, with the digest of its file
     own_digest: str = ""  # of patchgen's sources
     flaw: str = ""
 
 
-def make_record(output: str, outcome: Outcome, made: Made, made_by: str, settings: Settings) -> Record:
+def make_record(
+    output: str, outcome: Outcome, made: Made, made_by: str, settings: Settings
+) -> Record:
     """The record of an output that has just been made."""
     return Record(
         output,
@@ -104,7 +106,9 @@ def read_lock(path: Path) -> dict[str, Record]:
     """
     repeated: list[str] = []
     try:
-        data = json.loads(read_regular_text(path), object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
+        data = json.loads(
+            read_regular_text(path), object_pairs_hook=lambda pairs: _keyed(pairs, repeated)
+        )
         if type(data["format"]) is not int or data["format"] != FORMAT:
             raise ValueError(f"it has format {data['format']}, this patchgen writes {FORMAT}")
         flaw = _flaw(data, repeated)
@@ -114,7 +118,9 @@ def read_lock(path: Path) -> dict[str, Record]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
         hint = "delete it and run `patchgen convert`: it is made anew"
-        raise PatchgenError("PG507", Location(LOCK, line, 1 if line else 0), _why_not(error), hint) from error
+        raise PatchgenError(
+            "PG507", Location(LOCK, line, 1 if line else 0), _why_not(error), hint
+        ) from error
 
 
 def _why_not(error: Exception) -> str:
@@ -122,7 +128,9 @@ def _why_not(error: Exception) -> str:
         return "cannot be read: it is nested too deeply"
     if isinstance(error, OSError):
         return f"cannot be read: {error.strerror or error}"
-    return f"cannot be read: {error}" if isinstance(error, ValueError) else "is not a lock of patchgen"
+    return (
+        f"cannot be read: {error}" if isinstance(error, ValueError) else "is not a lock of patchgen"
+    )
 
 
 def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
@@ -146,8 +154,16 @@ def _flaw(data: Mapping[str, Any], repeated: list[str]) -> str:
 
 def render_lock(records: Iterable[Record]) -> str:
     """The text of patchgen.lock."""
-    outputs = {record.output: _entry(record) for record in sorted(records, key=lambda record: record.output)}
-    return json.dumps({"about": ABOUT, "format": FORMAT, "outputs": outputs}, indent=1, ensure_ascii=False) + "\n"
+    outputs = {
+        record.output: _entry(record)
+        for record in sorted(records, key=lambda record: record.output)
+    }
+    return (
+        json.dumps(
+            {"about": ABOUT, "format": FORMAT, "outputs": outputs}, indent=1, ensure_ascii=False
+        )
+        + "\n"
+    )
 
 
 # The fields of an entry that are texts, in their order.
@@ -168,10 +184,19 @@ def _entry(record: Record) -> dict[str, Any]:
     lines: dict[str, list[str]] = {}
     for origin in record.lines:
         lines.setdefault(origin.path, []).append(f"{origin.first}-{origin.last}:{origin.line}")
-    texts = (record.modular, record.modular_digest, record.digest, record.diff_digest, record.made_by, record.settings)
+    texts = (
+        record.modular,
+        record.modular_digest,
+        record.digest,
+        record.diff_digest,
+        record.made_by,
+        record.settings,
+    )
     entry = {
         **dict(zip(_TEXTS, texts, strict=True)),
-        "parents": {path: dict(sorted(symbols.items())) for path, symbols in sorted(parents.items())},
+        "parents": {
+            path: dict(sorted(symbols.items())) for path, symbols in sorted(parents.items())
+        },
         "reads": dict(record.reads),
         "patchgen_sha256": record.own_digest,
         "lines": {path: " ".join(ranges) for path, ranges in sorted(lines.items())},
@@ -186,7 +211,9 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
         return _record(output, {}, flaw)
     if entry.get(SEAL) != _seal(output, entry):
         flaw = EDITED
-    modular, modular_digest, digest, diff_digest, made_by, settings = (str(entry.get(key, "")) for key in _TEXTS)
+    modular, modular_digest, digest, diff_digest, made_by, settings = (
+        str(entry.get(key, "")) for key in _TEXTS
+    )
     reads = entry.get("reads")
     return Record(
         output,
@@ -198,7 +225,9 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
         settings,
         _read_parents(entry),
         _read_lines(entry),
-        tuple(sorted((module, str(digest)) for module, digest in reads.items())) if isinstance(reads, dict) else (),
+        tuple(sorted((module, str(digest)) for module, digest in reads.items()))
+        if isinstance(reads, dict)
+        else (),
         str(entry.get("patchgen_sha256", "")),
         flaw,
     )
@@ -207,7 +236,9 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
 def _read_parents(entry: Mapping[str, Any]) -> tuple[UsedSymbol, ...]:
     try:
         every = [
-            (symbol, digest, path) for path, found in entry["parents"].items() for symbol, digest in found.items()
+            (symbol, digest, path)
+            for path, found in entry["parents"].items()
+            for symbol, digest in found.items()
         ]
     except (KeyError, AttributeError):
         return ()

@@ -28,14 +28,27 @@ def find_orphans(
         return path not in expected and not _belongs_to(path, failed)
 
     recorded = {
-        path: record for path, record in records.items() if is_orphan(path) and _is_in_scope(path, record, found)
+        path: record
+        for path, record in records.items()
+        if is_orphan(path) and _is_in_scope(path, record, found)
     }
-    loose = [path for path in _generated_files(found.folders, recorded.keys() | expected) if is_orphan(path)]
+    loose = [
+        path
+        for path in _generated_files(found.folders, recorded.keys() | expected)
+        if is_orphan(path)
+    ]
     if not recorded and not loose:
         return ()
     others = _places_of_others(project, found)
-    verdicts = [_recorded_orphan(project, p, record) for p, record in recorded.items() if not _belongs_to(p, others)]
-    return (*verdicts, *(_loose_orphan(project, p, found) for p in loose if not _belongs_to(p, others)))
+    verdicts = [
+        _recorded_orphan(project, p, record)
+        for p, record in recorded.items()
+        if not _belongs_to(p, others)
+    ]
+    return (
+        *verdicts,
+        *(_loose_orphan(project, p, found) for p in loose if not _belongs_to(p, others)),
+    )
 
 
 def _places(modulars: Iterable[Modular]) -> set[tuple[Path, str]]:
@@ -50,7 +63,9 @@ def _name(modular: Modular) -> str:
 def _places_of_others(project: Project, found: Found) -> set[tuple[Path, str]]:
     """The same for what the project has besides: modular files that were not asked for, and places without `--out`."""
     views = (project, replace(project, out=None))
-    return {place for view in views for place in _places(discover(view).modulars)} - _places(found.modulars)
+    return {place for view in views for place in _places(discover(view).modulars)} - _places(
+        found.modulars
+    )
 
 
 def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
@@ -72,13 +87,23 @@ def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
     if not files:
         why.append(f"only {LOCK} still names it")
     mend = tuple(Wanted(path, None) for path in files or [output])
-    return Verdict(project.shown(output), record.modular, Status.ORPHANED, tuple(why), mend=mend if untouched else ())
+    return Verdict(
+        project.shown(output),
+        record.modular,
+        Status.ORPHANED,
+        tuple(why),
+        mend=mend if untouched else (),
+    )
 
 
 def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:
     """The verdict on a generated file that no record tells of: another folder may be where it should be."""
-    givers = [modular for modular in found.modulars if _belongs_to(path, {(path.parent, _name(modular))})]
-    why = tuple(f"{giver.shown} gives {project.shown(giver.folder / path.name)}" for giver in givers[:1])
+    givers = [
+        modular for modular in found.modulars if _belongs_to(path, {(path.parent, _name(modular))})
+    ]
+    why = tuple(
+        f"{giver.shown} gives {project.shown(giver.folder / path.name)}" for giver in givers[:1]
+    )
     return Verdict(project.shown(path), "", Status.ORPHANED, why)
 
 

@@ -62,7 +62,9 @@ class Verdict:
         if self.status is Status.OK:
             return None
         what, hint = _say(self)
-        return Problem(Location(self.shown, self.line, 1 if self.line else 0), _CODES[self.status], what, hint)
+        return Problem(
+            Location(self.shown, self.line, 1 if self.line else 0), _CODES[self.status], what, hint
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +79,19 @@ class Report:
     @property
     def findings(self) -> tuple[Problem, ...]:
         """Problems, and verdicts that are not ok, by place."""
-        return tuple(sorted({*self.problems, *(p for v in self.verdicts if (p := v.problem) is not None)}))
+        return tuple(
+            sorted({*self.problems, *(p for v in self.verdicts if (p := v.problem) is not None)})
+        )
 
     @property
     def refused(self) -> tuple[str, ...]:
         """The modular files for which nothing can be made, in order."""
         places = {problem.at.path for problem in self.problems if problem.severity == "error"}
-        return tuple(sorted({o.modular.shown for o in self.outcomes if o.problems or o.modular.shown in places}))
+        return tuple(
+            sorted(
+                {o.modular.shown for o in self.outcomes if o.problems or o.modular.shown in places}
+            )
+        )
 
 
 def _say(verdict: Verdict) -> tuple[str, str]:
@@ -96,13 +104,22 @@ def _say(verdict: Verdict) -> tuple[str, str]:
         case Status.ORPHANED if verdict.mend:
             return f"is orphaned{why}", "`patchgen check --fix` removes it"
         case Status.ORPHANED:
-            return f"is orphaned{why or ': no modular file gives it'}", "delete it, or bring its modular file back"
+            return (
+                f"is orphaned{why or ': no modular file gives it'}",
+                "delete it, or bring its modular file back",
+            )
         case Status.NOT_GENERATED if verdict.why:
-            return f"is {verdict.why[0]}, and {verdict.modular} gives a file of this name", "move it away"
+            return (
+                f"is {verdict.why[0]}, and {verdict.modular} gives a file of this name",
+                "move it away",
+            )
         case Status.NOT_GENERATED:
             what = f"was not written by patchgen, and {verdict.modular} gives a file of this name"
             return what, "move it away, or let `patchgen convert --force` replace it"
         case Status.UNRECORDED:
             return f"is not what {LOCK} records{why}", convert
         case _:
-            return f"is stale{why or f': it differs from what {verdict.modular} gives now'}", convert
+            return (
+                f"is stale{why or f': it differs from what {verdict.modular} gives now'}",
+                convert,
+            )

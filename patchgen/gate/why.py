@@ -16,7 +16,12 @@ NAMED = 3  # definitions of one module that are named before they are counted
 
 
 def reasons(
-    record: Record | None, outcome: Outcome, made: Made, present: Mapping[str, str], made_by: str, settings: str
+    record: Record | None,
+    outcome: Outcome,
+    made: Made,
+    present: Mapping[str, str],
+    made_by: str,
+    settings: str,
 ) -> tuple[str, ...]:
     """What changed; `present` has the digests of the files that are not right, by name."""
     if record is None:
@@ -25,7 +30,9 @@ def reasons(
         return (record.flaw,)
     known = {made.name: record.digest, made.diff_name: record.diff_digest}
     found = [
-        f"{name} was edited by hand" for name, digest in sorted(present.items()) if digest not in ("", known[name])
+        f"{name} was edited by hand"
+        for name, digest in sorted(present.items())
+        if digest not in ("", known[name])
     ]
     if (record.digest, record.diff_digest) == (made.digest, made.diff_digest):
         return tuple(found)  # The result is what was recorded: nothing but the files changed.
@@ -44,7 +51,9 @@ def reasons(
 def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
     """What changed where all that the output was made from is the same: what is only read, or patchgen's own code."""
     before, after = dict(record.reads), dict(modules_read(outcome))
-    modules = sorted(module for module in before.keys() | after.keys() if before.get(module) != after.get(module))
+    modules = sorted(
+        module for module in before.keys() | after.keys() if before.get(module) != after.get(module)
+    )
     found = [f"the parent changed: {named(modules)}"] if modules else []
     if record.own_digest != own_digest():
         found.append("patchgen itself changed")
@@ -53,8 +62,12 @@ def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
 
 def _parents(record: Record, made: Made, same_modular: bool) -> list[str]:
     """The parents' definitions that changed."""
-    before, after = ({used.symbol: used.digest for used in parents} for parents in (record.parents, made.parents))
-    changed = sorted(symbol for symbol in before.keys() & after.keys() if before[symbol] != after[symbol])
+    before, after = (
+        {used.symbol: used.digest for used in parents} for parents in (record.parents, made.parents)
+    )
+    changed = sorted(
+        symbol for symbol in before.keys() & after.keys() if before[symbol] != after[symbol]
+    )
     if not changed and same_modular:
         changed = sorted(before.keys() ^ after.keys())
     # A statement without a name ("<import 2>") tells a reader little; where named ones changed too, it is left out.
@@ -82,7 +95,9 @@ def _releases(old: str, new: str) -> list[str]:
     before, after = ({name: release for name, _, release in _pairs(text)} for text in (old, new))
     names = sorted(before.keys() | after.keys())
     differing = [name for name in names if before.get(name) != after.get(name)]
-    return [f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in differing]
+    return [
+        f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in differing
+    ]
 
 
 def _pairs(text: str) -> list[tuple[str, str, str]]:

@@ -17,14 +17,18 @@ from patchgen.lab.inputs import LARGEST, CannotBuild
 from patchgen.lab.weights import draw_weights
 
 
-def parent_of(parent_class: type[PreTrainedModel], config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+def parent_of(
+    parent_class: type[PreTrainedModel], config: PreTrainedConfig, dtype: torch.dtype
+) -> PreTrainedModel:
     """The parent with weights that show errors, on the CPU.  Raises CannotBuild."""
     try:
         with torch.device("meta"):
             size = sum(parameter.numel() for parameter in parent_class(config).parameters())
     except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise CannotBuild(f"{parent_class.__name__} does not take a tiny configuration: {what}") from error
+        raise CannotBuild(
+            f"{parent_class.__name__} does not take a tiny configuration: {what}"
+        ) from error
     if size > LARGEST:
         raise CannotBuild(f"has {size:,} parameters at its tiniest, more than {LARGEST:,}")
     model = parent_class(config).to(dtype).eval()
@@ -40,7 +44,9 @@ def both_of(
     with tempfile.TemporaryDirectory() as folder, quiet():
         saved, place = Path(folder, "parent"), Path(folder, "variant")
         master.save_pretrained(saved)
-        parent = strictly_loaded(type(master), saved, dtype=master.dtype, **{**route.parent, **more})
+        parent = strictly_loaded(
+            type(master), saved, dtype=master.dtype, **{**route.parent, **more}
+        )
         place.mkdir()
         variant = build(master, variant_class, place, {**route.variant, **more})
     return parent.eval(), variant.eval()

@@ -25,7 +25,14 @@ DROPOUT = 0.2
 LONG = 37  # tokens: more than any window, and scores that are larger than what they are made of
 RATES = ("attention_probs_dropout_prob", "hidden_dropout_prob", "attention_dropout")
 # Names of attention that transformers has, and one that nobody has.
-ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention", "misspelt")
+ATTENTIONS = (
+    "eager",
+    "sdpa",
+    "flash_attention_2",
+    "flash_attention_3",
+    "flex_attention",
+    "misspelt",
+)
 # How a model that calls transformers' interface is run: `checks.interface`.
 INTERFACE = ("eager", "flex_attention", "flash", "registered")
 
@@ -40,10 +47,16 @@ class Case:
     dtype: str = "float32"
     route: int = 0  # 0: the closest, 1: the most independent, 2: both sides eager
     scene: Scene = Scene()
-    changes: tuple[tuple[str, Any], ...] = ()  # of the configuration: the first it must have, others it may
+    changes: tuple[
+        tuple[str, Any], ...
+    ] = ()  # of the configuration: the first it must have, others it may
     detail: str = ""  # of its kind: the name of a plant, of an attention, of a compiler
-    whole: bool = False  # all of `changes` are made, whether the configuration lists such names or not
-    drawn: bool = False  # nobody says that the model takes `changes`: what is refused is not compared
+    whole: bool = (
+        False  # all of `changes` are made, whether the configuration lists such names or not
+    )
+    drawn: bool = (
+        False  # nobody says that the model takes `changes`: what is refused is not compared
+    )
 
 
 QUICK = Plan()
@@ -77,7 +90,9 @@ def cases(subject: Subject, claims: tuple[Claim, ...], plan: Plan = QUICK) -> tu
     ]
     for head in _others(subject, plan):
         made += [*_loading(head), *_base(head, claims, plan.dtypes)]
-    made += [Case(f"{head} plans", "plans", head) for head in subject.heads]  # of no model that takes memory
+    made += [
+        Case(f"{head} plans", "plans", head) for head in subject.heads
+    ]  # of no model that takes memory
     return (*_without_states(made, claims), *_states(main, claims))
 
 
@@ -93,7 +108,13 @@ def _states(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
     if all(claim.with_states for claim in claims):
         return
     for rows in ROWS:
-        yield Case(f"{head} float64 {rows}, all states", "numbers", head, "float64", scene=trained(claims, rows))
+        yield Case(
+            f"{head} float64 {rows}, all states",
+            "numbers",
+            head,
+            "float64",
+            scene=trained(claims, rows),
+        )
 
 
 def _others(subject: Subject, plan: Plan) -> tuple[str, ...]:
@@ -122,7 +143,9 @@ def _effects(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
         for how in (how for how in claim.checkpointing if "context_fn" in how):
             for length in (0, LONG):
                 name = f"{head} keeps products{', long' if length else ''}"
-                yield Case(name, "kept", head, scene=Scene(train=True, checkpointing=how, length=length))
+                yield Case(
+                    name, "kept", head, scene=Scene(train=True, checkpointing=how, length=length)
+                )
 
 
 def _numbers(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
@@ -130,9 +153,18 @@ def _numbers(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> I
     for dtype in dtypes:
         for rows in ROWS:
             for route, called in enumerate(ROUTES):
-                yield Case(f"{head} {dtype} {rows} {called}", "numbers", head, dtype, route, trained(claims, rows))
+                yield Case(
+                    f"{head} {dtype} {rows} {called}",
+                    "numbers",
+                    head,
+                    dtype,
+                    route,
+                    trained(claims, rows),
+                )
         for rows in EVAL_ROWS:
-            yield Case(f"{head} {dtype} {rows} eval", "numbers", head, dtype, scene=Scene(rows=rows))
+            yield Case(
+                f"{head} {dtype} {rows} eval", "numbers", head, dtype, scene=Scene(rows=rows)
+            )
 
 
 def _plants(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
@@ -140,7 +172,14 @@ def _plants(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> It
         for claim in claims:
             for plant in claim.plants:
                 name = f"{head} {dtype} planted: {plant.name} ({claim.part})"
-                yield Case(name, "planted", head, dtype, detail=f"{claim.part}:{plant.name}", scene=plant.scene)
+                yield Case(
+                    name,
+                    "planted",
+                    head,
+                    dtype,
+                    detail=f"{claim.part}:{plant.name}",
+                    scene=plant.scene,
+                )
 
 
 def _scenes(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
@@ -179,7 +218,9 @@ WAYS: Mapping[str, Scene] = {
     "embedded": Scene(rows="right", ways=("embeddings",)),
     "placed": Scene(ways=("positions",)),
     "placed, padded": Scene(rows="left", ways=("positions",)),
-    "typed, placed, embedded": Scene(rows="left", ways=("types of tokens", "positions", "embeddings")),
+    "typed, placed, embedded": Scene(
+        rows="left", ways=("types of tokens", "positions", "embeddings")
+    ),
     "mask of floats": Scene(rows="right", ways=("mask of floats",)),
     "mask of floats, left": Scene(rows="left", ways=("mask of floats",)),
     "mask of bools": Scene(rows="left", ways=("mask of bools",)),
@@ -194,7 +235,9 @@ TRAINED_WAYS: Mapping[str, Scene] = {
     "ignoring a label": Scene(train=True, ways=("ignore_index",)),
     "counted": Scene(rows="right", train=True, ways=("num_items_in_batch",)),
     "with a hook at its head": Scene(rows="right", train=True, ways=("a head with a hook",)),
-    "with a hook at its head, ignoring a label": Scene(train=True, ways=("a head with a hook", "ignore_index")),
+    "with a hook at its head, ignoring a label": Scene(
+        train=True, ways=("a head with a hook", "ignore_index")
+    ),
     "with a bias at its head": Scene(rows="right", train=True, ways=("a head with a bias",)),
     "as a tuple": Scene(rows="right", train=True, ways=("a tuple",)),
     "long": Scene(train=True, length=LONG),
@@ -211,9 +254,22 @@ def _ways(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
     for rows in EVAL_ROWS:
         scene = Scene(rows=rows, dropout=DROPOUT)
         yield Case(f"{head} float64 {rows} eval, both eager", "numbers", head, "float64", 2, scene)
-        yield Case(f"{head} float64 {rows} train, both eager", "numbers", head, "float64", 2, trained(claims, rows))
+        yield Case(
+            f"{head} float64 {rows} train, both eager",
+            "numbers",
+            head,
+            "float64",
+            2,
+            trained(claims, rows),
+        )
     asked = Scene(rows="left", ways=(BY_CONFIGURATION,))
-    yield Case(f"{head} float64 attention weights by configuration", "weights", head, "float64", scene=asked)
+    yield Case(
+        f"{head} float64 attention weights by configuration",
+        "weights",
+        head,
+        "float64",
+        scene=asked,
+    )
     yield Case(f"{head} float64 attention weights, full", "weights", head, "float64")
 
 
@@ -224,9 +280,18 @@ def _interface(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:
     for how in INTERFACE:
         for rows in ROWS[:3]:
             scene = trained(claims, rows)
-            yield Case(f"{head} float64 {rows} by {how}", "interface", head, "float64", scene=scene, detail=how)
+            yield Case(
+                f"{head} float64 {rows} by {how}",
+                "interface",
+                head,
+                "float64",
+                scene=scene,
+                detail=how,
+            )
     scene = Scene(rows="left")
-    yield Case(f"{head} float32 left by eager", "interface", head, "float32", scene=scene, detail="eager")
+    yield Case(
+        f"{head} float32 left by eager", "interface", head, "float32", scene=scene, detail="eager"
+    )
 
 
 def _pace(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
@@ -239,9 +304,13 @@ def _pace(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
             "dropout": ("bfloat16", replace(scene, dropout=DROPOUT)),
         }
         for recipe, (dtype, made) in recipes.items():
-            yield Case(f"{head} pace of {recipe}, {rows}", "pace", head, dtype, scene=made, detail=recipe)
+            yield Case(
+                f"{head} pace of {recipe}, {rows}", "pace", head, dtype, scene=made, detail=recipe
+            )
     if plan.full:  # it traces both sides
-        yield Case(f"{head} compiled over lengths", "compiled over lengths", head, scene=trained(claims))
+        yield Case(
+            f"{head} compiled over lengths", "compiled over lengths", head, scene=trained(claims)
+        )
 
 
 def _flash(subject: Subject, claims: tuple[Claim, ...]) -> Iterator[Case]:
@@ -250,17 +319,27 @@ def _flash(subject: Subject, claims: tuple[Claim, ...]) -> Iterator[Case]:
         return
     head = subject.heads[0]
     for rows in ROWS[1:3] if any(claim.part == "flash" for claim in claims) else ():
-        yield Case(f"{head} {rows} gives zeros at padding", "zeros", head, "float64", scene=Scene(rows=rows))
+        yield Case(
+            f"{head} {rows} gives zeros at padding",
+            "zeros",
+            head,
+            "float64",
+            scene=Scene(rows=rows),
+        )
     for rate in RATES:
         for rows in ("full", "right"):
             scene = Scene(rows=rows, labels=False)
             yield Case(f"{head} {rows} drops by {rate}", "drops", head, scene=scene, detail=rate)
 
 
-def _settings(subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
+def _settings(
+    subject: Subject, claims: tuple[Claim, ...], dtypes: tuple[str, ...]
+) -> Iterator[Case]:
     """Other settings of the same class, where its module knows of them."""
     main = subject.heads[0]
-    decoder = next((head for head in subject.heads if head.endswith(("LMHeadModel", "ForCausalLM"))), main)
+    decoder = next(
+        (head for head in subject.heads if head.endswith(("LMHeadModel", "ForCausalLM"))), main
+    )
     settings = {
         "sliding_window": (main, (("sliding_window", 5),)),
         "add_cross_attention": (decoder, (("add_cross_attention", True), ("is_decoder", True))),
@@ -278,7 +357,16 @@ def _published(subject: Subject, claims: tuple[Claim, ...]) -> Iterator[Case]:
     """Configurations of checkpoints, and what parts and changed lines read: in the widest dtype, which sees most."""
     for setting in settings_of(subject):
         head, last = _head_for(subject, setting), setting.rows[-1]
-        made = Case("", "numbers", head, "float64", setting.route, Scene(), tuple(setting.changes.items()), whole=True)
+        made = Case(
+            "",
+            "numbers",
+            head,
+            "float64",
+            setting.route,
+            Scene(),
+            tuple(setting.changes.items()),
+            whole=True,
+        )
         made = replace(made, drawn=setting.drawn)
         scenes = {f"{rows} train": trained(claims, rows) for rows in setting.rows}
         if not setting.drawn:
@@ -294,8 +382,12 @@ def _published(subject: Subject, claims: tuple[Claim, ...]) -> Iterator[Case]:
         if setting.changes == {"is_decoder": True}:
             scene = Scene(rows="left", labels=False)
             name = f"{head} generates: {setting.name}"
-            yield replace(made, name=name, kind="generated", dtype="float32", scene=scene, detail="greedy")
-            yield replace(made, name=f"{head} cache: {setting.name}", kind="cache", scene=Scene(labels=False))
+            yield replace(
+                made, name=name, kind="generated", dtype="float32", scene=scene, detail="greedy"
+            )
+            yield replace(
+                made, name=f"{head} cache: {setting.name}", kind="cache", scene=Scene(labels=False)
+            )
 
 
 def _head_for(subject: Subject, setting: Setting) -> str:
@@ -303,31 +395,54 @@ def _head_for(subject: Subject, setting: Setting) -> str:
     main = subject.heads[0]
     if "is_decoder" not in setting.changes:
         return main
-    return next((head for head in subject.heads if head.endswith(("LMHeadModel", "ForCausalLM"))), main)
+    return next(
+        (head for head in subject.heads if head.endswith(("LMHeadModel", "ForCausalLM"))), main
+    )
 
 
 def _use(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
     yield Case(f"{head} cache", "cache", head, "float64", scene=Scene(labels=False))
-    yield Case(f"{head} static cache", "cache", head, "float64", scene=Scene(labels=False), detail="static")
+    yield Case(
+        f"{head} static cache", "cache", head, "float64", scene=Scene(labels=False), detail="static"
+    )
     ways = ("greedy", "sampled", "beams", "static cache") if plan.full else ("greedy",)
     for way in ways:
-        yield Case(f"{head} generates: {way}", "generated", head, scene=Scene(rows="left", labels=False), detail=way)
+        yield Case(
+            f"{head} generates: {way}",
+            "generated",
+            head,
+            scene=Scene(rows="left", labels=False),
+            detail=way,
+        )
     declared = any(claim.attentions is not None for claim in claims)
     for name in ATTENTIONS:
         if name == "flex_attention" and not declared and not plan.full:
             continue  # the parent's own, which is compiled for seconds to be refused on a CPU
         yield Case(f"{head} attn_implementation {name}", "attention", head, detail=name)
     for backend in ("aot_eager", "inductor") if plan.full else ("aot_eager",):
-        yield Case(f"{head} compiled by {backend}", "compiled", head, detail=backend, scene=trained(claims))
+        yield Case(
+            f"{head} compiled by {backend}", "compiled", head, detail=backend, scene=trained(claims)
+        )
         if plan.full:
             packed = trained(claims, "packed")
-            yield Case(f"{head} compiled by {backend}, packed", "compiled", head, detail=backend, scene=packed)
+            yield Case(
+                f"{head} compiled by {backend}, packed",
+                "compiled",
+                head,
+                detail=backend,
+                scene=packed,
+            )
 
 
 def _base(head: str, claims: tuple[Claim, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
     for dtype in dtypes:
         for rows in ROWS[:2]:
-            yield Case(f"{head} {dtype} {rows}", "numbers", head, dtype, scene=trained(claims, rows))
-    left = {"train": trained(claims, "left"), "eval, dropout set": Scene(rows="left", dropout=DROPOUT)}
+            yield Case(
+                f"{head} {dtype} {rows}", "numbers", head, dtype, scene=trained(claims, rows)
+            )
+    left = {
+        "train": trained(claims, "left"),
+        "eval, dropout set": Scene(rows="left", dropout=DROPOUT),
+    }
     for told, scene in left.items():
         yield Case(f"{head} float64 left {told}", "numbers", head, "float64", scene=scene)

@@ -37,7 +37,11 @@ def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ..
     found = {
         CHECKPOINTING: CHECKPOINTING not in parts and any(_turns_on_checkpointing(tree, changed)),
         INTERFACE: "sdpa" not in parts and any(_calls_the_interface(tree, changed)),
-        GROUPED: any(EXPERTS.search(line) for number, line in enumerate(text.splitlines(), 1) if number in changed),
+        GROUPED: any(
+            EXPERTS.search(line)
+            for number, line in enumerate(text.splitlines(), 1)
+            if number in changed
+        ),
     }
     return tuple(name for name, holds in found.items() if holds)
 

@@ -54,7 +54,9 @@ def work_of(text: str) -> Work:
 
 
 def _with_tuples(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in told.items()
+    }
 
 
 def main() -> None:
@@ -88,7 +90,9 @@ def main() -> None:
     watches = proof is not None and work.device == "cpu"
     for case in (case for case in todo if case.name not in work.skip):
         say(begun=case.name)
-        result = _run_watched(bench, case, proof) if proof is not None and watches else bench.run(case)
+        result = (
+            _run_watched(bench, case, proof) if proof is not None and watches else bench.run(case)
+        )
         compared |= {case.name} if result.status in ("PASS", "WARN") else set()
         say(result=result.as_json())
     if proof is not None:

@@ -31,8 +31,12 @@ class Scene:
     rows: Rows = "full"  # where rows are padded; packed: two texts in each, told by `position_ids`
     train: bool = False
     dropout: float = 0.0  # of every rate that the configuration has
-    checkpointing: Mapping[str, Any] | None = None  # gradient_checkpointing_kwargs of the variant; None: off
-    accumulate: int = 1  # micro-batches whose loss is divided by the number of labels in all of them
+    checkpointing: Mapping[str, Any] | None = (
+        None  # gradient_checkpointing_kwargs of the variant; None: off
+    )
+    accumulate: int = (
+        1  # micro-batches whose loss is divided by the number of labels in all of them
+    )
     autocast: bool = False  # to bfloat16, weights as they are
     labels: bool = True
     states: bool = True  # hidden states are asked for
@@ -48,7 +52,9 @@ class Specimen:
     variant_class: type[PreTrainedModel]
     config: PreTrainedConfig  # the parent's
     inputs: Mapping[str, Tensor]  # of the forward, labels included, where rows are full
-    lengths: frozenset[int]  # of the sequences in them: what attention may run over; no other size is equal to one
+    lengths: frozenset[
+        int
+    ]  # of the sequences in them: what attention may run over; no other size is equal to one
     causal: bool  # measured: no output of the parent depends on a later token
 
     @property
@@ -100,7 +106,10 @@ class Plant:
 
 
 def reload(
-    parent: PreTrainedModel, variant_class: type[PreTrainedModel], folder: Path, settings: Mapping[str, Any]
+    parent: PreTrainedModel,
+    variant_class: type[PreTrainedModel],
+    folder: Path,
+    settings: Mapping[str, Any],
 ) -> PreTrainedModel:
     """The variant from the parent's checkpoint, no key missing and none unexpected.
 
@@ -110,7 +119,9 @@ def reload(
     return strictly_loaded(variant_class, folder, dtype=parent.dtype, **settings)
 
 
-def strictly_loaded(model_class: type[PreTrainedModel], folder: Path, **how: Any) -> PreTrainedModel:
+def strictly_loaded(
+    model_class: type[PreTrainedModel], folder: Path, **how: Any
+) -> PreTrainedModel:
     """`from_pretrained` with nothing missing, unexpected, mismatched or failed; else ValueError."""
     model, report = model_class.from_pretrained(folder, output_loading_info=True, **how)
     wrong = {kind: sorted(map(str, keys)) for kind, keys in report.items() if keys}

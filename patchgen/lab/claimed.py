@@ -27,7 +27,9 @@ def claims_of(parts: tuple[str, ...]) -> tuple[Claim, ...]:
         except ModuleNotFoundError as error:
             if error.name != f"patchgen.lab.claims.{part}":
                 raise
-            raise LookupError(f"the part {part} has no claim in patchgen/lab/claims/{part}.py") from error
+            raise LookupError(
+                f"the part {part} has no claim in patchgen/lab/claims/{part}.py"
+            ) from error
     return tuple(found)
 
 
@@ -36,7 +38,9 @@ def decides_attention(claim: Claim) -> bool:
     return claim.attentions is not None
 
 
-def merged_routes(claims: tuple[Claim, ...], parent_class: type[PreTrainedModel]) -> tuple[Route, Route]:
+def merged_routes(
+    claims: tuple[Claim, ...], parent_class: type[PreTrainedModel]
+) -> tuple[Route, Route]:
     """The closest computation of the parent that all claims know, and the most independent one."""
     if not claims:  # made by hand
         return PLAIN, PLAIN
@@ -44,13 +48,19 @@ def merged_routes(claims: tuple[Claim, ...], parent_class: type[PreTrainedModel]
     each = []
     for claim in claims:
         routes = claim.routes(parent_class)
-        each.append([_elsewhere(r) for r in routes] if deciding and not decides_attention(claim) else [*routes])
+        each.append(
+            [_elsewhere(r) for r in routes]
+            if deciding and not decides_attention(claim)
+            else [*routes]
+        )
     return _merge([routes[0] for routes in each]), _merge([routes[-1] for routes in each])
 
 
 def _elsewhere(route: Route) -> Route:
     """`route` without a word about the attention."""
-    return replace(route, parent=_but_attention(route.parent), variant=_but_attention(route.variant))
+    return replace(
+        route, parent=_but_attention(route.parent), variant=_but_attention(route.variant)
+    )
 
 
 def _but_attention(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,11 +91,15 @@ def weights_route(claims: tuple[Claim, ...], routes: tuple[Route, Route]) -> Rou
         variant = {**closest.variant, **({ATTENTION: under[0]} if under else {})}
         return replace(independent, name=f"weights under {independent.name}", variant=variant)
     name = f"{closest.name}, both eager"
-    return replace(closest, name=name, parent={**closest.parent, **EAGER}, variant={**closest.variant, **EAGER})
+    return replace(
+        closest, name=name, parent={**closest.parent, **EAGER}, variant={**closest.variant, **EAGER}
+    )
 
 
 def trained(claims: tuple[Claim, ...], rows: Rows = "full") -> Scene:
     """A step of training with every part at work, dropout off: checkpointed where a claim is shown so."""
-    ways = [claim.shown_in.checkpointing for claim in claims if claim.shown_in.checkpointing is not None]
+    ways = [
+        claim.shown_in.checkpointing for claim in claims if claim.shown_in.checkpointing is not None
+    ]
     together = {name: value for way in ways for name, value in way.items()}
     return Scene(rows=rows, train=True, checkpointing=together if ways else None)

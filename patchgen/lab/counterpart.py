@@ -49,7 +49,9 @@ def class_of_parent(subject: Subject, head: str) -> type[PreTrainedModel]:
     if hasattr(parent, head):
         return getattr(parent, head)
     ending = _ending(head)
-    public = [n for n in parent.__all__ if _ending(n) == ending and not n.endswith("PreTrainedModel")]
+    public = [
+        n for n in parent.__all__ if _ending(n) == ending and not n.endswith("PreTrainedModel")
+    ]
     if len(public) != 1:
         raise CannotBuild(f"{subject.parent} has no class that corresponds to {head}")
     return getattr(parent, public[0])
@@ -57,5 +59,7 @@ def class_of_parent(subject: Subject, head: str) -> type[PreTrainedModel]:
 
 def _ending(name: str) -> str:
     return re.sub(
-        r"^.*?(?=(?:ForC|ForM|ForS|ForT|ForQ|ForP|ForN|ForI|ForA|LMHead|DoubleHeads|Model$|Encoder))", "", name
+        r"^.*?(?=(?:ForC|ForM|ForS|ForT|ForQ|ForP|ForN|ForI|ForA|LMHead|DoubleHeads|Model$|Encoder))",
+        "",
+        name,
     )

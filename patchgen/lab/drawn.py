@@ -60,7 +60,9 @@ def read_of(subject: Subject) -> Read:
     diff = path.with_suffix(".diff")
     if not path.is_file() or not diff.is_file():
         return Read((), {})
-    return read_by_changes(path.read_text(encoding="utf-8"), diff.read_text(encoding="utf-8"), _defaults(subject))
+    return read_by_changes(
+        path.read_text(encoding="utf-8"), diff.read_text(encoding="utf-8"), _defaults(subject)
+    )
 
 
 def _defaults(subject: Subject) -> dict[str, object]:
@@ -70,7 +72,11 @@ def _defaults(subject: Subject) -> dict[str, object]:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError:
         return {}
-    return {} if spec is None or spec.origin is None else defaults_of(Path(spec.origin).read_text(encoding="utf-8"))
+    return (
+        {}
+        if spec is None or spec.origin is None
+        else defaults_of(Path(spec.origin).read_text(encoding="utf-8"))
+    )
 
 
 def text_of(subject: Subject) -> str:

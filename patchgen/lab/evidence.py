@@ -34,7 +34,9 @@ class Evidence:
     """What one side ran in one step: filled by `gathered`."""
 
     trace: Trace = field(default_factory=Trace)
-    kernels: Counter[str] = field(default_factory=Counter)  # "aten._scaled_dot_product_flash_attention_for_cpu"
+    kernels: Counter[str] = field(
+        default_factory=Counter
+    )  # "aten._scaled_dot_product_flash_attention_for_cpu"
     dtypes: set[torch.dtype] = field(default_factory=set)  # floating ones that kernels gave
     saved: list[Saved] = field(default_factory=list)
     # By class name: the shape of the first tensor that each forward was given, in the order of the calls.
@@ -85,7 +87,11 @@ def gathered(model: nn.Module) -> Iterator[Evidence]:
         for name, module in modules.items()
         if module is not head
     ]
-    notes = {id(module): _note(evidence, _path(name, modules)) for name, module in modules.items() if module is head}
+    notes = {
+        id(module): _note(evidence, _path(name, modules))
+        for name, module in modules.items()
+        if module is head
+    }
 
     def note_head(module: nn.Module, args: Any) -> None:
         if id(module) in notes:
@@ -99,12 +105,18 @@ def gathered(model: nn.Module) -> Iterator[Evidence]:
         place = _place(tensor)
         if place not in own and place not in keep:
             keep[place] = tensor.detach()
-            evidence.saved.append(Saved(tuple(tensor.shape), tensor.dtype, tensor.untyped_storage().nbytes()))
+            evidence.saved.append(
+                Saved(tuple(tensor.shape), tensor.dtype, tensor.untyped_storage().nbytes())
+            )
         return tensor
 
     watch = _Dispatched(evidence)
     try:
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), watch, traced() as evidence.trace:
+        with (
+            torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+            watch,
+            traced() as evidence.trace,
+        ):
             yield evidence
     finally:
         for hook in hooks:
@@ -131,7 +143,9 @@ def _has_gradient(module: nn.Module) -> bool:
 def _note(evidence: Evidence, path: tuple[nn.Module, ...]) -> Callable[..., None]:
     def hook(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         first = next((each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)), None)
-        evidence.forwards.setdefault(type(module).__name__, []).append(() if first is None else tuple(first.shape))
+        evidence.forwards.setdefault(type(module).__name__, []).append(
+            () if first is None else tuple(first.shape)
+        )
         evidence.paths.append(path)
 
     return hook
@@ -147,7 +161,11 @@ class _Dispatched(TorchDispatchMode):
         self.evidence = evidence
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         self.evidence.kernels[str(func.overloadpacket)] += 1
         out = func(*args, **(kwargs or {}))

@@ -16,7 +16,13 @@ _PYRAMID: dict[str, Any] = {
 }
 _TOWER = {"hidden_size": 128}  # of which BridgeTower makes heads of 64
 
-_SERIES = {"num_input_channels": 2, "context_length": 24, "patch_length": 4, "patch_stride": 4, "prediction_length": 5}
+_SERIES = {
+    "num_input_channels": 2,
+    "context_length": 24,
+    "patch_length": 4,
+    "patch_stride": 4,
+    "prediction_length": 5,
+}
 
 # Detectors over three levels of a backbone with four stages, of which they must know the widths.
 _WIDTHS = [8, 16, 24, 32]
@@ -35,7 +41,12 @@ _DETECTOR: dict[str, Any] = {
     "anchor_image_size": None,
 }
 _RESNET: dict[str, Any] = {"hidden_sizes": _WIDTHS, "depths": [1, 1, 1, 1], "embedding_size": 8}
-_SWIN: dict[str, Any] = {"depths": [1, 1, 1, 1], "num_heads": [1, 2, 4, 8], "embed_dim": 8, "image_size": 64}
+_SWIN: dict[str, Any] = {
+    "depths": [1, 1, 1, 1],
+    "num_heads": [1, 2, 4, 8],
+    "embed_dim": 8,
+    "image_size": 64,
+}
 
 # Four stages of Sam2's Hiera, whose features a pyramid takes the other way round.
 _HIERA: dict[str, Any] = {
@@ -49,7 +60,12 @@ _HIERA: dict[str, Any] = {
     "window_size_per_stage": [4, 4, 2, 2],
     "global_attention_blocks": [3],
 }
-_SAM: dict[str, Any] = {"hidden_size": 32, "image_size": 64, "patch_size": 16, "mask_input_channels": 8}
+_SAM: dict[str, Any] = {
+    "hidden_size": 32,
+    "image_size": 64,
+    "patch_size": 16,
+    "mask_input_channels": 8,
+}
 _SAM_MASKS: dict[str, Any] = {"iou_head_hidden_dim": 24}
 _SAM_VISION: dict[str, Any] = {
     "backbone_channel_list": [128, 64, 32, 16],
@@ -67,7 +83,12 @@ _SAM_VIDEO: dict[str, Any] = {
     "memory_fuser_embed_dim": 32,
 }
 # A value each step, behind which a model looks at those of some steps before.
-_LAGGED = {"context_length": 11, "prediction_length": 6, "lags_sequence": [1, 2, 3], "num_time_features": 2}
+_LAGGED = {
+    "context_length": 11,
+    "prediction_length": 6,
+    "lags_sequence": [1, 2, 3],
+    "num_time_features": 2,
+}
 _FORECAST = {"context_length": 48, "patch_length": 4, "horizon_length": 8}
 
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -94,7 +115,12 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "eomt": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
     "eomt_dinov3": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
     "got_ocr2": {"image_token_index": 96, "image_seq_length": 1},
-    "got_ocr2_vision": {"image_size": 32, "patch_size": 8, "window_size": 3, "global_attn_indexes": [2]},
+    "got_ocr2_vision": {
+        "image_size": 32,
+        "patch_size": 8,
+        "window_size": 3,
+        "global_attn_indexes": [2],
+    },
     "lightglue": {"descriptor_dim": 32, "depth_confidence": -1.0, "width_confidence": -1.0},
     "omdet-turbo": {
         "text_projection_in_dim": 32,
@@ -105,7 +131,12 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "d_model": 48,
         "encoder_hidden_dim": 48,
         "vision_features_channels": [48, 48, 48],
-        "backbone_config": {"model_type": "swin", **_SWIN, "window_size": 4, "out_indices": [2, 3, 4]},
+        "backbone_config": {
+            "model_type": "swin",
+            **_SWIN,
+            "window_size": 4,
+            "out_indices": [2, 3, 4],
+        },
         "apply_layernorm_after_vision_backbone": False,
         "encoder_in_channels": [16, 32, 64],
         "encoder_attention_heads": 4,
@@ -117,11 +148,21 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "image_size": 64,
     },
     # With widths that differ it has projections that are loaded from no checkpoint.
-    "oneformer": {"hidden_dim": 32, "conv_dim": 32, "mask_dim": 32, "task_seq_len": 13, "num_queries": 7},
+    "oneformer": {
+        "hidden_dim": 32,
+        "conv_dim": 32,
+        "mask_dim": 32,
+        "task_seq_len": 13,
+        "num_queries": 7,
+    },
     "videomt": {"num_queries": 7, "num_blocks": 2, "image_size": 64, "patch_size": 16},
     "dab-detr": {"num_queries": 7},
     "table-transformer": {"num_queries": 7},
-    "speecht5": {"conv_dim": [16] * 7, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4},
+    "speecht5": {
+        "conv_dim": [16] * 7,
+        "num_conv_pos_embeddings": 8,
+        "num_conv_pos_embedding_groups": 4,
+    },
     "sam2_hiera_det_model": _HIERA,
     "sam2_prompt_encoder": _SAM,
     "sam2_mask_decoder": _SAM_MASKS,
@@ -208,8 +249,18 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "mm-grounding-dino": {**_DETECTOR, "max_text_len": 16},
     "pp_doclayout_v2": _DETECTOR,
-    "pp_doclayout_v3": {**_DETECTOR, "mask_feature_channels": [16, 16], "x4_feat_dim": 8, "num_prototypes": 8},
-    "pp_doclayout_v4": {**_DETECTOR, "mask_feature_channels": [16, 16], "x4_feat_dim": 8, "num_prototypes": 8},
+    "pp_doclayout_v3": {
+        **_DETECTOR,
+        "mask_feature_channels": [16, 16],
+        "x4_feat_dim": 8,
+        "num_prototypes": 8,
+    },
+    "pp_doclayout_v4": {
+        **_DETECTOR,
+        "mask_feature_channels": [16, 16],
+        "x4_feat_dim": 8,
+        "num_prototypes": 8,
+    },
     "resnet": _RESNET,
     "rt_detr": _DETECTOR,
     "rt_detr_resnet": _RESNET,
@@ -243,7 +294,12 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "embed_dim": 8,
     },
     "lilt": {"hidden_size": 48},  # six coordinates, and heads a quarter as wide for the layout
-    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4, "input_size": 12, "max_2d_position_embeddings": 64},
+    "layoutlmv3": {
+        "coordinate_size": 6,
+        "shape_size": 4,
+        "input_size": 12,
+        "max_2d_position_embeddings": 64,
+    },
     "levit": {
         "hidden_sizes": [16, 32, 48],
         "num_attention_heads": [2, 4, 6],
@@ -261,7 +317,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "num_bpe_labels": 19,
         "num_wordpiece_labels": 23,
     },
-    "mobilebert": {"normalization_type": "layer_norm"},  # or what is drawn grows from layer to layer
+    "mobilebert": {
+        "normalization_type": "layer_norm"
+    },  # or what is drawn grows from layer to layer
     "mobilevit": {"image_size": 96},  # a window of its last stage has more than one patch
     "mobilevitv2": {"image_size": 96},
     "patchtsmixer": {**_SERIES, "self_attn": True},
@@ -280,7 +338,11 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "pp_formulanet_vision": {"post_conv_mid_channels": 48, "post_conv_out_channels": 64},
     "pvt": _PYRAMID,
     "pvt_v2": _PYRAMID,
-    "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "lsh", "local"], "attention_head_size": 8},
+    "reformer": {
+        "axial_pos_embds": False,
+        "attn_layers": ["local", "lsh", "local"],
+        "attention_head_size": 8,
+    },
     "sew-d": {
         "conv_dim": [16] * 13,
         "squeeze_factor": 2,
@@ -288,7 +350,10 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "num_conv_pos_embedding_groups": 4,
     },
     "speech_to_text": {"conv_channels": 24, "input_feat_per_channel": 16},
-    "sam3_vision_model": {"fpn_hidden_size": 32, "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]},
+    "sam3_vision_model": {
+        "fpn_hidden_size": 32,
+        "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+    },
     "slanext_vision": {
         "image_size": 24,
         "patch_size": 4,
@@ -299,6 +364,10 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "swin2sr": {"image_size": 16, "patch_size": 1, "depths": [2, 2], "num_heads": [2, 4]},
     "unlimited_ocr_sam_vision_model": {"downsample_channels": [48, 64]},
     "timesformer": {"num_frames": 3, "image_size": 12, "patch_size": 4},
-    "wavlm": {"conv_dim": [16] * 7, "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4},
+    "wavlm": {
+        "conv_dim": [16] * 7,
+        "num_conv_pos_embeddings": 8,
+        "num_conv_pos_embedding_groups": 4,
+    },
     "squeezebert": {"embedding_size": 32},
 }

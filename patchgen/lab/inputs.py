@@ -28,11 +28,16 @@ class Inputs:
 
     given: dict[str, Tensor]
     real: tuple[Tensor, ...] = ()  # bool, (rows, length)
-    options: Mapping[str, Any] = field(default_factory=dict)  # further arguments, which are no tensors
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # further arguments, which are no tensors
 
     def to(self, device: str, dtype: torch.dtype) -> Inputs:
         """On `device`; what is floating, in `dtype`."""
-        given = {name: t.to(device, dtype if t.is_floating_point() else None) for name, t in self.given.items()}
+        given = {
+            name: t.to(device, dtype if t.is_floating_point() else None)
+            for name, t in self.given.items()
+        }
         return replace(self, given=given, real=tuple(mask.to(device) for mask in self.real))
 
     def rows(self, first: int, last: int) -> Inputs:

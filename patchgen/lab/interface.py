@@ -57,7 +57,12 @@ def registered(name: str, function: Attention, masks: Masks) -> Iterator[list[di
     calls: list[dict[str, Any]] = []
 
     def noted(
-        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **given: Any
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Any,
+        **given: Any,
     ) -> tuple[Tensor, Tensor | None]:
         calls.append({"attention_mask": attention_mask, **given})
         return function(module, query, key, value, attention_mask, **given)
@@ -92,9 +97,13 @@ def flash_reference(
     left_out = {**kwargs, "s_aux": s_aux, "softcap": softcap}
     for name in ("position_bias", "s_aux", "softcap"):
         if left_out.get(name) is not None:
-            raise NotImplementedError(f"{type(module).__name__} gave `{name}`, which FlashAttention leaves out")
+            raise NotImplementedError(
+                f"{type(module).__name__} gave `{name}`, which FlashAttention leaves out"
+            )
     if attention_mask is not None and attention_mask.dim() != 2:
-        raise ValueError(f"{type(module).__name__} gave a mask of {attention_mask.dim()} axes to FlashAttention")
+        raise ValueError(
+            f"{type(module).__name__} gave a mask of {attention_mask.dim()} axes to FlashAttention"
+        )
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     queries, keys = query.shape[2], key.shape[2]
     back = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)[None, :]
@@ -108,6 +117,8 @@ def flash_reference(
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    scores = (query @ key.transpose(2, 3) * scaling).masked_fill(~seen, torch.finfo(query.dtype).min)
+    scores = (query @ key.transpose(2, 3) * scaling).masked_fill(
+        ~seen, torch.finfo(query.dtype).min
+    )
     weights = nn.functional.dropout(scores.softmax(-1), p=dropout, training=module.training)
     return (weights @ value).transpose(1, 2).contiguous(), None

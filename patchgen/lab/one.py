@@ -14,7 +14,12 @@ SHORT = Plan(short=True)
 
 
 def verify_variant(
-    path: Path, plan: Plan = SHORT, *, device: str = "cpu", limits: Limits | None = None, here: bool = False
+    path: Path,
+    plan: Plan = SHORT,
+    *,
+    device: str = "cpu",
+    limits: Limits | None = None,
+    here: bool = False,
 ) -> tuple[Result, ...]:
     """The result of each case of `plan` for the variant made from the modular file (or output) at `path`.
 

@@ -22,9 +22,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedModel
 
 # By the names that torch dispatches: the values of a tensor are needed before the next operation can be given out.
-WAITS = frozenset({"aten._local_scalar_dense", "aten.nonzero", "aten.masked_select", "aten.equal", "aten.is_nonzero"})
+WAITS = frozenset(
+    {
+        "aten._local_scalar_dense",
+        "aten.nonzero",
+        "aten.masked_select",
+        "aten.equal",
+        "aten.is_nonzero",
+    }
+)
 UNIQUE = "aten._unique"
-BY_INDEX = frozenset({"aten.index", "aten.index_put", "aten.index_put_"})  # by a mask of bools: as many as are True
+BY_INDEX = frozenset(
+    {"aten.index", "aten.index_put", "aten.index_put_"}
+)  # by a mask of bools: as many as are True
 CALLS = frozenset({"tolist", "numpy"})  # which dispatch nothing
 
 
@@ -68,7 +78,9 @@ class _Dispatched(TorchDispatchMode):
         super().__init__()
         self.pace = pace
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
         name = str(func.overloadpacket)
         if name in WAITS or name.startswith(UNIQUE) or (name in BY_INDEX and _by_mask(args[1])):
             self.pace.waits[name] += 1

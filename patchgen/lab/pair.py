@@ -63,7 +63,9 @@ class Pair:
         closest, independent = self.routes
         bound = loosest([independent.bound, REORDERED])
         parent, variant = {**closest.parent, **EAGER}, {**closest.variant, **EAGER}
-        return replace(closest, name=f"{closest.name}, both eager", bound=bound, parent=parent, variant=variant)
+        return replace(
+            closest, name=f"{closest.name}, both eager", bound=bound, parent=parent, variant=variant
+        )
 
     def route(self, number: int) -> Route:
         """0: the closest, 1: the most independent, 2: both eager."""
@@ -101,8 +103,12 @@ class Pair:
         except RuntimeError:  # LeViT keeps biases that it has computed, which cannot be copied
             return self._built(route, dtype, dropout)
 
-    def _built(self, route: Route, dtype: torch.dtype, dropout: float) -> tuple[PreTrainedModel, PreTrainedModel]:
-        parent, variant = both_of(self.master(dtype, dropout), self.variant_class, self.build, route)
+    def _built(
+        self, route: Route, dtype: torch.dtype, dropout: float
+    ) -> tuple[PreTrainedModel, PreTrainedModel]:
+        parent, variant = both_of(
+            self.master(dtype, dropout), self.variant_class, self.build, route
+        )
         return parent.to(self.device), variant.to(self.device)
 
     def master(self, dtype: torch.dtype, dropout: float = 0.0) -> PreTrainedModel:
@@ -111,7 +117,9 @@ class Pair:
             config = self.config(dropout)
         except Exception as error:  # each configuration has its own
             what = f"{type(error).__name__}: {error}"
-            raise CannotBuild(f"{self.parent_class.__name__} has no tiny configuration: {what}") from error
+            raise CannotBuild(
+                f"{self.parent_class.__name__} has no tiny configuration: {what}"
+            ) from error
         return parent_of(self.parent_class, config, dtype)
 
     # --- observations
@@ -124,7 +132,13 @@ class Pair:
         return {}
 
     def parent_sees(
-        self, route: Route, dtype: torch.dtype, scene: Scene, *, weights: bool = False, seed: int = 0
+        self,
+        route: Route,
+        dtype: torch.dtype,
+        scene: Scene,
+        *,
+        weights: bool = False,
+        seed: int = 0,
     ) -> dict[str, Tensor]:
         """The parent's side; it is never checkpointed.  `seed` draws other inputs."""
         key = (route.name, dtype, repr(replace(scene, checkpointing=None)), weights, seed)
@@ -132,8 +146,12 @@ class Pair:
             parent, _ = self.models(route, dtype, scene.dropout)
             inputs = self.inputs(scene, dtype, seed)
             try:
-                self._seen[key] = observe_step(parent, inputs, scene, weights=weights, checkpointing=False)
-            except Exception as error:  # each model has its own: XLNet's positions are float32 whatever it is
+                self._seen[key] = observe_step(
+                    parent, inputs, scene, weights=weights, checkpointing=False
+                )
+            except (
+                Exception
+            ) as error:  # each model has its own: XLNet's positions are float32 whatever it is
                 raise CannotBuild(f"the parent itself does not run so: {error}") from error
         return self._seen[key]
 
@@ -168,7 +186,9 @@ class Pair:
         seen = []
         for model, checkpointing in zip(models, (False, True), strict=True):
             with gathered(model) as evidence:
-                observe_step(model, self.inputs(scene, torch.float32), scene, checkpointing=checkpointing)
+                observe_step(
+                    model, self.inputs(scene, torch.float32), scene, checkpointing=checkpointing
+                )
             seen.append(evidence)
         return seen[0], seen[1]
 
@@ -178,7 +198,12 @@ class Pair:
     def specimen(self) -> Specimen:
         inputs = self.inputs(Scene(), torch.float32)
         return Specimen(
-            self.parent_class, self.variant_class, self.config(), inputs.given, inputs.lengths, self.is_causal
+            self.parent_class,
+            self.variant_class,
+            self.config(),
+            inputs.given,
+            inputs.lengths,
+            self.is_causal,
         )
 
     @functools.cached_property
@@ -189,7 +214,9 @@ class Pair:
     @functools.cached_property
     def keeps_packed_apart(self) -> bool:
         """The second of two texts in a row does not see the first."""
-        return keeps_packed_apart(self._measured, self.inputs(Scene(rows="packed", labels=False), torch.float32))
+        return keeps_packed_apart(
+            self._measured, self.inputs(Scene(rows="packed", labels=False), torch.float32)
+        )
 
     @property
     def _measured(self) -> PreTrainedModel:

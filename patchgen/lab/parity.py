@@ -18,7 +18,9 @@ GRADIENT_FLOOR = 1e-2
 VANISHING = 1e-5
 
 
-def observe(model: nn.Module, batch: Batch, *, weights: bool = False, **inputs: Tensor) -> dict[str, Tensor]:
+def observe(
+    model: nn.Module, batch: Batch, *, weights: bool = False, **inputs: Tensor
+) -> dict[str, Tensor]:
     """Logits, loss, hidden states, attention weights if asked for, and the gradient of every parameter, by name.
 
     What a model gives per token is kept at real tokens.  A parameter without a gradient has no entry.  `inputs` are
@@ -30,7 +32,9 @@ def observe(model: nn.Module, batch: Batch, *, weights: bool = False, **inputs: 
     out.loss.backward()
     seen = {"logits": out.logits[batch.real], "loss": out.loss}
     seen |= {f"hidden_states.{i}": h[batch.real] for i, h in enumerate(out.hidden_states)}
-    for kind in ("attentions", "cross_attentions") if weights else ():  # each (rows, heads, queries, keys)
+    for kind in (
+        ("attentions", "cross_attentions") if weights else ()
+    ):  # each (rows, heads, queries, keys)
         given = getattr(out, kind, None) or ()
         seen |= {f"{kind}.{i}": a.transpose(1, 2)[batch.real] for i, a in enumerate(given)}
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
@@ -59,13 +63,22 @@ class Difference:
         return f"{self.name}: max {self.largest:.2e} at {self.where}, mean {self.mean:.2e}"
 
 
-def differences(reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]) -> tuple[Difference, ...]:
+def differences(
+    reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
+) -> tuple[Difference, ...]:
     """One for each name of either side, the largest first."""
-    floor = GRADIENT_FLOOR * max((_top(t) for name, t in reference.items() if _is_gradient(name)), default=0.0)
-    rms_floor = GRADIENT_FLOOR * max((_rms(t) for name, t in reference.items() if _is_gradient(name)), default=0.0)
+    floor = GRADIENT_FLOOR * max(
+        (_top(t) for name, t in reference.items() if _is_gradient(name)), default=0.0
+    )
+    rms_floor = GRADIENT_FLOOR * max(
+        (_rms(t) for name, t in reference.items() if _is_gradient(name)), default=0.0
+    )
     found = (
         _difference(
-            name, reference.get(name), candidate.get(name), (floor, rms_floor) if _is_gradient(name) else (0, 0)
+            name,
+            reference.get(name),
+            candidate.get(name),
+            (floor, rms_floor) if _is_gradient(name) else (0, 0),
         )
         for name in {**reference, **candidate}
     )
@@ -77,9 +90,15 @@ def worst(found: Iterable[Difference]) -> float:
     return max((difference.largest for difference in found), default=math.inf)
 
 
-def of_other_dtypes(reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]) -> tuple[Difference, ...]:
+def of_other_dtypes(
+    reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
+) -> tuple[Difference, ...]:
     """One, infinite, for each tensor of both sides that is of another dtype: values alone do not tell."""
-    names = [name for name in reference if name in candidate and reference[name].dtype != candidate[name].dtype]
+    names = [
+        name
+        for name in reference
+        if name in candidate and reference[name].dtype != candidate[name].dtype
+    ]
     told = [f"{name}, {candidate[name].dtype} for {reference[name].dtype}," for name in names]
     return tuple(Difference(name, math.inf, math.inf, (), math.inf) for name in told)
 
@@ -109,8 +128,14 @@ def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tup
     for difference in found:
         size = max(own.get(difference.name, 0.0), median if difference.tiny else median / 4)
         if difference.name in vanishing and difference.size:
-            size = max(size, absolute.get(f"{difference.name.removesuffix('bias')}weight", 0.0) / difference.size)
-        if difference.name in missing:  # the reference has it in one of its dtypes only, such as an expert's gradient
+            size = max(
+                size,
+                absolute.get(f"{difference.name.removesuffix('bias')}weight", 0.0)
+                / difference.size,
+            )
+        if (
+            difference.name in missing
+        ):  # the reference has it in one of its dtypes only, such as an expert's gradient
             continue
         # Nothing may differ where a dtype has no noise, and where the reference gives what is no number.
         is_measure = size and math.isfinite(size)
@@ -122,7 +147,10 @@ def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tup
 def nearer(found: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
     """Of each name the smaller of both, the largest first; what `other` lacks stays as found."""
     beside = {difference.name: difference for difference in other}
-    told = (min(one, beside.get(one.name, one), key=lambda difference: difference.largest) for one in found)
+    told = (
+        min(one, beside.get(one.name, one), key=lambda difference: difference.largest)
+        for one in found
+    )
     return tuple(sorted(told, key=lambda difference: -difference.largest))
 
 
@@ -133,9 +161,14 @@ def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Dif
     """
     drawn: dict[str, list[float]] = {}
     for difference in (each for draw in others for each in draw):
-        if math.isfinite(difference.rms):  # else one dtype only has it in that draw, such as an expert's gradient
+        if math.isfinite(
+            difference.rms
+        ):  # else one dtype only has it in that draw, such as an expert's gradient
             drawn.setdefault(difference.name, []).append(difference.rms)
-    return tuple(replace(one, rms=max(one.rms, statistics.median([one.rms, *drawn.get(one.name, [])]))) for one in own)
+    return tuple(
+        replace(one, rms=max(one.rms, statistics.median([one.rms, *drawn.get(one.name, [])])))
+        for one in own
+    )
 
 
 def _is_gradient(name: str) -> bool:

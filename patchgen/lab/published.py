@@ -23,7 +23,9 @@ class Setting:
     name: str
     changes: Mapping[str, Any]
     rows: tuple[Padding, ...] = ("full", "left")
-    route: int = 0  # as of a `Case`: 1 where the parent's closest computation sums in another order then
+    route: int = (
+        0  # as of a `Case`: 1 where the parent's closest computation sums in another order then
+    )
     drawn: bool = False  # from changed lines: nobody says that the model takes it
 
 
@@ -37,7 +39,12 @@ _LLAMA3 = {
     "original_max_position_embeddings": 64,
 }
 # Scales attention as well: by 0.1 ln(4) + 1.
-_YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
+_YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
 
 _DEBERTA_V3 = {
     "relative_attention": True,
@@ -72,7 +79,10 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
             "keys of its own",
             {"relative_attention": True, "max_relative_positions": 4, "pos_att_type": "c2p|p2c"},
         ),
-        Setting("c2p alone", {**_DEBERTA_V3, "pos_att_type": "c2p", "share_att_key": False, "norm_rel_ebd": "none"}),
+        Setting(
+            "c2p alone",
+            {**_DEBERTA_V3, "pos_att_type": "c2p", "share_att_key": False, "norm_rel_ebd": "none"},
+        ),
         Setting("p2c alone", {**_DEBERTA_V3, "pos_att_type": "p2c", "share_att_key": False}),
         Setting("types of tokens", {"type_vocab_size": 2}),
     ),
@@ -86,13 +96,19 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
     "gpt2": (
         Setting("scaled by layer", {"scale_attn_by_inverse_layer_idx": True}),
         Setting("not scaled", {"scale_attn_weights": False}),
-        Setting("upcast", {"reorder_and_upcast_attn": True, "scale_attn_by_inverse_layer_idx": True}),
+        Setting(
+            "upcast", {"reorder_and_upcast_attn": True, "scale_attn_by_inverse_layer_idx": True}
+        ),
         Setting("gelu", {"activation_function": "gelu"}),
         Setting("relu", {"activation_function": "relu"}),
         Setting("behind an encoder", {"add_cross_attention": True}),
         Setting(
             "behind an encoder, scaled by layer, not by size",
-            {"add_cross_attention": True, "scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": False},
+            {
+                "add_cross_attention": True,
+                "scale_attn_by_inverse_layer_idx": True,
+                "scale_attn_weights": False,
+            },
         ),
         Setting("wider", {"n_inner": 40, "tie_word_embeddings": False}),
     ),
@@ -107,7 +123,9 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
     ),
     "llama4": (
         Setting("chunks", {"attention_chunk_size": 5}),
-        Setting("without rotary", {"no_rope_layers": [0, 1, 0], "use_qk_norm": False, "floor_scale": 4}),
+        Setting(
+            "without rotary", {"no_rope_layers": [0, 1, 0], "use_qk_norm": False, "floor_scale": 4}
+        ),
         Setting("router losses", {"output_router_logits": True}),
     ),
     "longcat_flash": (Setting("biases", {"attention_bias": True, "routed_scaling_factor": 2.5}),),
@@ -126,17 +144,24 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
         Setting("a window as long as the text", {"sliding_window": 13}),
         Setting("router losses", _ROUTED, ("full", "right", "left")),
         Setting("jitter", {"router_jitter_noise": 0.2}),
-        Setting("scaled rotary", {"rope_parameters": _YARN, "head_dim": 16, "tie_word_embeddings": True}),
+        Setting(
+            "scaled rotary", {"rope_parameters": _YARN, "head_dim": 16, "tie_word_embeddings": True}
+        ),
     ),
     "mpnet": (Setting("relu", {"hidden_act": "relu"}),),
     "nllb_moe": (
         Setting("first experts", {"second_expert_policy": "random", "router_bias": True}),
-        Setting("normalised", {"normalize_router_prob_before_dropping": True, "batch_prioritized_routing": True}),
+        Setting(
+            "normalised",
+            {"normalize_router_prob_before_dropping": True, "batch_prioritized_routing": True},
+        ),
     ),
     "openai": (Setting("relu", {"afn": "relu"}),),
     "qwen3": (
         Setting("0.6B", {"tie_word_embeddings": True, "head_dim": 16}),
-        Setting("a window", {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}),
+        Setting(
+            "a window", {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}
+        ),
         Setting("biases", {"attention_bias": True}),
         Setting("scaled rotary", {"rope_parameters": _YARN}),
     ),
@@ -155,7 +180,9 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
     ),
     "step3p7": (
         Setting("a window", {"sliding_window": 5}),
-        Setting("limits", {"swiglu_limits": [0.5, 0.5, 0.5], "swiglu_limits_shared": [0.5, 0.5, 0.5]}),
+        Setting(
+            "limits", {"swiglu_limits": [0.5, 0.5, 0.5], "swiglu_limits_shared": [0.5, 0.5, 0.5]}
+        ),
     ),
     "switch_transformers": (
         Setting("router losses", {"output_router_logits": True, "router_bias": True}),
@@ -164,7 +191,10 @@ PUBLISHED: Mapping[str, tuple[Setting, ...]] = {
     ),
     "t5": (
         Setting("v1.1", {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
-        Setting("fewer buckets", {"relative_attention_num_buckets": 6, "relative_attention_max_distance": 7}),
+        Setting(
+            "fewer buckets",
+            {"relative_attention_num_buckets": 6, "relative_attention_max_distance": 7},
+        ),
         Setting("fewer layers to decode", {"num_decoder_layers": 2}),
     ),
     "vit": (
@@ -189,5 +219,7 @@ OF_PARTS: Mapping[str, tuple[Setting, ...]] = {
         Setting("several chunks", {"loss_chunk_size": 5}, ("full", "right")),
         Setting("no chunks", {"loss_chunk_size": 0}, ("right",)),
     ),
-    "max_labelled_fraction": (Setting("a place for each label", {"max_labelled_fraction": 0.95}, ("full", "right")),),
+    "max_labelled_fraction": (
+        Setting("a place for each label", {"max_labelled_fraction": 0.95}, ("full", "right")),
+    ),
 }

@@ -36,7 +36,9 @@ def read_by_changes(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
     for node in changed:
         for name, others in _tested(node):
             values = _values(defaults.get(name, others.default), others.compared)
-            found.setdefault(name, []).extend(value for value in values if value not in found.get(name, []))
+            found.setdefault(name, []).extend(
+                value for value in values if value not in found.get(name, [])
+            )
     classes = tuple(node.name for node in changed if isinstance(node, ast.ClassDef))
     return Read(classes, {name: tuple(values) for name, values in found.items() if values})
 
@@ -55,7 +57,9 @@ def defaults_of(text: str) -> dict[str, Any]:
 
 def _holds(node: ast.stmt, lines: frozenset[int]) -> bool:
     first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
-    return isinstance(node, Definition) and any(first <= line <= (node.end_lineno or first) for line in lines)
+    return isinstance(node, Definition) and any(
+        first <= line <= (node.end_lineno or first) for line in lines
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +107,14 @@ def _of_config(node: ast.AST) -> tuple[str, Any] | None:
     """`config.name`, or `getattr(config, "name", default)`: the name and the default."""
     if isinstance(node, ast.Attribute) and _is_config(node.value):
         return node.attr, None
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and _is_config(node.args[0]):
-        name, *default = (each.value if isinstance(each, ast.Constant) else None for each in node.args[1:])
+    if (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "getattr"
+        and _is_config(node.args[0])
+    ):
+        name, *default = (
+            each.value if isinstance(each, ast.Constant) else None for each in node.args[1:]
+        )
         return (name, default[0] if default else None) if isinstance(name, str) else None
     return None
 
@@ -115,7 +125,11 @@ def _is_config(node: ast.expr) -> bool:
 
 def _own(node: ast.AST) -> str:
     """`name` of `self.name`; of anything else nothing."""
-    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    is_own = (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
     return node.attr if is_own and isinstance(node, ast.Attribute) else ""
 
 

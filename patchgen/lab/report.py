@@ -81,20 +81,32 @@ def as_json(results: Sequence[Result], made: Circumstances) -> str:
 
 def as_markdown(subjects: Iterable[Subject], results: Sequence[Result], made: Circumstances) -> str:
     """The page."""
-    gpu = f"The kernels of {made.device} ran." if made.on_gpu else "No GPU was here: this is the CPU's arithmetic."
+    gpu = (
+        f"The kernels of {made.device} ran."
+        if made.on_gpu
+        else "No GPU was here: this is the CPU's arithmetic."
+    )
     lines = ["# Parity", "", f"`{made.command}`, {_versions(made)}. {gpu}", "", _LEGEND]
     lines += [
         "| variant | parent | parts | PASS | WARN | FAIL | NONE | lines run | mutants seen |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|",
     ]
-    by_name = {subject.name: [r for r in results if r.variant == subject.name] for subject in subjects}
+    by_name = {
+        subject.name: [r for r in results if r.variant == subject.name] for subject in subjects
+    }
     for subject in subjects:
         parent, parts = subject.parent.rpartition(".")[2], ", ".join(subject.parts)
         numbers = " | ".join(str(n) for n in counts(by_name[subject.name]).values())
         numbers += f" | {lines_told(by_name[subject.name])} | {mutants_told(by_name[subject.name])}"
         lines.append(f"| [{subject.name}](#{subject.name}) | `{parent}` | {parts} | {numbers} |")
     for name, found in by_name.items():
-        lines += ["", f"## {name}", "", "| case | | apart | bound | planted | |", "|---|---|---:|---:|---:|---|"]
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            "| case | | apart | bound | planted | |",
+            "|---|---|---:|---:|---:|---|",
+        ]
         lines += [_row(result) for result in found]
     return "\n".join(lines) + "\n"
 
@@ -111,7 +123,9 @@ def _row(result: Result) -> str:
 
 def lines_told(results: Iterable[Result]) -> str:
     """ "254 of 256" changed lines ran; nothing where nobody asked."""
-    return "".join(f"{each.lines.ran} of {each.lines.changed}" for each in results if each.lines is not None)
+    return "".join(
+        f"{each.lines.ran} of {each.lines.changed}" for each in results if each.lines is not None
+    )
 
 
 def mutants_told(results: Iterable[Result]) -> str:
@@ -127,7 +141,9 @@ def number(value: float | None) -> str:
     return "0" if value == 0 else f"{value:.1e}"
 
 
-def write_report(folder: Path, subjects: Sequence[Subject], results: Sequence[Result], made: Circumstances) -> None:
+def write_report(
+    folder: Path, subjects: Sequence[Subject], results: Sequence[Result], made: Circumstances
+) -> None:
     """`parity.md`, `parity.json` and `mutants.md` in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "parity.md").write_text(as_markdown(subjects, results, made), encoding="utf-8")

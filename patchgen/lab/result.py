@@ -10,7 +10,9 @@ from typing import Any, Literal
 from patchgen.lab.mutation.fate import Fate, LinesRun, counted, lines_from_json
 from patchgen.lab.mutation.fate import told as told_of
 
-Status = Literal["PASS", "WARN", "FAIL", "NONE"]  # NONE: there is nothing to compare, and `note` says why
+Status = Literal[
+    "PASS", "WARN", "FAIL", "NONE"
+]  # NONE: there is nothing to compare, and `note` says why
 
 
 LINES = "changed lines"
@@ -36,15 +38,23 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """For JSON, which has no infinity."""
-        told = {name: value for name, value in asdict(self).items() if value or name not in ("lines", "fates")}
-        return {name: str(value) if value in (float("inf"),) else value for name, value in told.items()}
+        told = {
+            name: value
+            for name, value in asdict(self).items()
+            if value or name not in ("lines", "fates")
+        }
+        return {
+            name: str(value) if value in (float("inf"),) else value for name, value in told.items()
+        }
 
     def __str__(self) -> str:
         numbers = [f"{self.apart:.2e} apart"] if self.apart is not None else []
         numbers += [f"{self.bound:.2e} allowed"] if self.bound is not None else []
         numbers += [f"{self.seen:.2e} the smallest planted error"] if self.seen is not None else []
         told = f" ({self.unit}: {', '.join(numbers)})" if numbers else ""
-        return f"{self.status} {self.variant} {self.case}{told}{': ' if self.note else ''}{self.note}"
+        return (
+            f"{self.status} {self.variant} {self.case}{told}{': ' if self.note else ''}{self.note}"
+        )
 
 
 def result_of_lines(variant: str, lines: LinesRun) -> Result:
@@ -56,7 +66,9 @@ def result_of_lines(variant: str, lines: LinesRun) -> Result:
     return Result(variant, LINES, "WARN" if lines.not_run else "PASS", note=note, lines=lines)
 
 
-def result_of_mutants(variant: str, fates: tuple[Fate, ...], lines: LinesRun | None = None) -> Result:
+def result_of_mutants(
+    variant: str, fates: tuple[Fate, ...], lines: LinesRun | None = None
+) -> Result:
     """PASS where each that runs was seen, or computes the same."""
     found = counted(fates)
     note = told_of(fates, lines)
@@ -79,7 +91,9 @@ def counts(results: Iterable[Result]) -> dict[str, int]:
 
 def unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
     """Those of `variants` of which no number was held against anything: each case is NONE, or of something else."""
-    shown = {each.variant for each in results if each.apart is not None and " planted: " not in each.case}
+    shown = {
+        each.variant for each in results if each.apart is not None and " planted: " not in each.case
+    }
     return tuple(name for name in variants if name not in shown)
 
 

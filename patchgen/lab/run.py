@@ -48,13 +48,18 @@ class Wanted:
 
 
 def verify(
-    subjects: Sequence[Subject], wanted: Wanted, jobs: int = 0, progress: Progress = lambda result: None
+    subjects: Sequence[Subject],
+    wanted: Wanted,
+    jobs: int = 0,
+    progress: Progress = lambda result: None,
 ) -> tuple[Result, ...]:
     """The results of every case of every variant, in the order of `subjects`; `progress` hears of each as it comes.
 
     `jobs` children work at once, 0: one for each processor, on an accelerator one.
     """
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processors = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     several = jobs or (processors if wanted.device == "cpu" else 1)
     several = max(1, min(several, len(subjects)))
     told = threading.Lock()
@@ -105,7 +110,9 @@ def results_of(work: Work, limits: Limits) -> Iterator[Result]:
         if mutant is not None:
             found.fates.append(replace(mutant, outcome="failed", note=fault))
         elif at is None or not at.startswith("lines of "):
-            yield Result(work.subject.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}")
+            yield Result(
+                work.subject.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}"
+            )
         if at is None:
             return  # it would die again
         work = work.without(at)

@@ -11,12 +11,18 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from patchgen.lab.inputs import LENGTH, ROWS, Inputs, takes
 from patchgen.lab.tiny import batch
 
-IMAGE, PYRAMID = 32, 96  # pixels each way where a configuration does not say how many; above a backbone
+IMAGE, PYRAMID = (
+    32,
+    96,
+)  # pixels each way where a configuration does not say how many; above a backbone
 
 
 def seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
     """Images or frames, and what is asked about them."""
-    names, made = takes(model_class), images(config, seed, pair="KeypointMatching" in model_class.__name__)
+    names, made = (
+        takes(model_class),
+        images(config, seed, pair="KeypointMatching" in model_class.__name__),
+    )
     if "pixel_values" not in names:
         frames = torch.stack([made.given["pixel_values"], made.given["pixel_values"].flip(-1)], 1)
         return Inputs({"pixel_values_videos": frames})
@@ -32,7 +38,9 @@ def seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int
 
 
 def images(config: PreTrainedConfig, seed: int, *, pair: bool = False) -> Inputs:
-    owner = getattr(config, "vision_config", None) or getattr(config, "image_config", None) or config
+    owner = (
+        getattr(config, "vision_config", None) or getattr(config, "image_config", None) or config
+    )
     height, width = _image_size(owner)
     draw = torch.Generator().manual_seed(seed)
     channels = getattr(owner, "num_channels", 3)

@@ -29,7 +29,9 @@ def series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels
     given: dict[str, Tensor] = {}
     for time, length in lengths.items():
         widths = [n for n in (getattr(config, "num_input_channels", 1),) if n > 1]
-        given[f"{time}_values"] = torch.randn(ROWS, length, *widths, generator=draw, dtype=torch.float64)
+        given[f"{time}_values"] = torch.randn(
+            ROWS, length, *widths, generator=draw, dtype=torch.float64
+        )
         if f"{time}_time_features" in names:
             shape = (ROWS, length, config.num_time_features)
             given[f"{time}_time_features"] = torch.randn(shape, generator=draw, dtype=torch.float64)
@@ -44,13 +46,17 @@ def by_optimum(names: frozenset[str], config: PreTrainedConfig, *, labels: bool)
     draw = torch.Generator().manual_seed(0)
     if first == "input_features" and hasattr(config, "input_feat_per_channel"):
         size = config.input_feat_per_channel
-        heard = Inputs({first: torch.randn(ROWS, FRAMES, size, generator=draw, dtype=torch.float64)})
+        heard = Inputs(
+            {first: torch.randn(ROWS, FRAMES, size, generator=draw, dtype=torch.float64)}
+        )
         return _answered(heard, names, labels=labels)
     if first == "input_values" and (hasattr(config, "conv_stride") or config.is_encoder_decoder):
         heard = Inputs({first: torch.randn(ROWS, SAMPLES, generator=draw, dtype=torch.float64)})
         return _answered(heard, names, labels=labels) if "decoder_input_ids" in names else heard
     if first is None:
-        raise CannotBuild(f"no inputs are known for a forward of {', '.join(sorted(names - {'self'}))}")
+        raise CannotBuild(
+            f"no inputs are known for a forward of {', '.join(sorted(names - {'self'}))}"
+        )
     make = _audio_generator(config)
     torch.manual_seed(0)
     return Inputs({first: make(first).double()})

@@ -28,13 +28,17 @@ ONE_ROW = ("tvp",)  # their forward adds up for one row alone
 MEMORY = 7  # tokens of an encoder whose states are given
 
 
-def inputs_for(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int = 0) -> Inputs:
+def inputs_for(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int = 0
+) -> Inputs:
     """What `model_class` is given in `scene`, on the CPU.  Raises CannotBuild."""
     made = given_in(scene.ways, _inputs(model_class, config, scene, seed), model_class, config)
     return made.rows(1, 2) if config.model_type in ONE_ROW else made
 
 
-def _inputs(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int) -> Inputs:
+def _inputs(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int
+) -> Inputs:
     names = takes(model_class)
     if "input_ids" in names:
         made = _text(model_class, config, scene, seed)
@@ -71,7 +75,9 @@ def _raises_at_labels(function: Callable[..., Any]) -> bool:
     )
 
 
-def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int) -> Inputs:
+def _text(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int
+) -> Inputs:
     names = takes(model_class)
     padding: Any = "none" if scene.rows in ("full", "packed") else scene.rows
     text = batch(padding, rows=ROWS, length=scene.length or LENGTH, seed=seed)
@@ -101,7 +107,9 @@ def _text(model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: S
         given["labels"] = text.labels
     if "codebook_idx" in names:  # Bark's tokens have a code in each of its books
         given["codebook_idx"] = torch.tensor(config.n_codes_total - 1)
-        given["input_ids"] = torch.stack([text.input_ids.roll(n, 1) for n in range(config.n_codes_total)], -1)
+        given["input_ids"] = torch.stack(
+            [text.input_ids.roll(n, 1) for n in range(config.n_codes_total)], -1
+        )
     if "bbox" in names:
         given["bbox"] = _boxes(seed)
     if "visual_feats" in names:
@@ -130,7 +138,9 @@ def _ended(text: Batch, config: PreTrainedConfig) -> Tensor:
 
 def _has_places(config: PreTrainedConfig) -> bool:
     """Whether the tokens that an image stands at are in the tiny vocabulary."""
-    place = getattr(config, "image_token_id", None)  # None where the processor puts images into the text
+    place = getattr(
+        config, "image_token_id", None
+    )  # None where the processor puts images into the text
     return place is not None and place < SIZES["vocab_size"] and hasattr(config, "image_seq_length")
 
 
@@ -145,9 +155,15 @@ def _with_places(text: Batch, config: PreTrainedConfig) -> Tensor:
 def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
     """Whether an image stands beside the text, and not at a token of its own in it."""
     pixels = inspect.signature(model_class.forward).parameters.get("pixel_values")
-    if pixels is None or any(hasattr(config, name) for name in ("image_token_id", "image_token_index")):
+    if pixels is None or any(
+        hasattr(config, name) for name in ("image_token_id", "image_token_index")
+    ):
         return False
-    both = hasattr(model_class, "get_image_features") or config.model_type in ("vilt", "bridgetower", "tvp")
+    both = hasattr(model_class, "get_image_features") or config.model_type in (
+        "vilt",
+        "bridgetower",
+        "tvp",
+    )
     return both or pixels.default is inspect.Parameter.empty
 
 
@@ -155,14 +171,19 @@ def _boxes(seed: int) -> Tensor:
     """Where each token stands on its page: left, top, right, bottom, the latter two not less."""
     draw = torch.Generator().manual_seed(seed + 4)
     corners = torch.randint(0, 16, (ROWS, LENGTH, 2), generator=draw)
-    return torch.cat([corners, corners + torch.randint(1, 16, (ROWS, LENGTH, 2), generator=draw)], -1)
+    return torch.cat(
+        [corners, corners + torch.randint(1, 16, (ROWS, LENGTH, 2), generator=draw)], -1
+    )
 
 
 def _regions(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
     """Features of parts of an image, and where these are (LXMERT)."""
     draw = torch.Generator().manual_seed(seed + 5)
     sizes = {"visual_feats": config.visual_feat_dim, "visual_pos": 4}
-    return {n: torch.randn(ROWS, MEMORY, s, generator=draw, dtype=torch.float64) for n, s in sizes.items()}
+    return {
+        n: torch.randn(ROWS, MEMORY, s, generator=draw, dtype=torch.float64)
+        for n, s in sizes.items()
+    }
 
 
 def _memory(config: PreTrainedConfig, seed: int) -> dict[str, Tensor]:
@@ -189,7 +210,10 @@ def _targets(
         yield from _speech(config, draw)
     if "labels" not in names:
         return
-    if any(kind in name for kind in ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")):
+    if any(
+        kind in name
+        for kind in ("SequenceClassification", "ImageClassification", "NextSentence", "AudioClass")
+    ):
         yield "labels", torch.randint(0, max(config.num_labels, 2), (ROWS,), generator=draw)
     elif "TokenClassification" in name:
         classes = torch.randint(0, max(config.num_labels, 2), (ROWS, LENGTH), generator=draw)
@@ -203,7 +227,10 @@ def _speech(config: PreTrainedConfig, draw: torch.Generator) -> Iterator[tuple[s
     durations = 1 + torch.arange(LENGTH) % 2
     yield "duration_labels", durations.repeat(ROWS, 1)
     frames = int(durations.sum())
-    yield "spectrogram_labels", torch.randn(ROWS, frames, config.num_mel_bins, generator=draw, dtype=torch.float64)
+    yield (
+        "spectrogram_labels",
+        torch.randn(ROWS, frames, config.num_mel_bins, generator=draw, dtype=torch.float64),
+    )
     for name in ("pitch_labels", "energy_labels"):
         yield name, torch.randn(ROWS, LENGTH, 1, generator=draw, dtype=torch.float64)
 
@@ -215,5 +242,7 @@ def _choices(made: Inputs) -> Inputs:
         for name, t in made.given.items()
         if name in ("input_ids", "attention_mask")
     }
-    real = tuple(torch.stack([mask, mask.flip(0)], 1).flatten(0, 1) for mask in made.real)  # a choice is a row inside
+    real = tuple(
+        torch.stack([mask, mask.flip(0)], 1).flatten(0, 1) for mask in made.real
+    )  # a choice is a row inside
     return Inputs({**text, "labels": torch.zeros(ROWS, dtype=torch.long)}, real)

@@ -23,7 +23,12 @@ TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in 
 
 
 def observe_step(
-    model: PreTrainedModel, inputs: Inputs, scene: Scene, *, weights: bool = False, checkpointing: bool = True
+    model: PreTrainedModel,
+    inputs: Inputs,
+    scene: Scene,
+    *,
+    weights: bool = False,
+    checkpointing: bool = True,
 ) -> dict[str, Tensor]:
     """Every floating output by its path, and the gradient of every parameter, of `model` in `scene`.
 
@@ -37,7 +42,11 @@ def observe_step(
     set_seed(SEED)  # of Python and numpy too: some models draw from them
     wide: AbstractContextManager[Any] = widened() if model.dtype == torch.float64 else nullcontext()
     with wide, _kept_buffers(model), remembering_nothing(model), dressed(model, scene.ways):
-        seen = _accumulated(model, inputs, scene) if scene.accumulate > 1 else _step(model, inputs, scene, weights)
+        seen = (
+            _accumulated(model, inputs, scene)
+            if scene.accumulate > 1
+            else _step(model, inputs, scene, weights)
+        )
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
     return {name: tensor.detach().clone() for name, tensor in seen.items()}
@@ -104,7 +113,9 @@ def _accumulated(model: PreTrainedModel, inputs: Inputs, scene: Scene) -> dict[s
     return {"loss": total}
 
 
-def _forward(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool, **more: Any) -> Any:
+def _forward(
+    model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool, **more: Any
+) -> Any:
     asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": scene.states}
     if takes_cache(type(model)):
         asked["use_cache"] = False

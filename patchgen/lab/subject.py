@@ -31,7 +31,9 @@ class Subject:
     module: str  # "generated.llama.modeling_llama_loss"
     parent: str  # "transformers.models.llama.modeling_llama"
     parts: tuple[str, ...]  # "sdpa"
-    heads: tuple[str, ...]  # public model classes: the first with a loss comes first, the base model second
+    heads: tuple[
+        str, ...
+    ]  # public model classes: the first with a loss comes first, the base model second
     home: str  # the folder that the module is imported from
     modular: str = ""  # as shown
     settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
@@ -66,7 +68,9 @@ def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
             raise LookupError(f"{name} is no variant that {LOCK} records. {hint}")
         chosen.update((record.output, record) for record in found)
     if missing and not chosen:
-        raise LookupError(f"{missing[0]} is recorded in {LOCK}, and is not there: run patchgen convert")
+        raise LookupError(
+            f"{missing[0]} is recorded in {LOCK}, and is not there: run patchgen convert"
+        )
     return tuple(subject_of(record, home) for record in chosen.values() or known)
 
 
@@ -78,7 +82,9 @@ def subject_at(path: Path) -> Subject:
     home = find_config([path.resolve().parent]).home
     found = subjects(home, [str(path.resolve())])
     if len(found) != 1:
-        raise LookupError(f"{path} makes {len(found)} variants: {', '.join(subject.name for subject in found)}")
+        raise LookupError(
+            f"{path} makes {len(found)} variants: {', '.join(subject.name for subject in found)}"
+        )
     return found[0]
 
 
@@ -92,25 +98,51 @@ def home_of(names: Iterable[str]) -> Path:
 def subject_of(record: Record, home: Path) -> Subject:
     """The variant that `record` tells of."""
     parents = Counter(
-        used.symbol.rpartition(".")[0] for used in record.parents if ".modeling_" in used.symbol.rpartition(".")[0]
+        used.symbol.rpartition(".")[0]
+        for used in record.parents
+        if ".modeling_" in used.symbol.rpartition(".")[0]
     )
     ours = [name for name in parents if name.startswith("transformers.models.")]
     parent = max(ours, key=lambda name: (parents[name], name))
-    used = {each.symbol.split(".")[2] for each in record.parents if each.symbol.startswith("patchgen.parts.")}
+    used = {
+        each.symbol.split(".")[2]
+        for each in record.parents
+        if each.symbol.startswith("patchgen.parts.")
+    }
     parts = sorted(used)
     output = home / record.output
     text = output.read_text(encoding="utf-8")
     changes = changes_of(output, text, parts)
     settings = tuple(setting for setting in SETTINGS if setting in text)
     name, module = _name_of(record), _module_of(record)
-    return Subject(name, module, parent, tuple(parts), heads_of(text), str(home), record.modular, settings, changes)
+    return Subject(
+        name,
+        module,
+        parent,
+        tuple(parts),
+        heads_of(text),
+        str(home),
+        record.modular,
+        settings,
+        changes,
+    )
 
 
 def heads_of(text: str) -> tuple[str, ...]:
     """The public model classes of a modeling module, by its `__all__`: language-model heads before others."""
-    heads = [name for name in _listed(text) if _HEAD.search(name) and not name.endswith("PreTrainedModel")]
-    bases = [name for name in heads if name.endswith("Model") and not re.search("LMHead|DoubleHeads", name)]
-    others = sorted((n for n in heads if n not in bases), key=lambda n: _rank(n, "pixel_values" in text))
+    heads = [
+        name
+        for name in _listed(text)
+        if _HEAD.search(name) and not name.endswith("PreTrainedModel")
+    ]
+    bases = [
+        name
+        for name in heads
+        if name.endswith("Model") and not re.search("LMHead|DoubleHeads", name)
+    ]
+    others = sorted(
+        (n for n in heads if n not in bases), key=lambda n: _rank(n, "pixel_values" in text)
+    )
     return (*others[:1], *sorted(bases, key=len), *others[1:])
 
 
@@ -125,7 +157,13 @@ def _listed(text: str) -> list[str]:
 
 # A class that is trained as a language model shows most of a variant.  A decoder's head on an encoder, such as
 # BertLMHeadModel or RobertaForCausalLM, comes after the head that the encoder is trained with.
-_RANKS = ("ForMaskedLM", "ForConditionalGeneration", "ForCausalLM", "LMHeadModel", "ForImageClassification")
+_RANKS = (
+    "ForMaskedLM",
+    "ForConditionalGeneration",
+    "ForCausalLM",
+    "LMHeadModel",
+    "ForImageClassification",
+)
 
 
 def _rank(name: str, sees_images: bool) -> int:
@@ -149,4 +187,6 @@ def _module_of(record: Record) -> str:
 def _is_named(record: Record, name: str, home: Path) -> bool:
     path = (Path.cwd() / name).resolve()
     places = [(home / record.output).resolve(), (home / record.modular).resolve()]
-    return name in (_name_of(record), _module_of(record)) or any(path == p or path in p.parents for p in places)
+    return name in (_name_of(record), _module_of(record)) or any(
+        path == p or path in p.parents for p in places
+    )

@@ -41,13 +41,24 @@ FIRST_WORD = 3  # tokens below are special
 MORE_SIZES = {
     **dict.fromkeys(("d_model", "n_embd", "dim", "embed_dim"), SIZES["hidden_size"]),
     **dict.fromkeys(
-        ("d_ff", "d_inner", "ffn_dim", "hidden_dim", "encoder_ffn_dim", "decoder_ffn_dim"), SIZES["intermediate_size"]
+        ("d_ff", "d_inner", "ffn_dim", "hidden_dim", "encoder_ffn_dim", "decoder_ffn_dim"),
+        SIZES["intermediate_size"],
     ),
-    **dict.fromkeys(("d_kv", "d_head", "head_dim"), SIZES["hidden_size"] // SIZES["num_attention_heads"]),
-    **dict.fromkeys(("n_head", "num_heads", "encoder_attention_heads", "decoder_attention_heads"), 4),
-    **dict.fromkeys(("num_layers", "n_layer", "num_decoder_layers", "encoder_layers", "decoder_layers"), 3),
-    **dict.fromkeys(("n_positions", "n_ctx", "max_target_positions"), SIZES["max_position_embeddings"]),
-    **dict.fromkeys(("num_experts", "n_routed_experts", "moe_num_experts"), SIZES["num_local_experts"]),
+    **dict.fromkeys(
+        ("d_kv", "d_head", "head_dim"), SIZES["hidden_size"] // SIZES["num_attention_heads"]
+    ),
+    **dict.fromkeys(
+        ("n_head", "num_heads", "encoder_attention_heads", "decoder_attention_heads"), 4
+    ),
+    **dict.fromkeys(
+        ("num_layers", "n_layer", "num_decoder_layers", "encoder_layers", "decoder_layers"), 3
+    ),
+    **dict.fromkeys(
+        ("n_positions", "n_ctx", "max_target_positions"), SIZES["max_position_embeddings"]
+    ),
+    **dict.fromkeys(
+        ("num_experts", "n_routed_experts", "moe_num_experts"), SIZES["num_local_experts"]
+    ),
     "moe_intermediate_size": 24,
     "shared_expert_intermediate_size": 40,
     "intermediate_size_mlp": 40,
@@ -72,7 +83,9 @@ MORE_SIZES = {
     # With three layers none would be left that keeps the keys that others share.
     "num_kv_shared_layers": 0,
     # Of what goes into the text model from another one.
-    **dict.fromkeys(("out_hidden_size", "text_hidden_size", "audio_hidden_size"), SIZES["hidden_size"]),
+    **dict.fromkeys(
+        ("out_hidden_size", "text_hidden_size", "audio_hidden_size"), SIZES["hidden_size"]
+    ),
     # State spaces: heads times their size is what hidden_size is expanded to, which is twice as much.
     **dict.fromkeys(("mamba_n_heads", "mamba_d_state"), 4),
     "mamba_d_head": 16,
@@ -98,20 +111,34 @@ SHRUNK = {
     r"(intermediate|ffn|mlp|ff)\w*_(size|dim)$": SIZES["intermediate_size"],
 }
 # Of models whose layers come in stages (Swin), in place of the above.
-STAGES = {"depths": [2, 2], "num_heads": [2, 4], "embed_dim": 16, "image_size": 32, "patch_size": 2, "window_size": 4}
+STAGES = {
+    "depths": [2, 2],
+    "num_heads": [2, 4],
+    "embed_dim": 16,
+    "image_size": 32,
+    "patch_size": 2,
+    "window_size": 4,
+}
 
 # By model type: what checkpoints set, and without which the model cannot be made or run.
 SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
     "dbrx": {
         "d_model": 32,  # by this name before it comes to the experts
         "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0},
-        "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 40, "moe_num_experts": 5, "moe_top_k": 2},
+        "ffn_config": {
+            "hidden_size": 32,
+            "ffn_hidden_size": 40,
+            "moe_num_experts": 5,
+            "moe_top_k": 2,
+        },
     },
     "dots1": {"n_shared_experts": 1},
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv"]},
     "longcat_flash": {"num_key_value_heads": SIZES["num_attention_heads"]},
     "mamba2": {"head_dim": 16, "n_groups": 1},
-    **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), {"vision_start_token_id": 151652}),
+    **dict.fromkeys(
+        ("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), {"vision_start_token_id": 151652}
+    ),
     "step3p5": {"sliding_window": 5},
     "xmod": {"default_language": "en_XX"},
 }
@@ -119,7 +146,9 @@ SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
 Padding = Literal["none", "right", "left"]
 
 
-def tiny_config(model: str | type[PreTrainedConfig], dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
+def tiny_config(
+    model: str | type[PreTrainedConfig], dropout: float = 0.0, **changes: Any
+) -> PreTrainedConfig:
     """A tiny configuration of a model type or class, every rate of dropout at `dropout`, with `changes`.
 
     Sizes by the names that transformers maps, that optimum knows in this model type, and that `MORE_SIZES` has; what
@@ -134,7 +163,9 @@ def tiny_config(model: str | type[PreTrainedConfig], dropout: float = 0.0, **cha
     return _accepted(default, lambda conceded: {**tiny, **conceded, **changes})
 
 
-def _accepted(default: PreTrainedConfig, made: Callable[[dict[str, Any]], dict[str, Any]]) -> PreTrainedConfig:
+def _accepted(
+    default: PreTrainedConfig, made: Callable[[dict[str, Any]], dict[str, Any]]
+) -> PreTrainedConfig:
     refusals = []
     for conceded in _concessions(default):
         try:
@@ -160,12 +191,27 @@ def _named(config: PreTrainedConfig, name: str) -> list[str]:
 
 def _tiny(default: PreTrainedConfig, dropout: float) -> dict[str, Any]:
     """What to change in `default`, and in the configurations inside it."""
-    known = {**FAMILIES.get(default.model_type, {}), **SET_BY_CHECKPOINTS.get(default.model_type, {})}
+    known = {
+        **FAMILIES.get(default.model_type, {}),
+        **SET_BY_CHECKPOINTS.get(default.model_type, {}),
+    }
     inside = {name: getattr(default, name) for name in default.sub_configs if name not in known}
     # Not all are there by default.
-    parts = {name: _part(part, dropout) for name, part in inside.items() if isinstance(part, PreTrainedConfig)}
-    one_kind: dict[str, Any] = {"per_layer_config": {}} if "per_layer_config" in default.to_dict() else {}
-    return {**_sizes(default), **dict.fromkeys(_rates(default), dropout), **one_kind, **parts, **known}
+    parts = {
+        name: _part(part, dropout)
+        for name, part in inside.items()
+        if isinstance(part, PreTrainedConfig)
+    }
+    one_kind: dict[str, Any] = (
+        {"per_layer_config": {}} if "per_layer_config" in default.to_dict() else {}
+    )
+    return {
+        **_sizes(default),
+        **dict.fromkeys(_rates(default), dropout),
+        **one_kind,
+        **parts,
+        **known,
+    }
 
 
 def _part(part: PreTrainedConfig, dropout: float) -> PreTrainedConfig:
@@ -194,13 +240,25 @@ def _layers(default: PreTrainedConfig, *, of_the_last: bool = True) -> dict[str,
 
 def _sizes(default: PreTrainedConfig) -> dict[str, Any]:
     in_stages = _has(default, "depths")
-    common = {name: size for name, size in SIZES.items() if not (in_stages and name.startswith("num_"))}
+    common = {
+        name: size for name, size in SIZES.items() if not (in_stages and name.startswith("num_"))
+    }
     if _has(default, "kv_lora_rank"):  # latent attention: keys are made for every head
         common["num_key_value_heads"] = SIZES["num_attention_heads"]
     mapped = {default.attribute_map[name] for name in common if name in default.attribute_map}
-    wanted = {**_shrunk(default), **MORE_SIZES, **_normalized(default), **common, **(STAGES if in_stages else {})}
+    wanted = {
+        **_shrunk(default),
+        **MORE_SIZES,
+        **_normalized(default),
+        **common,
+        **(STAGES if in_stages else {}),
+    }
     told = default.to_dict()
-    return {n: _shaped(told.get(n), size) for n, size in wanted.items() if _has(default, n) and n not in mapped}
+    return {
+        n: _shaped(told.get(n), size)
+        for n, size in wanted.items()
+        if _has(default, n) and n not in mapped
+    }
 
 
 def _shaped(value: Any, size: Any) -> Any:
@@ -214,14 +272,24 @@ def _normalized(default: PreTrainedConfig) -> dict[str, Any]:
     if NormalizedConfigManager is None or default.model_type not in NormalizedConfigManager._conf:
         return {}
     normal = NormalizedConfigManager.get_normalized_config_class(default.model_type)(default)
-    names = {getattr(normal, told): SIZES[name] for told, name in NORMALIZED.items() if hasattr(type(normal), told)}
+    names = {
+        getattr(normal, told): SIZES[name]
+        for told, name in NORMALIZED.items()
+        if hasattr(type(normal), told)
+    }
     values = default.to_dict()
     return {name: size for name, size in names.items() if isinstance(values.get(name), int)}
 
 
 def _shrunk(default: PreTrainedConfig) -> dict[str, Any]:
-    large = [n for n, v in default.to_dict().items() if isinstance(v, int) and not isinstance(v, bool) and v > LARGE]
-    found = {name: [size for ending, size in SHRUNK.items() if re.search(ending, name)] for name in large}
+    large = [
+        n
+        for n, v in default.to_dict().items()
+        if isinstance(v, int) and not isinstance(v, bool) and v > LARGE
+    ]
+    found = {
+        name: [size for ending, size in SHRUNK.items() if re.search(ending, name)] for name in large
+    }
     return {name: sizes[-1] for name, sizes in found.items() if sizes}
 
 
@@ -236,7 +304,11 @@ def _has(config: PreTrainedConfig, name: str) -> bool:
 
 
 def _rates(default: PreTrainedConfig) -> list[str]:
-    return [name for name, value in default.to_dict().items() if "drop" in name and isinstance(value, float)]
+    return [
+        name
+        for name, value in default.to_dict().items()
+        if "drop" in name and isinstance(value, float)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +322,11 @@ class Batch:
 
     def inputs(self) -> dict[str, Tensor]:
         """The arguments of a model's forward; no mask where nothing is padded."""
-        given = {"input_ids": self.input_ids, "attention_mask": self.attention_mask, "labels": self.labels}
+        given = {
+            "input_ids": self.input_ids,
+            "attention_mask": self.attention_mask,
+            "labels": self.labels,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
 

@@ -41,7 +41,9 @@ class Trace:
     """What ran inside `with traced() as trace:`."""
 
     sdpa: list[SdpaCall] = field(default_factory=list)
-    softmaxes: list[tuple[int, ...]] = field(default_factory=list)  # the shape of each, gates left out
+    softmaxes: list[tuple[int, ...]] = field(
+        default_factory=list
+    )  # the shape of each, gates left out
     functions: Counter[str] = field(default_factory=Counter)  # every call, by bare name
 
     def softmaxes_over(self, *keys: int) -> int:
@@ -117,12 +119,16 @@ def _sdpa_call(
     mask: Literal["none", "causal", "bool", "float"] = "causal" if is_causal else "none"
     if attn_mask is not None:
         mask = "bool" if attn_mask.dtype == torch.bool else "float"
-    return SdpaCall(tuple(query.shape), tuple(key.shape), mask, enable_gqa, _spread(query, key, scale))
+    return SdpaCall(
+        tuple(query.shape), tuple(key.shape), mask, enable_gqa, _spread(query, key, scale)
+    )
 
 
 def _spread(query: Tensor, key: Tensor, scale: float | None) -> float:
     # Neither autograd nor a watch on kernels sees what is done for the sake of looking.
     with torch.no_grad(), _disable_current_modes():
         heads = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
-        scores = query @ heads.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        scores = (
+            query @ heads.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        )
         return float(scores.double().std()) if scores.numel() > 1 else 0.0

@@ -26,7 +26,10 @@ BY_CONFIGURATION = "weights by configuration"
 
 
 def given_in(
-    ways: tuple[str, ...], made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig
+    ways: tuple[str, ...],
+    made: Inputs,
+    model_class: type[PreTrainedModel],
+    config: PreTrainedConfig,
 ) -> Inputs:
     """`made` in all of `ways` that are about arguments."""
     for way in ways:
@@ -81,7 +84,12 @@ def _square(made: Inputs, model_class: type[PreTrainedModel], config: PreTrained
     place = torch.arange(real.shape[1])
     apart = place[:, None] - place[None, :]
     seen = (real[:, None, :] & (apart > 0) & (apart != 3)) | (apart == 0)
-    return _with(made, attention_mask=torch.zeros(seen.shape, dtype=torch.float64).masked_fill(~seen, -1e9)[:, None])
+    return _with(
+        made,
+        attention_mask=torch.zeros(seen.shape, dtype=torch.float64).masked_fill(~seen, -1e9)[
+            :, None
+        ],
+    )
 
 
 def _ignoring(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
@@ -101,7 +109,9 @@ def _counted(made: Inputs, model_class: type[PreTrainedModel], config: PreTraine
     return replace(made, options={**made.options, "num_items_in_batch": ITEMS})
 
 
-def _all_of_encoder(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+def _all_of_encoder(
+    made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig
+) -> Inputs:
     """An encoder's states, none of which are padding: every query sees every one of them."""
     if "encoder_attention_mask" not in made.given:
         raise CannotBuild("there is no encoder's mask")
@@ -172,7 +182,9 @@ def _biased(model: PreTrainedModel) -> Iterator[None]:
     head = _head(model)
     if head.bias is not None:
         raise CannotBuild("its head has a bias anyway")
-    drawn = torch.randn(head.out_features, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    drawn = torch.randn(
+        head.out_features, generator=torch.Generator().manual_seed(8), dtype=torch.float64
+    )
     head.bias = nn.Parameter(drawn.to(head.weight))
     try:
         yield

@@ -30,7 +30,9 @@ def draw_weights(model: nn.Module, seed: int = 0) -> None:
 def _scaled(normal: torch.Tensor, owner: nn.Module, *, is_bias: bool) -> torch.Tensor:
     if is_bias:
         return 0.3 * normal
-    is_scale = normal.shape[-1:] == (1,) and not isinstance(owner, nn.Linear | nn.modules.conv._ConvNd | nn.Embedding)
+    is_scale = normal.shape[-1:] == (1,) and not isinstance(
+        owner, nn.Linear | nn.modules.conv._ConvNd | nn.Embedding
+    )
     if normal.dim() <= 1 or is_scale:  # the weight of a norm, or a scale: around one, and positive
         return 1 + 0.3 * normal.clamp(-3, 3)
     if isinstance(owner, nn.Embedding):
@@ -43,5 +45,7 @@ def _inputs(shape: torch.Size, owner: nn.Module) -> int:
     if isinstance(owner, Conv1D | nn.modules.conv._ConvTransposeNd):
         return shape[0]
     if isinstance(owner, nn.modules.conv._ConvNd):
-        return shape[1:].numel()  # else every layer of a convolutional network is larger than the one before
+        return shape[
+            1:
+        ].numel()  # else every layer of a convolutional network is larger than the one before
     return shape[-1]

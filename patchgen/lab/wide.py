@@ -34,7 +34,10 @@ def widened() -> Iterator[None]:
         if entered and entered[-1][0] is module:
             entered.pop()[1].__exit__(None, None, None)
 
-    hooks = register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)
+    hooks = (
+        register_module_forward_pre_hook(enter),
+        register_module_forward_hook(leave, always_call=True),
+    )
     torch.set_default_dtype(torch.float64)
     try:
         with _Wide():
@@ -55,7 +58,10 @@ class _Wide(TorchFunctionMode):
     ) -> Any:
         if func is Tensor.float:
             return args[0].double()
-        return func(*(_wide(each) for each in args), **{name: _wide(each) for name, each in (kwargs or {}).items()})
+        return func(
+            *(_wide(each) for each in args),
+            **{name: _wide(each) for name, each in (kwargs or {}).items()},
+        )
 
 
 def _wide(given: Any) -> Any:

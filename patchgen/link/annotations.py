@@ -24,16 +24,23 @@ def quote_own_name(text: str, name: str) -> str:
         written = line[node.col_offset : node.end_col_offset].decode()
         if node.end_lineno == node.lineno and not set(written) & {'"', "'"}:
             quoted = f'"{written}"'.encode()
-            lines[node.lineno - 1] = (line[: node.col_offset] + quoted + line[node.end_col_offset :]).decode()
+            lines[node.lineno - 1] = (
+                line[: node.col_offset] + quoted + line[node.end_col_offset :]
+            ).decode()
     return "\n".join(lines)
 
 
 def _annotations(tree: ast.Module) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         match node:
-            case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation):
+            case (
+                ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
+            ):
                 yield annotation
-            case ast.FunctionDef(returns=ast.expr() as returns) | ast.AsyncFunctionDef(returns=ast.expr() as returns):
+            case (
+                ast.FunctionDef(returns=ast.expr() as returns)
+                | ast.AsyncFunctionDef(returns=ast.expr() as returns)
+            ):
                 yield returns
             case _:
                 pass

@@ -18,7 +18,9 @@ def modular_first(blocks: list[FlatBlock]) -> FlatBlock:
     return min(blocks, key=lambda block: ".modular_" not in f".{block.unit.module}")
 
 
-def one_of_each(blocks: tuple[FlatBlock, ...], imports: dict[str, Need], builder: Builder) -> tuple[FlatBlock, ...]:
+def one_of_each(
+    blocks: tuple[FlatBlock, ...], imports: dict[str, Need], builder: Builder
+) -> tuple[FlatBlock, ...]:
     """`blocks` without the repetitions of a text that two modules share (`logger = ...`, `rotate_half`).
 
     Raises PatchgenError PG401 where two modules define different things under one name, or where one defines what the
@@ -29,7 +31,9 @@ def one_of_each(blocks: tuple[FlatBlock, ...], imports: dict[str, Need], builder
     owner: dict[str, FlatBlock] = {}
     kept: list[FlatBlock] = []
     for block in blocks:
-        rivals = [known for name in block.defines if (known := owner.setdefault(name, block)) is not block]
+        rivals = [
+            known for name in block.defines if (known := owner.setdefault(name, block)) is not block
+        ]
         strangers = [known for known in rivals if known.unit.module != block.unit.module]
         if strangers and not any(name in read or name[0] != "_" for name in block.defines):
             strangers = []  # `def _` under a decorator: the name is never asked for
@@ -39,12 +43,23 @@ def one_of_each(blocks: tuple[FlatBlock, ...], imports: dict[str, Need], builder
         at = modular_first([block, *strangers]).pieces[0].at(1, 0)
         if strangers:
             name = next(name for name in block.defines if owner[name] in strangers)
-            how = "in the same words, but as another object," if strangers[0].text == block.text else "differently,"
-            what = f"{name} is defined in {strangers[0].unit.module} and, {how} in {block.unit.module}"
+            how = (
+                "in the same words, but as another object,"
+                if strangers[0].text == block.text
+                else "differently,"
+            )
+            what = (
+                f"{name} is defined in {strangers[0].unit.module} and, {how} in {block.unit.module}"
+            )
             hint = f"give one of them another name, or define {name} in the modular file: it then counts for both"
             raise PatchgenError("PG401", at, what, hint)
         clash = next(
-            (n for n in block.defines if n in imports and block.kind not in ("guard", "other", "import")), None
+            (
+                n
+                for n in block.defines
+                if n in imports and block.kind not in ("guard", "other", "import")
+            ),
+            None,
         )
         if clash is not None:
             need = imports[clash]
@@ -56,7 +71,9 @@ def one_of_each(blocks: tuple[FlatBlock, ...], imports: dict[str, Need], builder
 
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Need]) -> None:
     """Raises PG401 where code that means a builtin would find another module's definition of that name."""
-    definers = {name: block.unit.module for block in blocks for name in block.defines if name in _BUILTINS}
+    definers = {
+        name: block.unit.module for block in blocks for name in block.defines if name in _BUILTINS
+    }
     definers |= {name: str(need.symbol) for name, need in imports.items() if name in _BUILTINS}
     for piece in (piece for block in blocks for piece in block.pieces) if definers else ():
         for reference in references(ast.parse(piece.text).body):

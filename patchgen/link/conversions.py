@@ -41,10 +41,18 @@ def registered_names(conversion_mapping: str) -> frozenset[str]:
     literal, `mapping["x"] = ...`, `mapping["x"] += ...`.  ValueError when the text has no such table and function.
     """
     body = ast.parse(conversion_mapping).body
-    aliases = [_keys(node.value) for node in body if isinstance(node, ast.Assign) and _targets(node) == {_ALIASES}]
-    builders = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == _BUILDER]
+    aliases = [
+        _keys(node.value)
+        for node in body
+        if isinstance(node, ast.Assign) and _targets(node) == {_ALIASES}
+    ]
+    builders = [
+        node for node in body if isinstance(node, ast.FunctionDef) and node.name == _BUILDER
+    ]
     if len(aliases) != 1 or len(builders) != 1:
-        raise ValueError(f"no {_ALIASES} and {_BUILDER}() in the text; transformers keeps its conversions elsewhere")
+        raise ValueError(
+            f"no {_ALIASES} and {_BUILDER}() in the text; transformers keeps its conversions elsewhere"
+        )
     return aliases[0] | _stored(builders[0])
 
 
@@ -74,24 +82,40 @@ def to_register(registered: Collection[str], sources: Mapping[str, str]) -> dict
 def registration(sources: Mapping[str, str]) -> str:
     """The statements with which a flat module ends, for what `to_register` gives; they need `IMPORT`."""
     calls = "".join(
-        f'{_REGISTER}("{name}", {_GET}("{source}"), overwrite=True)\n' for name, source in sorted(sources.items())
+        f'{_REGISTER}("{name}", {_GET}("{source}"), overwrite=True)\n'
+        for name, source in sorted(sources.items())
     )
-    return calls and f"# transformers converts no checkpoint of a class outside its package unless asked to.\n{calls}"
+    return (
+        calls
+        and f"# transformers converts no checkpoint of a class outside its package unless asked to.\n{calls}"
+    )
 
 
 def _stored(builder: ast.FunctionDef) -> frozenset[str]:
     """The constant keys under which `builder` stores into the name that it returns."""
     returned = {
-        node.value.id for node in builder.body if isinstance(node, ast.Return) and isinstance(node.value, ast.Name)
+        node.value.id
+        for node in builder.body
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Name)
     }
     keys: set[str] = set()
     for node in ast.walk(builder):
         match node:
-            case ast.Assign(targets=[ast.Name(id=table)], value=ast.Dict() as literal) if table in returned:
+            case ast.Assign(targets=[ast.Name(id=table)], value=ast.Dict() as literal) if (
+                table in returned
+            ):
                 keys |= _keys(literal)
             case (
-                ast.Assign(targets=[ast.Subscript(value=ast.Name(id=table), slice=ast.Constant(value=str(key)))])
-                | ast.AugAssign(target=ast.Subscript(value=ast.Name(id=table), slice=ast.Constant(value=str(key))))
+                ast.Assign(
+                    targets=[
+                        ast.Subscript(value=ast.Name(id=table), slice=ast.Constant(value=str(key)))
+                    ]
+                )
+                | ast.AugAssign(
+                    target=ast.Subscript(
+                        value=ast.Name(id=table), slice=ast.Constant(value=str(key))
+                    )
+                )
             ) if table in returned:
                 keys.add(key)
     return frozenset(keys)
@@ -99,7 +123,9 @@ def _stored(builder: ast.FunctionDef) -> frozenset[str]:
 
 def _keys(table: ast.expr) -> frozenset[str]:
     keys = table.keys if isinstance(table, ast.Dict) else ()
-    return frozenset(key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+    return frozenset(
+        key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    )
 
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> set[str]:

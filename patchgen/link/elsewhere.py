@@ -21,7 +21,9 @@ from patchgen.source.blocks import Block, ModuleIndex
 from patchgen.source.scopes import ScopeNode, own_nodes, references
 
 _OWN_NAMESPACE = frozenset({"globals", "vars", "locals", "dir"})
-_OWN_FILE = frozenset({"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"})
+_OWN_FILE = frozenset(
+    {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
+)
 
 
 def refuse_elsewhere(module: ModuleIndex, block: Block, naming: Naming) -> None:
@@ -53,7 +55,9 @@ def _refuse_conditional_imports(module: ModuleIndex, block: Block, naming: Namin
 
 
 def _is_flattened(module: str, naming: Naming) -> bool:
-    return naming.bindings.territory.flattens(module) and naming.bindings.env.path(module) is not None
+    return (
+        naming.bindings.territory.flattens(module) and naming.bindings.env.path(module) is not None
+    )
 
 
 def _refuse_stores(module: ModuleIndex, block: Block, naming: Naming) -> None:
@@ -66,7 +70,9 @@ def _refuse_stores(module: ModuleIndex, block: Block, naming: Naming) -> None:
     stores = {
         (root.lineno, root.col_offset): node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and id(node) in inside
+        if isinstance(node, ast.Attribute)
+        and not isinstance(node.ctx, ast.Load)
+        and id(node) in inside
         if (root := _root(node)) is not None
     }
     for reference in references(tree.body, block.lazy_annotations) if stores else ():
@@ -87,13 +93,17 @@ def _root(node: ast.expr) -> ast.Name | None:
     return node if isinstance(node, ast.Name) else None
 
 
-def _module_before(module: ModuleIndex, name: str, attributes: tuple[str, ...], naming: Naming) -> str | None:
+def _module_before(
+    module: ModuleIndex, name: str, attributes: tuple[str, ...], naming: Naming
+) -> str | None:
     """The flattened module of which the last of `attributes` is a name."""
     symbol = naming.bindings.meaning(module, name)
     for attribute in attributes[:-1]:
         if symbol is None or symbol.name or not naming.bindings.territory.flattens(symbol.module):
             return None
-        symbol = naming.bindings.canonical(Symbol(symbol.module, attribute), Location(module.source.path))
+        symbol = naming.bindings.canonical(
+            Symbol(symbol.module, attribute), Location(module.source.path)
+        )
     if symbol is None or symbol.name or not _is_flattened(symbol.module, naming):
         return None
     return symbol.module
@@ -107,7 +117,9 @@ def _refuse_rebinding(module: ModuleIndex, block: Block, naming: Naming) -> None
             if _is_flattened(imported.module, naming):
                 at = module.source.at(block.first + line - 1, column)
                 what = f"global {name} binds this file's own {name}, which is {imported} in the flat file"
-                raise PatchgenError("PG132", at, what, f"give this file's own another name: _{name} = {name}")
+                raise PatchgenError(
+                    "PG132", at, what, f"give this file's own another name: _{name} = {name}"
+                )
     for reference in block.references:
         imported = naming.bindings.meaning(module, reference.name)
         if imported is None or not imported.name or imported.module == module.source.module:
@@ -148,7 +160,9 @@ def _refuse_own_place(module: ModuleIndex, block: Block, naming: Naming) -> None
         at = module.source.at(block.first + line - 1, column)
         what = f"{spelled} would be another file's than that of {module.source.path}"
         hint = "name what is needed: a table of classes for globals(), a path that is handed in for __file__"
-        hint = "write the text out, or keep it under a name of its own" if word == "__doc__" else hint
+        hint = (
+            "write the text out, or keep it under a name of its own" if word == "__doc__" else hint
+        )
         raise PatchgenError("PG133", at, what, hint)
 
 
@@ -161,7 +175,10 @@ def _is_bound_anew(module: ModuleIndex, name: str) -> bool:
 def places_elsewhere(block: Block) -> tuple[str, ...]:
     """A note where code of transformers reads the path or the names of its own file."""
     spelled = {text for _, _, text in _own_places(block) if text != "__name__"}
-    return tuple(f"{text} is that of the flat file, not of the file in transformers" for text in sorted(spelled))
+    return tuple(
+        f"{text} is that of the flat file, not of the file in transformers"
+        for text in sorted(spelled)
+    )
 
 
 def _own_places(block: Block) -> Iterator[tuple[int, int, str]]:
@@ -172,10 +189,15 @@ def _own_places(block: Block) -> Iterator[tuple[int, int, str]]:
     scopes = [node for node in ast.walk(tree) if isinstance(node, ScopeNode)]
     inside = {id(child) for scope in scopes for child in ast.walk(scope) if child is not scope}
     owners = [
-        node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and ast.get_docstring(node) is not None
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and ast.get_docstring(node) is not None
     ]
     harmless = {
-        id(n) for owner in owners for n in own_nodes(owner.body) if isinstance(n, ast.Name) and n.id == "__doc__"
+        id(n)
+        for owner in owners
+        for n in own_nodes(owner.body)
+        if isinstance(n, ast.Name) and n.id == "__doc__"
     }
     harmless |= {id(name) for node in ast.walk(tree) for name in _names_of_loggers(node)}
     for node in ast.walk(tree):
@@ -185,10 +207,14 @@ def _own_places(block: Block) -> Iterator[tuple[int, int, str]]:
                     yield node.lineno, node.col_offset, f"{name}()"
             case ast.Call(func=ast.Name(id="exec"), args=[_]):
                 yield node.lineno, node.col_offset, "exec(...)"
-            case ast.Subscript(value=ast.Attribute(attr="modules"), slice=ast.Name(id="__name__") as own):
+            case ast.Subscript(
+                value=ast.Attribute(attr="modules"), slice=ast.Name(id="__name__") as own
+            ):
                 harmless.add(id(own))
                 yield node.lineno, node.col_offset, ast.unparse(node)
-            case ast.Name(id=name) if (name in _OWN_FILE or name == "__name__") and id(node) not in harmless:
+            case ast.Name(id=name) if (name in _OWN_FILE or name == "__name__") and id(
+                node
+            ) not in harmless:
                 yield node.lineno, node.col_offset, name
             case _:
                 pass

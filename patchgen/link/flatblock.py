@@ -108,7 +108,9 @@ class Builder:
             return False
         if block.kind == "import":
             # An import of a name that something else binds too is carried in its place, as long as it may count.
-            return symbol.name in block.defines and self.naming.bindings.is_contested(index, symbol.name)
+            return symbol.name in block.defines and self.naming.bindings.is_contested(
+                index, symbol.name
+            )
         return symbol in self.changes.of(index, block).symbols
 
     @functools.cached_property
@@ -134,20 +136,36 @@ class Builder:
         key = Symbol(unit.module, block.name or _nameless(index, block))
         declaration = self.naming.plan.declaration(key)
         aside = self.naming.aside(key)
-        made = self._merged(unit, declaration) if declaration else self._localised(unit, key, index, block)
+        made = (
+            self._merged(unit, declaration)
+            if declaration
+            else self._localised(unit, key, index, block)
+        )
         return made if aside is None else _put_aside(made, aside)
 
     def _localised(self, unit: Unit, key: Symbol, index: ModuleIndex, block: Block) -> FlatBlock:
         piece = self._piece(index, block, key)
         if block.kind == "class" and piece.name != key.name and _PRIVATE.search(block.text):
             piece = replace(piece, text=self._with_private_names(piece))
-        needs = _needs(piece.text, (piece,), block.lazy_annotations and not self.spells, self.naming.bindings)
+        needs = _needs(
+            piece.text, (piece,), block.lazy_annotations and not self.spells, self.naming.bindings
+        )
         notes = staying_strings(piece.text, (piece,))
         return FlatBlock(
-            unit, block.kind, piece.name, piece.leading, piece.text, needs, piece.defines, (piece,), notes
+            unit,
+            block.kind,
+            piece.name,
+            piece.leading,
+            piece.text,
+            needs,
+            piece.defines,
+            (piece,),
+            notes,
         )
 
-    def _piece(self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()) -> Piece:
+    def _piece(
+        self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
+    ) -> Piece:
         piece = localise(index, block, key, self.naming, chain)
         return with_strings(piece) if self.spells and block.lazy_annotations else piece
 
@@ -175,13 +193,28 @@ class Builder:
         if any(need.eager and need.name == plan.name for need in needs):
             what = f"the body of {plan.name} reads a parent of that name while the class is made"
             raise PatchgenError(
-                "PG124", pieces[0].at(1, 0), what, "bind what is needed of it to a name above the class"
+                "PG124",
+                pieces[0].at(1, 0),
+                what,
+                "bind what is needed of it to a name above the class",
             )
         notes = (*merged.notes, *staying_strings(text, pieces))
         if declaration.why:
-            notes = (*notes, f"{plan.name} stays a subclass of {', '.join(bases)}: {declaration.why}")
+            notes = (
+                *notes,
+                f"{plan.name} stays a subclass of {', '.join(bases)}: {declaration.why}",
+            )
         return FlatBlock(
-            unit, "class", plan.name, leading, text, needs, (plan.name,), pieces, notes, declaration.parents
+            unit,
+            "class",
+            plan.name,
+            leading,
+            text,
+            needs,
+            (plan.name,),
+            pieces,
+            notes,
+            declaration.parents,
         )
 
     def _beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
@@ -233,7 +266,9 @@ def _nameless(index: ModuleIndex, block: Block) -> str:
     return f"<{block.kind} {alike.index(block) + 1}>"
 
 
-def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, bindings: Bindings) -> tuple[Need, ...]:
+def _needs(
+    text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, bindings: Bindings
+) -> tuple[Need, ...]:
     """What the global names of `text` mean, by the pieces that it was made from.
 
     Raises PatchgenError PG401 when two pieces mean different things by one name.
@@ -250,7 +285,9 @@ def _needs(text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, binding
                 meanings[reference.name] = (symbol, piece)
             elif not is_kept(known) and not same_thing(known, symbol, bindings):
                 what = f"{reference.name} means {known} in {first.source.path} and {symbol} in {piece.source.path}"
-                raise PatchgenError("PG401", pieces[0].at(1, 0), what, _other_name(reference.name, pieces[0]))
+                raise PatchgenError(
+                    "PG401", pieces[0].at(1, 0), what, _other_name(reference.name, pieces[0])
+                )
         if reference.name in meanings:
             symbol, piece = meanings[reference.name]
             eager = reference.eager or (reference.name in found and found[reference.name].eager)

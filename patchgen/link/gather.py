@@ -56,7 +56,9 @@ def gather(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gather
 def kinds_of(builder: Builder) -> tuple[str, ...]:
     """The outputs that the modular file itself asks for."""
     plan = builder.naming.plan
-    return tuple(dict.fromkeys([*(declaration.kind for declaration in plan.declarations), *plan.bases]))
+    return tuple(
+        dict.fromkeys([*(declaration.kind for declaration in plan.declarations), *plan.bases])
+    )
 
 
 class _Closure:
@@ -92,7 +94,11 @@ class _Closure:
 
         One that changes nothing of any such file, as `os.environ["X"] = "1"` does, is done for those who come later.
         """
-        carried = {Symbol(u.module, name) for u in self._seen for name in self._builder.source_block(u).defines}
+        carried = {
+            Symbol(u.module, name)
+            for u in self._seen
+            for name in self._builder.source_block(u).defines
+        }
         read = {unit.module for unit in self._seen}
         for module in self._running():
             index = self._builder.index(module)
@@ -113,11 +119,15 @@ class _Closure:
         home = self._builder.naming.plan.modular.source.module
         modules = [*(unit.module for unit in self._seen), *with_packages(home)]
         read = {unit.module for unit in self._seen} | {home}
-        found = {module: None for module in modules if module in read or is_followed(module, bindings)}
+        found = {
+            module: None for module in modules if module in read or is_followed(module, bindings)
+        }
         queue = list(found)
         while queue:
             index = self._builder.index(queue.pop())
-            for module in (module for block in index.blocks for module in modules_run(index, block, bindings)):
+            for module in (
+                module for block in index.blocks for module in modules_run(index, block, bindings)
+            ):
                 if module not in found and is_followed(module, bindings):
                     found[module] = None
                     queue.append(module)
@@ -128,7 +138,9 @@ class _Closure:
         home = index.source.module
         if self._builder.naming.plan.declaration(Symbol(home, block.name)) is not None:
             return False  # reached by its name, or declared anew by a nearer file
-        kinds = {self._builder.naming.place(Symbol(home, name), home).kind for name in block.defines}
+        kinds = {
+            self._builder.naming.place(Symbol(home, name), home).kind for name in block.defines
+        }
         return not kinds - {None, self._kind}
 
     def _meet(self, need: Need, block: FlatBlock) -> tuple[Unit, ...]:
@@ -161,13 +173,21 @@ class _Closure:
     def _import(self, need: Need, block: FlatBlock) -> tuple[Unit, ...]:
         need = self._kept(need)
         home = self._builder.index(need.home)
-        guards = [b for b in home.blocks if b.kind != "import" and any(i.bound == need.name for i in b.imports)]
-        if not any(b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks):
+        guards = [
+            b
+            for b in home.blocks
+            if b.kind != "import" and any(i.bound == need.name for i in b.imports)
+        ]
+        if not any(
+            b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks
+        ):
             return tuple(Unit(need.home, guard.first) for guard in guards)
         self.homes |= {(need.name, p.symbol.module) for p in block.pieces if need.name in p.needs}
         known = self.imports.setdefault(need.name, need)
         if not same_thing(known.symbol, need.symbol, self._builder.naming.bindings):
             at = block.pieces[0].at(1, 0)
-            what = f"{need.name} is {known.symbol} for {known.home} and {need.symbol} for {need.home}"
+            what = (
+                f"{need.name} is {known.symbol} for {known.home} and {need.symbol} for {need.home}"
+            )
             raise PatchgenError("PG401", at, what, "import one of them under another name")
         return tuple(Unit(need.home, guard.first) for guard in guards)

@@ -48,7 +48,11 @@ def on_own_model(gathered: Gathered, builder: Builder) -> Gathered:
             generic = heads[block.name]
             own = _on(models[0].name, block, generic, builder) if len(models) == 1 else None
             imports = {**{need.name: need for need in own[1]}, **imports} if own else imports
-            block = own[0] if own else _with_note(block, f"its base model from AutoModel, by {generic.name}")
+            block = (
+                own[0]
+                if own
+                else _with_note(block, f"its base model from AutoModel, by {generic.name}")
+            )
         blocks.append(block)
     return replace(gathered, blocks=tuple(blocks), imports=tuple(imports.values()))
 
@@ -58,7 +62,9 @@ def _noted(block: FlatBlock) -> FlatBlock:
     if block.kind != "class" or "AutoModel" not in block.text:
         return block
     calls = (node for node in ast.walk(_class(block)) if isinstance(node, ast.Call))
-    asked = sorted({name for call in calls if (name := ast.unparse(call.func)).startswith("AutoModel")})
+    asked = sorted(
+        {name for call in calls if (name := ast.unparse(call.func)).startswith("AutoModel")}
+    )
     return _with_note(block, f"a model from {asked[0]}") if asked else block
 
 
@@ -80,7 +86,11 @@ def _generics(block: FlatBlock) -> Iterator[Symbol]:
         return
     names = {base.id for base in _class(block).bases if isinstance(base, ast.Name)}
     for need in block.needs:
-        if need.name in names and need.symbol.module == GENERIC and need.symbol.name.startswith("GenericFor"):
+        if (
+            need.name in names
+            and need.symbol.module == GENERIC
+            and need.symbol.name.startswith("GenericFor")
+        ):
             yield need.symbol
 
 
@@ -97,8 +107,14 @@ def _base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatB
 def _auto_models(text: str) -> dict[str, str]:
     """Model type and base model, from the table in the text of transformers' auto classes."""
     for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [_TABLE]:
-            pairs = [pair.elts for pair in ast.walk(node.value) if isinstance(pair, ast.Tuple) and len(pair.elts) == 2]
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [
+            _TABLE
+        ]:
+            pairs = [
+                pair.elts
+                for pair in ast.walk(node.value)
+                if isinstance(pair, ast.Tuple) and len(pair.elts) == 2
+            ]
             return {
                 str(key.value): str(value.value)
                 for key, value in pairs
@@ -115,7 +131,9 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
     waiting, seen = [own], {own.unit}
     while waiting:
         block = waiting.pop()
-        if block.pieces[-1].symbol.module in layers or _code(block.text) != _code(block.pieces[-1].text):
+        if block.pieces[-1].symbol.module in layers or _code(block.text) != _code(
+            block.pieces[-1].text
+        ):
             return True
         for need in block.needs:
             used = by_name.get(need.name)
@@ -129,14 +147,20 @@ def _code(text: str) -> str:
     """What is run of a block: a docstring makes no other model."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
+        if isinstance(
+            node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and ast.get_docstring(node):
             node.body = node.body[1:]
     return ast.dump(tree)
 
 
-def _on(own: str, block: FlatBlock, generic: Symbol, builder: Builder) -> tuple[FlatBlock, tuple[Need, ...]] | None:
+def _on(
+    own: str, block: FlatBlock, generic: Symbol, builder: Builder
+) -> tuple[FlatBlock, tuple[Need, ...]] | None:
     """The head with an `__init__` of its own, and what that needs to have imported; None where it has one already."""
-    if any(isinstance(node, ast.FunctionDef) and node.name == "__init__" for node in _class(block).body):
+    if any(
+        isinstance(node, ast.FunctionDef) and node.name == "__init__" for node in _class(block).body
+    ):
         return None
     index = builder.index(GENERIC)
     source = index.definition(generic.name)
@@ -151,7 +175,9 @@ def _on(own: str, block: FlatBlock, generic: Symbol, builder: Builder) -> tuple[
     method = "\n".join(lines).replace(_UP, f"super({base}, self).__init__(config)")
     read = {reference.name for reference in references(ast.parse(_dedented(method)).body, True)}
     needs = tuple(
-        Need(name, symbol, GENERIC, False) for name, symbol in piece.needs.items() if name in read and name != own
+        Need(name, symbol, GENERIC, False)
+        for name, symbol in piece.needs.items()
+        if name in read and name != own
     )
     return replace(block, text=_with_method(block.text, method)), needs
 

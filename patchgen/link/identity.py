@@ -38,7 +38,9 @@ def noticed(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
     Raises PatchgenError PG119 for one that cannot, because it edits or removes members.
     """
     plan = builder.naming.plan
-    merged = [d for block in blocks if (d := plan.declaration(block.pieces[0].symbol)) and d.is_merged]
+    merged = [
+        d for block in blocks if (d := plan.declaration(block.pieces[0].symbol)) and d.is_merged
+    ]
     found: dict[Symbol, str] = {}
     for declaration in merged:
         why = next(_reasons(declaration, blocks, merged), "")
@@ -47,13 +49,17 @@ def noticed(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
     return found
 
 
-def _reasons(declaration: Declaration, blocks: Sequence[FlatBlock], merged: Sequence[Declaration]) -> Iterator[str]:
+def _reasons(
+    declaration: Declaration, blocks: Sequence[FlatBlock], merged: Sequence[Declaration]
+) -> Iterator[str]:
     yield from _asked_for(declaration, blocks)
     yield from _shared(declaration, blocks, merged)
     if declaration.rewrites:
         return
     for block in blocks:
-        text = "\n".join(line for line in block.text.split("\n") if not line.lstrip().startswith("#"))
+        text = "\n".join(
+            line for line in block.text.split("\n") if not line.lstrip().startswith("#")
+        )
         seen = _CLASSES.search(text) or _OWN_NAMES.search(text)
         if seen is not None:
             yield f"{block.name or 'a statement'} looks at the classes of an object ({seen.group()})"
@@ -75,7 +81,9 @@ def _asked_for(declaration: Declaration, blocks: Sequence[FlatBlock]) -> Iterato
             at = _question(block, carried[parent].name, parent)
             if at is not None:
                 name = declaration.symbol.name
-                what = f"{block.name or 'a statement'} asks for {parent}, which is merged into {name}"
+                what = (
+                    f"{block.name or 'a statement'} asks for {parent}, which is merged into {name}"
+                )
                 hint = f"{name} would stay a subclass if it did not edit or remove what it inherits"
                 raise PatchgenError("PG119", at, what, hint)
 
@@ -94,7 +102,9 @@ def _question(block: FlatBlock, name: str, symbol: Symbol) -> Location | None:
             and id(node) not in harmless
         ):
             piece = block.pieces[0]
-            return piece.at(node.lineno, node.col_offset) if len(block.pieces) == 1 else piece.at(1, 0)
+            return (
+                piece.at(node.lineno, node.col_offset) if len(block.pieces) == 1 else piece.at(1, 0)
+            )
     return None
 
 
@@ -107,7 +117,9 @@ def _harmless(tree: ast.Module) -> Iterator[ast.AST]:
                 yield made
             case ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]):
                 annotations = [
-                    argument.annotation for argument in ast.walk(node.args) if isinstance(argument, ast.arg)
+                    argument.annotation
+                    for argument in ast.walk(node.args)
+                    if isinstance(argument, ast.arg)
                 ]
                 for annotation in (*annotations, node.returns):
                     yield from ast.walk(annotation) if annotation else ()
@@ -115,13 +127,17 @@ def _harmless(tree: ast.Module) -> Iterator[ast.AST]:
                 pass
 
 
-def _shared(declaration: Declaration, blocks: Sequence[FlatBlock], merged: Sequence[Declaration]) -> Iterator[str]:
+def _shared(
+    declaration: Declaration, blocks: Sequence[FlatBlock], merged: Sequence[Declaration]
+) -> Iterator[str]:
     """Parents that are merged into several classes, which would each have objects of their own then."""
     if declaration.rewrites:
         return
     pieces = {piece.symbol: piece for block in blocks for piece in block.pieces}
     for parent in declaration.parents:
-        others = [d.symbol.name for d in merged if parent in d.parents and d.symbol != declaration.symbol]
+        others = [
+            d.symbol.name for d in merged if parent in d.parents and d.symbol != declaration.symbol
+        ]
         held = _held(pieces[parent]) if others and parent in pieces else None
         if held:
             yield f"{others[0]} has the same {parent.name}.{held}"
@@ -138,8 +154,14 @@ def _held(piece: Piece) -> str | None:
                     return ast.unparse(target)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 defaults = [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
-                caches = {ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in node.decorator_list}
-                if any(map(_makes_an_object, defaults)) or {c.rpartition(".")[2] for c in caches} & _CACHES:
+                caches = {
+                    ast.unparse(d.func if isinstance(d, ast.Call) else d)
+                    for d in node.decorator_list
+                }
+                if (
+                    any(map(_makes_an_object, defaults))
+                    or {c.rpartition(".")[2] for c in caches} & _CACHES
+                ):
                     return node.name
             case _:
                 pass
@@ -148,7 +170,16 @@ def _held(piece: Piece) -> str | None:
 
 def _makes_an_object(value: ast.expr) -> bool:
     """Whether each evaluation gives another object that can change."""
-    made = ast.List | ast.Dict | ast.Set | ast.Call | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    made = (
+        ast.List
+        | ast.Dict
+        | ast.Set
+        | ast.Call
+        | ast.ListComp
+        | ast.SetComp
+        | ast.DictComp
+        | ast.GeneratorExp
+    )
     return any(isinstance(node, made) for node in ast.walk(value))
 
 

@@ -32,7 +32,9 @@ def needed_imports(gathered: Gathered, builder: Builder) -> tuple[NeededImport, 
     """What the blocks of `gathered` need of the import statements of their modules."""
     needed = {need.name: need for need in gathered.imports}
     further = sorted({home for _, home in gathered.homes})
-    homes = dict.fromkeys([*([gathered.base] if gathered.base else []), *(n.home for n in gathered.imports), *further])
+    homes = dict.fromkeys(
+        [*([gathered.base] if gathered.base else []), *(n.home for n in gathered.imports), *further]
+    )
     found: list[NeededImport] = []
     for home in homes:
         # `import a.b` and `import a.c` bind one name, and both are needed.
@@ -41,7 +43,9 @@ def needed_imports(gathered: Gathered, builder: Builder) -> tuple[NeededImport, 
     return tuple(found)
 
 
-def import_statements(gathered: Gathered, needed: tuple[NeededImport, ...], builder: Builder) -> tuple[str, ...]:
+def import_statements(
+    gathered: Gathered, needed: tuple[NeededImport, ...], builder: Builder
+) -> tuple[str, ...]:
     """One statement a line for everything in `needed`, and for what stands in the outputs of other kinds."""
     statements = [each.text for each in needed]
     statements += [_sibling(kind, need, builder) for kind, need in gathered.siblings]
@@ -66,7 +70,9 @@ def _from_home(
             or _is_for_effect(item, index, builder)
         )
         if wanted:
-            yield NeededImport(Unit(home, block.first), wanted, _text(index, block, wanted, builder))
+            yield NeededImport(
+                Unit(home, block.first), wanted, _text(index, block, wanted, builder)
+            )
 
 
 def _is_submodule(item: Import) -> bool:
@@ -75,7 +81,11 @@ def _is_submodule(item: Import) -> bool:
 
 
 def _text(index: ModuleIndex, block: Block, wanted: tuple[Import, ...], builder: Builder) -> str:
-    if len(wanted) == len(block.imports) and not any(item.level for item in wanted) and "\n" in block.text:
+    if (
+        len(wanted) == len(block.imports)
+        and not any(item.level for item in wanted)
+        and "\n" in block.text
+    ):
         comments = "".join(line for line in block.leading.splitlines(True) if line.startswith("#"))
         return ("" if block is index.blocks[0] else comments) + block.text
     at = Location(index.source.module)
@@ -86,7 +96,11 @@ def _text(index: ModuleIndex, block: Block, wanted: tuple[Import, ...], builder:
 def _is_needed(item: Import, needed: dict[str, Need], index: ModuleIndex, builder: Builder) -> bool:
     """Whether this import, of the module `index`, is the one that meets a need."""
     need = needed.get(item.bound)
-    return need is not None and need.home == index.source.module and builder.naming.bindings.counts(index, item)
+    return (
+        need is not None
+        and need.home == index.source.module
+        and builder.naming.bindings.counts(index, item)
+    )
 
 
 def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
@@ -94,7 +108,9 @@ def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
     top = item.module.partition(".")[0]
     if item.name or item.level or top in sys.stdlib_module_names or top == "patchgen":
         return False
-    read = any(item.bound in block.uses for block in index.blocks) or item.bound in (index.exports or ())
+    read = any(item.bound in block.uses for block in index.blocks) or item.bound in (
+        index.exports or ()
+    )
     return not read and not builder.naming.bindings.territory.flattens(item.module)
 
 

@@ -24,13 +24,17 @@ from patchgen.plan.model import Piece, Symbol
 from patchgen.source.blocks import Import
 
 
-def late_imports(needed: tuple[NeededImport, ...], gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
+def late_imports(
+    needed: tuple[NeededImport, ...], gathered: Gathered, builder: Builder
+) -> tuple[FlatBlock, ...]:
     """Those of `needed` that have to stand below a statement of `gathered`, as blocks."""
     acting = [
         block.unit
         for block in gathered.blocks
         if block.kind not in ("class", "def", "import")
-        and builder.changes.of(builder.index(block.unit.module), builder.source_block(block.unit)).outside
+        and builder.changes.of(
+            builder.index(block.unit.module), builder.source_block(block.unit)
+        ).outside
     ]
     if not acting:
         return ()
@@ -41,11 +45,17 @@ def late_imports(needed: tuple[NeededImport, ...], gathered: Gathered, builder: 
     before = {_package(item) for each in needed if places[each.unit] < first for item in each.items}
     before |= {_package(item) for item in _read_before(gathered, places, first, builder)}
     before -= _touched(acting, builder)
-    late = [each for each in needed if places[each.unit] > first and {_package(i) for i in each.items} - before]
+    late = [
+        each
+        for each in needed
+        if places[each.unit] > first and {_package(i) for i in each.items} - before
+    ]
     return tuple(_block(each, builder) for each in late)
 
 
-def _read_before(gathered: Gathered, places: dict[Unit, int], first: int, builder: Builder) -> Iterator[Import]:
+def _read_before(
+    gathered: Gathered, places: dict[Unit, int], first: int, builder: Builder
+) -> Iterator[Import]:
     """The imports above statement `first` of names that the flat file imports, in any module whose code reads them."""
     for name, home in gathered.homes:
         for block in builder.index(home).blocks:
@@ -58,7 +68,9 @@ def _touched(acting: Iterable[Unit], builder: Builder) -> set[str]:
     found = set()
     for unit in acting:
         index, uses = builder.index(unit.module), builder.source_block(unit).uses
-        found |= {_package(item) for block in index.blocks for item in block.imports if item.bound in uses}
+        found |= {
+            _package(item) for block in index.blocks for item in block.imports if item.bound in uses
+        }
     return found - {""}
 
 
@@ -72,5 +84,7 @@ def _block(needed: NeededImport, builder: Builder) -> FlatBlock:
     leading = builder.source_block(needed.unit).leading
     names = tuple(dict.fromkeys(item.bound for item in needed.items))
     key = Symbol(needed.unit.module, names[0])
-    piece = Piece(key, "import", names[0], leading, needed.text, index.source, needed.unit.first, names)
+    piece = Piece(
+        key, "import", names[0], leading, needed.text, index.source, needed.unit.first, names
+    )
     return FlatBlock(needed.unit, "import", names[0], leading, needed.text, (), names, (piece,))

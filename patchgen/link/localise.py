@@ -27,7 +27,14 @@ from patchgen.source.defined import defined_name
 from patchgen.source.scopes import Reference
 from patchgen.source.text import parse
 
-_BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__"}
+_BUILTINS = frozenset(dir(builtins)) | {
+    "__name__",
+    "__file__",
+    "__doc__",
+    "__package__",
+    "__spec__",
+    "__class__",
+}
 _RELATIVE_IMPORT = re.compile(r"from\s*(\.[.\s]*)(?!import\b)([\w.]*)|from\s*(\.+)")
 
 
@@ -41,7 +48,9 @@ class _Change:
     new: str
 
 
-def localise(module: ModuleIndex, block: Block, key: Symbol, naming: Naming, chain: tuple[Symbol, ...] = ()) -> Piece:
+def localise(
+    module: ModuleIndex, block: Block, key: Symbol, naming: Naming, chain: tuple[Symbol, ...] = ()
+) -> Piece:
     """`block`, which defines `key`, in the names of the flat file.
 
     `chain` are the classes that are merged with it: an explicit `Parent.method(self)` of one of them is marked
@@ -55,15 +64,26 @@ def localise(module: ModuleIndex, block: Block, key: Symbol, naming: Naming, cha
 
 
 class _Localiser:
-    def __init__(self, module: ModuleIndex, block: Block, key: Symbol, naming: Naming, chain: tuple[Symbol, ...]):
+    def __init__(
+        self,
+        module: ModuleIndex,
+        block: Block,
+        key: Symbol,
+        naming: Naming,
+        chain: tuple[Symbol, ...],
+    ):
         self._module, self._block, self._key = module, block, key
         self._naming, self._chain = naming, chain
         self._lines = tuple(block.text.split("\n"))
         self._needs: dict[str, Symbol] = {}
         # Modular files name new classes as they will be; only parents' strings follow their classes.
-        self._declares = module.source.module in {layer.source.module for layer in naming.plan.layers}
+        self._declares = module.source.module in {
+            layer.source.module for layer in naming.plan.layers
+        }
         self._has_stars = any(item.name == "*" for each in module.blocks for item in each.imports)
-        self._renamed: dict[str, str] = {} if self._declares else dict(naming.renamed_classes(module))
+        self._renamed: dict[str, str] = (
+            {} if self._declares else dict(naming.renamed_classes(module))
+        )
         self._changes: set[_Change] = set()
 
     def piece(self) -> Piece:
@@ -82,7 +102,17 @@ class _Localiser:
         leading = _rename_words(block.leading, self._renamed)
         source = self._module.source
         return Piece(
-            self._key, block.kind, name, leading, text, source, block.first, defines, dict(self._needs), edits, data
+            self._key,
+            block.kind,
+            name,
+            leading,
+            text,
+            source,
+            block.first,
+            defines,
+            dict(self._needs),
+            edits,
+            data,
         )
 
     def _at(self, line: int, column: int) -> Location:
@@ -103,13 +133,25 @@ class _Localiser:
                 self._needs.setdefault(reference.name, Symbol("", reference.name))
             return
         used = 0
-        while not symbol.name and used < len(reference.attributes) and self._flattens(symbol.module):
+        while (
+            not symbol.name and used < len(reference.attributes) and self._flattens(symbol.module)
+        ):
             symbol = self._member(symbol, reference.attributes[used], at)
             used += 1
-        if not symbol.name and self._flattens(symbol.module) and self._naming.bindings.env.path(symbol.module):
+        if (
+            not symbol.name
+            and self._flattens(symbol.module)
+            and self._naming.bindings.env.path(symbol.module)
+        ):
             hint = f"write {reference.name}.<name> for what is needed of it"
-            raise PatchgenError("PG113", at, f"the flattened module {symbol.module} is used as a value", hint)
-        if symbol.name and self._flattens(symbol.module) and self._naming.bindings.env.path(symbol.module):
+            raise PatchgenError(
+                "PG113", at, f"the flattened module {symbol.module} is used as a value", hint
+            )
+        if (
+            symbol.name
+            and self._flattens(symbol.module)
+            and self._naming.bindings.env.path(symbol.module)
+        ):
             self._naming.bindings.require(symbol, at)
         place = self._place(symbol, reference)
         if place.key is None:
@@ -148,23 +190,39 @@ class _Localiser:
             return False
         return any(map(_changes_attribute, ast.walk(ast.parse(self._block.text))))
 
-    def _refuse_replaced(self, reference: Reference, symbol: Symbol, place: Place, used: int) -> None:
+    def _refuse_replaced(
+        self, reference: Reference, symbol: Symbol, place: Place, used: int
+    ) -> None:
         """Raises PG117: a modular file that calls the parent's own version of what it replaces would call itself."""
         source = self._module.source
         layers = {layer.source.module for layer in self._naming.plan.layers}
-        if source.module not in layers or symbol.module in layers or place.key == symbol or place.key is None:
+        if (
+            source.module not in layers
+            or symbol.module in layers
+            or place.key == symbol
+            or place.key is None
+        ):
             return
         block = self._naming.bindings.require(symbol, self._at(reference.line, reference.column))
         if block.kind == "class" and not self._is_called(reference, used):
             return  # a base, an annotation, isinstance: the flat class is what the parent's name means there
         at = self._at(reference.line, reference.column)
         what = f"{symbol} is used here, but in the flat file {place.name} is the one that this modular file declares"
-        raise PatchgenError("PG117", at, what, f"write {place.name} for the new one, or give the new one another name")
+        raise PatchgenError(
+            "PG117",
+            at,
+            what,
+            f"write {place.name} for the new one, or give the new one another name",
+        )
 
     def _is_called(self, reference: Reference, used: int) -> bool:
         if len(reference.attributes) > used or reference.quoted:
             return False
-        line, end = reference.ends[used - 1] if used else (reference.line, reference.column + len(reference.name))
+        line, end = (
+            reference.ends[used - 1]
+            if used
+            else (reference.line, reference.column + len(reference.name))
+        )
         return self._lines[line - 1].encode()[end:].lstrip().startswith(b"(")
 
     def _keep_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
@@ -193,7 +251,9 @@ class _Localiser:
         return index if index > self._chain.index(self._key) else 0
 
     def _inside_super(self, reference: Reference) -> bool:
-        before = self._lines[reference.line - 1].encode()[: reference.column].decode(errors="ignore")
+        before = (
+            self._lines[reference.line - 1].encode()[: reference.column].decode(errors="ignore")
+        )
         return before.rstrip().endswith("super(")
 
     def _refuse_star(self, name: str) -> None:
@@ -220,8 +280,17 @@ class _Localiser:
 
     def _refuse_unbound(self, reference: Reference, at: Location) -> None:
         """In the flat file, a parent's definition of that name would be found by chance."""
-        stated = (n for b in self._module.blocks for n in ast.walk(ast.parse(b.text)) if isinstance(n, ast.Global))
-        if self._declares and not reference.quoted and not any(reference.name in node.names for node in stated):
+        stated = (
+            n
+            for b in self._module.blocks
+            for n in ast.walk(ast.parse(b.text))
+            if isinstance(n, ast.Global)
+        )
+        if (
+            self._declares
+            and not reference.quoted
+            and not any(reference.name in node.names for node in stated)
+        ):
             hint = did_you_mean(reference.name, self._module.names) or "import or define it"
             if self._stands_in_edit(reference):
                 hint = f"list {reference.name} among the edit's parameters if it is a name of the method; else {hint}"
@@ -233,9 +302,14 @@ class _Localiser:
         for node in ast.walk(ast.parse(self._block.text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 called = [d.func for d in node.decorator_list if isinstance(d, ast.Call)]
-                meant = [bindings.meaning(self._module, ast.unparse(callee).partition(".")[0]) for callee in called]
+                meant = [
+                    bindings.meaning(self._module, ast.unparse(callee).partition(".")[0])
+                    for callee in called
+                ]
                 is_inside = node.lineno <= reference.line <= (node.end_lineno or node.lineno)
-                if is_inside and any(symbol and symbol.module == "patchgen.edits" for symbol in meant):
+                if is_inside and any(
+                    symbol and symbol.module == "patchgen.edits" for symbol in meant
+                ):
                     return True
         return False
 
@@ -246,27 +320,41 @@ class _Localiser:
                 self._renamed[old] = new
             return
         line = self._lines[reference.line - 1].encode()
-        end_line, end = reference.ends[used - 1] if used else (reference.line, _end_of_name(line, reference.column))
+        end_line, end = (
+            reference.ends[used - 1]
+            if used
+            else (reference.line, _end_of_name(line, reference.column))
+        )
         written = line[reference.column : end].decode(errors="ignore")
         if end_line != reference.line or unicodedata.normalize("NFKC", written) != old:
             # Python before 3.12 gives wrong positions inside f-strings.
             found = [m.start() for m in re.finditer(rf"\b{re.escape(old)}\b".encode(), line)]
             if len(found) != 1:
                 at = self._at(reference.line, reference.column)
-                raise PatchgenError("PG114", at, f"{old} cannot be renamed here", "bind it to a name on a line before")
+                raise PatchgenError(
+                    "PG114",
+                    at,
+                    f"{old} cannot be renamed here",
+                    "bind it to a name on a line before",
+                )
             self._changes.add(_Change(reference.line, found[0], found[0] + len(old.encode()), new))
             return
         self._changes.add(_Change(reference.line, reference.column, end, new))
 
     def _define(self, tree: ast.Module) -> str:
         """The flat name of the definition, its statement renamed."""
-        name = self._naming.place(self._key, self._module.source.module).name if self._key.name else ""
+        name = (
+            self._naming.place(self._key, self._module.source.module).name if self._key.name else ""
+        )
         own = self._key.name
         if name == own or not name:
             return name
         self._renamed[own] = name
         for node in tree.body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == own:
+            if (
+                isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                and node.name == own
+            ):
                 written = defined_name(self._lines, node)
                 line = self._lines[written.line - 1]
                 start, end = (len(line[:place].encode()) for place in (written.start, written.end))
@@ -287,7 +375,9 @@ class _Localiser:
             line = self._lines[node.lineno - 1].encode().decode("latin-1")  # one character a byte
             found = _RELATIVE_IMPORT.match(line, node.col_offset)
             if found is None:
-                raise PatchgenError("PG114", at, "this import cannot be made absolute", "write it on one line")
+                raise PatchgenError(
+                    "PG114", at, "this import cannot be made absolute", "write it on one line"
+                )
             start = found.start(1) if found[1] else found.start(3)
             end = found.end(2) if found[1] else found.end(3)
             self._changes.add(_Change(node.lineno, start, end, target))
@@ -299,7 +389,9 @@ class _Localiser:
         symbol = self._naming.bindings.canonical(symbol, at)
         place = self._naming.place(symbol, self._module.source.module)
         if place.key is not None and place.key != symbol:
-            what = f"{symbol} is imported inside a block, but the flat file has its own {place.name}"
+            what = (
+                f"{symbol} is imported inside a block, but the flat file has its own {place.name}"
+            )
             raise PatchgenError("PG115", at, what, "import it at the top of the file")
 
     def _rename_strings(self, tree: ast.Module) -> None:
@@ -313,7 +405,9 @@ class _Localiser:
             place = (line, start)
             named = is_comment or any(first <= place < last for first, last in spans)
             if named and place not in taken:
-                self._changes.add(_Change(line, start, start + len(word.encode()), self._renamed[word]))
+                self._changes.add(
+                    _Change(line, start, start + len(word.encode()), self._renamed[word])
+                )
 
     def _data_strings(self, tree: ast.Module) -> Iterator[DataString]:
         found = tuple(data_strings(tree, self._renamed))
@@ -342,7 +436,11 @@ def _changes_attribute(node: ast.AST) -> bool:
 def _words_in_text(text: str, renamed: Mapping[str, str]) -> Iterator[tuple[int, int, str, bool]]:
     """(line, byte column, word, in a comment) of each renamed identifier in strings and comments of `text`."""
     pattern = _word_pattern(renamed)
-    kinds = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    kinds = {
+        tokenize.STRING,
+        tokenize.COMMENT,
+        getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING),
+    }
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in kinds:
             continue
@@ -375,5 +473,7 @@ def _apply(lines: tuple[str, ...], changes: set[_Change]) -> tuple[str, tuple[Ed
         old = raw[change.start : change.end].decode()
         column = len(raw[: change.start].decode())
         edits.append(Edit(change.line, column, old, change.new))
-        done[change.line - 1] = (raw[: change.start] + change.new.encode() + raw[change.end :]).decode()
+        done[change.line - 1] = (
+            raw[: change.start] + change.new.encode() + raw[change.end :]
+        ).decode()
     return "\n".join(done), tuple(reversed(edits))

@@ -51,11 +51,17 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     needed = needed_imports(gathered, builder)
     late = late_imports(needed, gathered, builder)
     held = {block.unit for block in gathered.blocks}
-    gathered = replace(gathered, blocks=(*gathered.blocks, *(block for block in late if block.unit not in held)))
+    gathered = replace(
+        gathered, blocks=(*gathered.blocks, *(block for block in late if block.unit not in held))
+    )
     blocks = order(gathered, builder)
     in_place = {block.unit for block in late}
-    imports = import_statements(gathered, tuple(each for each in needed if each.unit not in in_place), builder)
-    asked = kind == MODELING and bool(builder.naming.plan.modular.blocks)  # the parent made comparable says nothing
+    imports = import_statements(
+        gathered, tuple(each for each in needed if each.unit not in in_place), builder
+    )
+    asked = kind == MODELING and bool(
+        builder.naming.plan.modular.blocks
+    )  # the parent made comparable says nothing
     converted = registrations(blocks, builder) if asked else ""
     if converted:
         imports = (*imports, f"{IMPORT}\n")
@@ -65,7 +71,9 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     opening = "".join([header(gathered, builder), *(block.text for block in docs), *imports])
     body = assemble([b for b in blocks if b not in docs], tail, _exports(gathered, builder))
     body += f"\n\n{ending}" if ending else ""
-    requests = tuple((sibling, _key(builder, need.symbol, need.home)) for sibling, need in gathered.siblings)
+    requests = tuple(
+        (sibling, _key(builder, need.symbol, need.home)) for sibling, need in gathered.siblings
+    )
     return FlatModule(kind, gathered.base, opening, body, blocks, requests)
 
 
@@ -86,8 +94,13 @@ def _is_of_exports(block: FlatBlock) -> bool:
 def header(gathered: Gathered, builder: Builder) -> str:
     """The comments at the top of the modular file and the licences of the modules that the output was made from."""
     plan = builder.naming.plan
-    parents = [*([gathered.base] if gathered.base else plan.parents), *origins(gathered.blocks, plan)]
-    texts = [_comment_at_top(builder.index(module)) for module in (plan.modular.source.module, *parents)]
+    parents = [
+        *([gathered.base] if gathered.base else plan.parents),
+        *origins(gathered.blocks, plan),
+    ]
+    texts = [
+        _comment_at_top(builder.index(module)) for module in (plan.modular.source.module, *parents)
+    ]
     return "#\n".join(dict.fromkeys(text for text in texts if text))
 
 
@@ -95,7 +108,9 @@ def origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
     """The modules of others that `blocks` were copied from: parents, and where functions were imported from."""
     own = {layer.source.module for layer in plan.layers}
     every = dict.fromkeys(piece.symbol.module for block in blocks for piece in block.pieces)
-    return tuple(m for m in every if m not in own and (m in plan.parents or m.startswith("transformers.")))
+    return tuple(
+        m for m in every if m not in own and (m in plan.parents or m.startswith("transformers."))
+    )
 
 
 def _comment_at_top(index: ModuleIndex) -> str:

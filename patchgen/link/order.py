@@ -59,7 +59,10 @@ def _spine(gathered: Gathered, builder: Builder, blocks: dict[Unit, FlatBlock]) 
     spine: dict[Unit, None] = {}
     for block in builder.index(gathered.base).blocks:
         unit = Unit(gathered.base, block.first)
-        keys = [builder.naming.place(Symbol(gathered.base, name), gathered.base).key for name in block.defines]
+        keys = [
+            builder.naming.place(Symbol(gathered.base, name), gathered.base).key
+            for name in block.defines
+        ]
         for key in keys:
             if key is not None and key.module != gathered.base:
                 spine.update(dict.fromkeys(builder.units(key)))
@@ -115,7 +118,13 @@ def _before(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[Unit, dict[
     return before
 
 
-def _note(block: FlatBlock, piece: Piece, places: dict[Unit, int], uses: dict[str, _Uses], builder: Builder) -> None:
+def _note(
+    block: FlatBlock,
+    piece: Piece,
+    places: dict[Unit, int],
+    uses: dict[str, _Uses],
+    builder: Builder,
+) -> None:
     """Enter what `piece` of `block` reads and changes, by the names of the flat file."""
     home = piece.symbol.module
     unit = Unit(home, piece.first)
@@ -154,7 +163,9 @@ def _merged_places(block: FlatBlock, places: dict[Unit, int], builder: Builder) 
             yield places[Unit(piece.symbol.module, piece.first)]
 
 
-def _replaced_places(name: str, key: Symbol, places: dict[Unit, int], builder: Builder) -> Iterator[int]:
+def _replaced_places(
+    name: str, key: Symbol, places: dict[Unit, int], builder: Builder
+) -> Iterator[int]:
     """Where the parents bind `name`, if what the modular files declare as `key` takes its place."""
     plan = builder.naming.plan
     if key.module not in {layer.source.module for layer in plan.layers}:
@@ -162,14 +173,20 @@ def _replaced_places(name: str, key: Symbol, places: dict[Unit, int], builder: B
     for parent in plan.parents:
         for block in builder.index(parent).blocks:
             unit = Unit(parent, block.first)
-            taken = name in block.defines and builder.naming.place(Symbol(parent, name), parent).key == key
+            taken = (
+                name in block.defines
+                and builder.naming.place(Symbol(parent, name), parent).key == key
+            )
             if taken and block.kind != "import" and unit in places:
                 yield places[unit]
 
 
 class _Placing:
     def __init__(
-        self, blocks: dict[Unit, FlatBlock], spine: tuple[Unit, ...], before: dict[Unit, dict[Unit, str]]
+        self,
+        blocks: dict[Unit, FlatBlock],
+        spine: tuple[Unit, ...],
+        before: dict[Unit, dict[Unit, str]],
     ) -> None:
         self._blocks = blocks
         self._spine = frozenset(spine)
@@ -248,4 +265,7 @@ class _Placing:
     def _needed(self, block: FlatBlock) -> list[Unit]:
         """What stands before `block`, or had better stand there, in the order of the files."""
         found = {u for need in block.needs for u in self._definers.get(need.name, ())}
-        return sorted(found | set(self._before.get(block.unit, ())), key=lambda unit: (unit.module, unit.first))
+        return sorted(
+            found | set(self._before.get(block.unit, ())),
+            key=lambda unit: (unit.module, unit.first),
+        )

@@ -34,7 +34,9 @@ def registrations(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
         registered = registered_names(env.source(_TABLE, Location(_TABLE)).text)
     except ValueError as error:
         at = Location(builder.naming.plan.modular.source.path)
-        raise PatchgenError("PG405", at, str(error), "use a release of transformers that patchgen supports") from error
+        raise PatchgenError(
+            "PG405", at, str(error), "use a release of transformers that patchgen supports"
+        ) from error
     return registration(to_register(registered, {**_types(builder), **_classes(blocks)}))
 
 
@@ -55,7 +57,12 @@ def same_initialisation(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
         if not any(_own_initialisation(each, layers) for each in (block, *_heirs(block, blocks)))
     ]
     return "".join(
-        ["# These classes are transformers' own, changed: they are initialised as it does.\n", *lines] if lines else []
+        [
+            "# These classes are transformers' own, changed: they are initialised as it does.\n",
+            *lines,
+        ]
+        if lines
+        else []
     )
 
 
@@ -83,12 +90,18 @@ def parents_types(builder: Builder) -> frozenset[str]:
 
 def _classes(blocks: tuple[FlatBlock, ...]) -> dict[str, str]:
     """Each flat class with the name that its first parent has in transformers."""
-    return {block.name: block.origin.name for block in blocks if block.kind == "class" and not block.aside}
+    return {
+        block.name: block.origin.name
+        for block in blocks
+        if block.kind == "class" and not block.aside
+    }
 
 
 def _types(builder: Builder) -> dict[str, str]:
     """Each model type of the output with the one of its parent."""
-    found = {name: name for module in _configurations(builder) for name in _declared_in(builder, module)}
+    found = {
+        name: name for module in _configurations(builder) for name in _declared_in(builder, module)
+    }
     plan = builder.naming.plan
     for declaration in plan.declarations:
         if declaration.kind != "configuration":
@@ -121,7 +134,9 @@ def _stated(block: Block) -> Iterator[str]:
         match node:
             case (
                 ast.Assign(targets=[ast.Name(id="model_type")], value=ast.Constant(value=str(name)))
-                | ast.AnnAssign(target=ast.Name(id="model_type"), value=ast.Constant(value=str(name)))
+                | ast.AnnAssign(
+                    target=ast.Name(id="model_type"), value=ast.Constant(value=str(name))
+                )
             ):
                 yield name
             case _:

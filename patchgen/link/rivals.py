@@ -55,7 +55,9 @@ def _is_settled(name: str, further: ModuleIndex, builder: Builder) -> bool:
     """Whether the file that is converted says itself what the class `name` of both is."""
     own = builder.naming.plan.modular.source.module
     declaration = builder.naming.plan.declaration(Symbol(own, name))
-    return declaration is not None and Symbol(further.source.module, name) in _ancestors(declaration)
+    return declaration is not None and Symbol(further.source.module, name) in _ancestors(
+        declaration
+    )
 
 
 def _ancestors(declaration: Declaration) -> tuple[Symbol, ...]:

@@ -43,14 +43,19 @@ def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
     main = MODELING if MODELING in kinds else sorted(kinds)[0]
     # A mixin of the file's own lives on in the classes that it was merged into; a class of a parent is no mixin.
     heirs = {declaration.symbol for declaration in plan.declarations if declaration.parents}
-    mixins = {symbol for declaration in plan.declarations for symbol in declaration.chain[1:]} - heirs
+    mixins = {
+        symbol for declaration in plan.declarations for symbol in declaration.chain[1:]
+    } - heirs
     roots: list[Unit] = []
     for layer in reversed(plan.layers):
         for block in layer.blocks:
             symbol = Symbol(layer.source.module, block.name)
             declaration = plan.declaration(symbol)
             if declaration is not None:
-                wanted = declaration.kind == kind and builder.naming.place(symbol, symbol.module).key == symbol
+                wanted = (
+                    declaration.kind == kind
+                    and builder.naming.place(symbol, symbol.module).key == symbol
+                )
                 wanted = wanted and (symbol not in mixins or block.name in (layer.exports or ()))
             else:
                 # A helper goes where it is used; one that nothing uses goes where most of the file goes.
@@ -72,7 +77,9 @@ def _stands_alone(block: Block) -> bool:
 def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
     """Whether a private statement of a modular file does something: `@register` over `def _mine`."""
     return (
-        block.kind not in ("import", "doc") and not block.is_of_exports and not builder.changes.is_quiet(layer, block)
+        block.kind not in ("import", "doc")
+        and not block.is_of_exports
+        and not builder.changes.is_quiet(layer, block)
     )
 
 
@@ -95,7 +102,11 @@ def _in_place(unit: Unit, names: list[str], builder: Builder) -> tuple[Unit, ...
 
 def _reached_names(index: ModuleIndex) -> set[str]:
     """The names of a module that its exports and its bare statements reach, in the module as it stands."""
-    exported = index.exports if index.exports is not None else [name for name in index.names if name[0] != "_"]
+    exported = (
+        index.exports
+        if index.exports is not None
+        else [name for name in index.names if name[0] != "_"]
+    )
     bare = [use for block in index.blocks if not block.defines for use in block.uses]
     reached: set[str] = set()
     queue = [*exported, "__all__", *bare]

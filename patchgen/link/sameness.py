@@ -62,13 +62,24 @@ def _resolved(symbol: Symbol, bindings: Bindings) -> Symbol:
 
 def _same_text(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool:
     """Whether two functions or constants are copies, and what they read of their modules is the same too."""
-    if not all(bindings.territory.flattens(s.module) and bindings.env.path(s.module) for s in (a, b)):
+    if not all(
+        bindings.territory.flattens(s.module) and bindings.env.path(s.module) for s in (a, b)
+    ):
         return False
     first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
     one, other = first.definition(a.name), second.definition(b.name)
-    if one is None or other is None or one.text != other.text or one.kind == "class" or not is_copied_freely(one):
+    if (
+        one is None
+        or other is None
+        or one.text != other.text
+        or one.kind == "class"
+        or not is_copied_freely(one)
+    ):
         return False
-    meanings = [(bindings.meaning(first, name), bindings.meaning(second, name)) for name in one.uses - {a.name}]
+    meanings = [
+        (bindings.meaning(first, name), bindings.meaning(second, name))
+        for name in one.uses - {a.name}
+    ]
     return all(x == y or (x and y and same_thing(x, y, bindings, assumed)) for x, y in meanings)
 
 
@@ -83,7 +94,9 @@ def is_copied_freely(block: Block) -> bool:
         return is_plain(block)
     (node,) = ast.parse(block.text).body
     members = node.body if isinstance(node, ast.ClassDef) else [node]
-    return all(map(_has_no_state, members)) and not any(_remembers(n, block.name) for n in ast.walk(node))
+    return all(map(_has_no_state, members)) and not any(
+        _remembers(n, block.name) for n in ast.walk(node)
+    )
 
 
 def _remembers(node: ast.AST, name: str) -> bool:
@@ -139,9 +152,14 @@ def _only_imports(node: ast.stmt) -> bool:
 def _has_no_state(node: ast.stmt) -> bool:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            defaults = [*node.args.defaults, *(default for default in node.args.kw_defaults if default)]
+            defaults = [
+                *node.args.defaults,
+                *(default for default in node.args.kw_defaults if default),
+            ]
             return not any(
-                isinstance(n, ast.Call | ast.List | ast.Dict | ast.Set) for d in defaults for n in ast.walk(d)
+                isinstance(n, ast.Call | ast.List | ast.Dict | ast.Set)
+                for d in defaults
+                for n in ast.walk(d)
             )
         case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
             return is_plain_value(value) or isinstance(value, ast.Name | ast.Attribute)

@@ -51,10 +51,14 @@ class _Run:
             name = queue.pop()
             if name not in seen:
                 seen.add(name)
-                if name not in self.modules and not is_followed(name, self._builder.naming.bindings):
+                if name not in self.modules and not is_followed(
+                    name, self._builder.naming.bindings
+                ):
                     continue
                 index = self._builder.index(name)
-                queue += [target for block in index.blocks for target in self._targets(index, block)]
+                queue += [
+                    target for block in index.blocks for target in self._targets(index, block)
+                ]
         return seen
 
     def module(self, name: str) -> None:
@@ -72,7 +76,9 @@ class _Run:
         """The modules that an import statement runs, of those that something is carried from or reached through."""
         bindings = self._builder.naming.bindings
         found = modules_run(index, block, bindings)
-        return [module for module in found if module in self.modules or is_followed(module, bindings)]
+        return [
+            module for module in found if module in self.modules or is_followed(module, bindings)
+        ]
 
 
 def is_followed(module: str, bindings: Bindings) -> bool:
@@ -91,7 +97,9 @@ def modules_run(index: ModuleIndex, block: Block, bindings: Bindings) -> tuple[s
             continue  # reported where the name is carried
         named = item.module if item.binds_package else symbol.module
         submodule = [] if item.binds_package else [str(symbol)]
-        found.update(dict.fromkeys([*with_packages(named), *submodule, *with_packages(meant.module)]))
+        found.update(
+            dict.fromkeys([*with_packages(named), *submodule, *with_packages(meant.module)])
+        )
     return tuple(found)
 
 

@@ -18,7 +18,9 @@ from patchgen.link.flatblock import Builder, FlatBlock
 from patchgen.plan.declare import Declaration, ModulePlan
 from patchgen.plan.model import Symbol
 
-_FOR_USERS = frozenset({"PreTrainedModel", "PreTrainedConfig", "PretrainedConfig", "ProcessorMixin"})
+_FOR_USERS = frozenset(
+    {"PreTrainedModel", "PreTrainedConfig", "PretrainedConfig", "ProcessorMixin"}
+)
 _NEARLY = 0.9  # of the letters are the same, in the same order
 
 
@@ -29,9 +31,17 @@ def unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Pr
     for declaration in plan.declarations if plan.bases else ():
         name, ancestors = declaration.symbol.name, _ancestors(declaration, builder)
         parent = _parent(name, ancestors, plan)
-        if parent is None or name in exported or declaration.symbol.module != plan.modular.source.module:
+        if (
+            parent is None
+            or name in exported
+            or declaration.symbol.module != plan.modular.source.module
+        ):
             continue
-        if not _is_carried(name, blocks) or _is_named(name, blocks) or not _is_carried(parent.name, blocks):
+        if (
+            not _is_carried(name, blocks)
+            or _is_named(name, blocks)
+            or not _is_carried(parent.name, blocks)
+        ):
             continue
         nearly = _is_nearly(name, parent.name)
         if nearly or not any(symbol.name in _FOR_USERS for symbol in ancestors):
@@ -69,4 +79,7 @@ def _is_named(name: str, blocks: Sequence[FlatBlock]) -> bool:
 
 def _is_nearly(name: str, other: str) -> bool:
     extends = name.startswith(other) or name.endswith(other)
-    return not extends and difflib.SequenceMatcher(None, name, other, autojunk=False).ratio() >= _NEARLY
+    return (
+        not extends
+        and difflib.SequenceMatcher(None, name, other, autojunk=False).ratio() >= _NEARLY
+    )

@@ -22,9 +22,14 @@ def named_super(node: ast.ClassDef, bases: Sequence[str]) -> ast.ClassDef:
     def named(call: ast.AST) -> ast.AST:
         match call:
             case ast.Call(
-                func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner) as func, args=[first, *rest]
+                func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner) as func,
+                args=[first, *rest],
             ):
-                if isinstance(first, ast.Name) and first.id == "self" and ast.unparse(owner) in owners:
+                if (
+                    isinstance(first, ast.Name)
+                    and first.id == "self"
+                    and ast.unparse(owner) in owners
+                ):
                     return with_fields(call, func=with_fields(func, value=_super()), args=rest)
         return call
 
@@ -39,7 +44,9 @@ def lost_super(method: FunctionDef | None, above: ast.ClassDef) -> ast.expr | No
             return None
         for node in ast.walk(statement):
             match node:
-                case ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr) if attr in members.methods:
+                case ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr) if (
+                    attr in members.methods
+                ):
                     return node
     return None
 
@@ -48,7 +55,9 @@ def ignored_arguments(method: FunctionDef, above: FunctionDef) -> ast.Call | Non
     """The call of `super()` that is replaced by the parent's body although it passes other arguments."""
     for statement in method.body:
         if is_unravelled(statement, method.name):
-            assert isinstance(statement, ast.Expr | ast.Return) and isinstance(statement.value, ast.Call)
+            assert isinstance(statement, ast.Expr | ast.Return) and isinstance(
+                statement.value, ast.Call
+            )
             return None if passes_through(statement.value, above) else statement.value
     return None
 
@@ -58,9 +67,16 @@ def call_without_self(method: FunctionDef, shipped: FunctionDef) -> ast.Call | N
     calls = {ast.unparse(call) for node in shipped.body for call, _ in _super_calls(node)}
     for node in ast.walk(method):
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr=attr)):
-                theirs = ast.Call(ast.Attribute(_super(), attr, ast.Load()), node.args, node.keywords)
-                if ast.unparse(owner).rpartition(".")[2][:1].isupper() and ast.unparse(theirs) in calls:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr=attr)
+            ):
+                theirs = ast.Call(
+                    ast.Attribute(_super(), attr, ast.Load()), node.args, node.keywords
+                )
+                if (
+                    ast.unparse(owner).rpartition(".")[2][:1].isupper()
+                    and ast.unparse(theirs) in calls
+                ):
                     return node
     return None
 
@@ -82,9 +98,13 @@ def dropped_result(method: FunctionDef, above: FunctionDef) -> ast.Call | None:
 def is_unravelled(statement: ast.stmt, name: str) -> bool:
     """Whether transformers writes the parent's method in place of `statement`."""
     match statement:
-        case ast.Expr(ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr))):
+        case ast.Expr(
+            ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr))
+        ):
             return attr == name
-        case ast.Return(ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr))):
+        case ast.Return(
+            ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr))
+        ):
             return attr == name
     return False
 

@@ -128,7 +128,10 @@ def make_case(path: Path, read: Read, shown: Callable[[Path], str]) -> Case:
         raise PatchgenError("PG001", Location(shown(path)), "does not exist")
     models = path.parent.parent
     facts = read_facts(text, path.as_posix())
-    table = _table(read(models / "auto/auto_mappings.py") or "", read(models / "auto/configuration_auto.py") or "")
+    table = _table(
+        read(models / "auto/auto_mappings.py") or "",
+        read(models / "auto/configuration_auto.py") or "",
+    )
     parents = make_parents(facts, path.stem.removeprefix("modular_"), models, read, table)
     source = make_source(text, shown(path))
     pairs = tuple(_pairs(facts, parents, table))
@@ -138,7 +141,9 @@ def make_case(path: Path, read: Read, shown: Callable[[Path], str]) -> Case:
 _table = functools.lru_cache(maxsize=8)(read_table)
 
 
-def _pairs(facts: FileFacts, parents: Mapping[tuple[str, ...], Parent], table: NameTable) -> Iterator[Pair]:
+def _pairs(
+    facts: FileFacts, parents: Mapping[tuple[str, ...], Parent], table: NameTable
+) -> Iterator[Pair]:
     module_of = {one.name: one.module for one in facts.model_imports}
     for block in facts.blocks.values():
         base = next((base for base in block.bases if base in module_of), None)
@@ -178,7 +183,11 @@ def definitions(scope: Scope) -> dict[str, ast.stmt]:
     found: dict[str, ast.stmt] = {}
     for node in scope.body:
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
                 found[name] = node
             case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
                 found[name] = node

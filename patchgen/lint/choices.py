@@ -32,13 +32,17 @@ def other_choices(case: Case) -> Iterator[Problem]:
         output = case.output_of(pair.name)
         if output is None:
             continue
-        theirs = {pair.parent.view.name(name): block for name, block in pair.parent.facts.blocks.items()}
+        theirs = {
+            pair.parent.view.name(name): block for name, block in pair.parent.facts.blocks.items()
+        }
         words = _words(output, pair.name)
         for name, block in theirs.items():
             shipped = output.top.get(name) if name in words else None
             if shipped is None or name in explicit or _DOCUMENTING.search(name):
                 continue
-            if (name, pair.parent.facts.path) in seen or same(_definition(block, pair.parent.view), shipped):
+            if (name, pair.parent.facts.path) in seen or same(
+                _definition(block, pair.parent.view), shipped
+            ):
                 continue
             if name in _used(output, pair.name):
                 seen.add((name, pair.parent.facts.path))

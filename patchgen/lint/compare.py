@@ -11,7 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from patchgen.errors import Location, Problem
-from patchgen.lint.calls import call_without_self, dropped_result, ignored_arguments, lost_super, named_super
+from patchgen.lint.calls import (
+    call_without_self,
+    dropped_result,
+    ignored_arguments,
+    lost_super,
+    named_super,
+)
 from patchgen.lint.case import Case, Pair
 from patchgen.lint.effects import Verdict, Way, compared
 from patchgen.lint.finding import finding
@@ -20,7 +26,9 @@ from patchgen.lint.plain import FunctionDef, dumped, same, short
 from patchgen.lint.shapes import is_raising
 
 
-def differences(pair: Pair, case: Case, ours: ast.ClassDef, theirs: ast.ClassDef) -> Iterator[Problem]:
+def differences(
+    pair: Pair, case: Case, ours: ast.ClassDef, theirs: ast.ClassDef
+) -> Iterator[Problem]:
     """Where the shipped class `theirs` is not `ours`."""
     bases = tuple(ast.unparse(base) for base in theirs.bases)
     comparison = _Comparison(pair, case, named_super(ours, bases), named_super(theirs, bases))
@@ -79,20 +87,28 @@ class _Comparison:
                 yield self._about(name, self._presence(name, left, right, at))
                 continue
             for one, other in zip(left, right, strict=True):
-                yield from (self._about(name, problem) for problem in self._method(name, one, other, at))
+                yield from (
+                    self._about(name, problem) for problem in self._method(name, one, other, at)
+                )
 
-    def _presence(self, name: str, left: Sequence[FunctionDef], right: Sequence[FunctionDef], at: Location) -> Problem:
+    def _presence(
+        self, name: str, left: Sequence[FunctionDef], right: Sequence[FunctionDef], at: Location
+    ) -> Problem:
         whole = f"{self.pair.name}.{name}"
         if left and not right and is_raising(left[0]):
             what = f"{whole} would raise, and is not in the shipped class at all"
-            return finding("PG712", at, what, "write `raise AttributeError()` where removal is meant")
+            return finding(
+                "PG712", at, what, "write `raise AttributeError()` where removal is meant"
+            )
         if not left or not right:
             what = f"{whole} {'is in the shipped class only' if right else 'is not in the shipped class'}"
         else:
             what = f"{whole} would have {len(left)} definitions; shipped are {len(right)}"
         return finding("PG721", at, what)
 
-    def _method(self, name: str, left: FunctionDef, right: FunctionDef, at: Location) -> Iterator[Problem]:
+    def _method(
+        self, name: str, left: FunctionDef, right: FunctionDef, at: Location
+    ) -> Iterator[Problem]:
         whole = f"{self.pair.name}.{name}"
         if (lost := _lost(left.decorator_list, right.decorator_list)) is not None:
             yield finding("PG724", at, f"{whole} {lost}")
@@ -107,14 +123,18 @@ class _Comparison:
         if verdict.way is not Way.SAME:
             yield self._body(whole, verdict, left, right, at)
 
-    def _body(self, whole: str, verdict: Verdict, left: FunctionDef, right: FunctionDef, at: Location) -> Problem:
+    def _body(
+        self, whole: str, verdict: Verdict, left: FunctionDef, right: FunctionDef, at: Location
+    ) -> Problem:
         shown = [short(node) if node else "nothing" for node in (verdict.ours, verdict.theirs)]
         match verdict.way:
             case Way.ORDER:
                 what = f"{whole} would run `{shown[0]}` before `{shown[1]}`; shipped is the other order"
                 return finding("PG706", at, what)
             case Way.REPEATED:
-                return finding("PG707", at, f"{whole} would run `{shown[0]}` once more than the shipped method")
+                return finding(
+                    "PG707", at, f"{whole} would run `{shown[0]}` once more than the shipped method"
+                )
             case Way.REPLACED:
                 what = f"{whole} would run `{shown[0]}` too, and read it before `{shown[1]}`, which is in its place"
                 return finding("PG713", at, what)

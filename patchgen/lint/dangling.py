@@ -13,7 +13,14 @@ from patchgen.lint.case import Case, Shipped
 from patchgen.lint.finding import finding
 from patchgen.source.scopes import bound_names, references
 
-_KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__"}
+_KNOWN = frozenset(dir(builtins)) | {
+    "__name__",
+    "__file__",
+    "__doc__",
+    "__package__",
+    "__spec__",
+    "__class__",
+}
 
 
 def dangling_names(case: Case) -> Iterator[Problem]:
@@ -21,17 +28,23 @@ def dangling_names(case: Case) -> Iterator[Problem]:
     for output in case.shipped:
         for name, line in _unbound(output):
             what = f"{output.shown}:{line} uses {name}, which nothing binds"
-            yield finding("PG709", _at(case, output, line), what, "import or define it in the modular file")
+            yield finding(
+                "PG709", _at(case, output, line), what, "import or define it in the modular file"
+            )
         for name, sibling, line in _missing(output, case):
             what = f"{output.shown}:{line} imports {name}, which {sibling} does not have"
-            yield finding("PG709", Location(case.source.path, 1, 1), what, "define it, or import another name")
+            yield finding(
+                "PG709", Location(case.source.path, 1, 1), what, "define it, or import another name"
+            )
 
 
 def _unbound(output: Shipped) -> Iterator[tuple[str, int]]:
     bound = {*bound_names(output.tree.body), *_KNOWN}
     if "*" in bound or not _may_dangle(output, bound):
         return
-    bound |= {n for node in ast.walk(output.tree) if isinstance(node, ast.Global) for n in node.names}
+    bound |= {
+        n for node in ast.walk(output.tree) if isinstance(node, ast.Global) for n in node.names
+    }
     seen: set[str] = set()
     for reference in references(output.tree.body):
         if reference.name not in bound and reference.name not in seen and not reference.quoted:
@@ -64,7 +77,9 @@ def _globals_of(table: symtable.SymbolTable) -> set[str]:
             found.update(table.get_globals())
         else:
             # A class body may read a global before it binds the name.
-            found.update(symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced())
+            found.update(
+                symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()
+            )
     return found
 
 
@@ -73,7 +88,11 @@ def _missing(output: Shipped, case: Case) -> Iterator[tuple[str, str, int]]:
     siblings = {f"{other.kind}_{case.model}": other for other in case.shipped}
     imports = [name for name in siblings if f".{name} import" in output.text]
     for node in ast.walk(output.tree) if imports else ():
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and (sibling := siblings.get(node.module or "")):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.level == 1
+            and (sibling := siblings.get(node.module or ""))
+        ):
             bound = set(bound_names(sibling.tree.body))
             for alias in node.names:
                 if alias.name not in bound and alias.name != "*":

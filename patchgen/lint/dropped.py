@@ -18,13 +18,22 @@ def dropped_statements(case: Case) -> Iterator[Problem]:
         if not _is_kept(statement):
             what = f"`{short(statement)}` is in no output"
             yield finding(
-                "PG708", case.source.at_node(statement), what, "assign to a plain name, or do it in a function"
+                "PG708",
+                case.source.at_node(statement),
+                what,
+                "assign to a plain name, or do it in a function",
             )
 
 
 def _is_kept(node: ast.stmt) -> bool:
     match node:
-        case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+        case (
+            ast.Import()
+            | ast.ImportFrom()
+            | ast.FunctionDef()
+            | ast.AsyncFunctionDef()
+            | ast.ClassDef()
+        ):
             return True
         case ast.Assign(targets=[ast.Name()]):
             return True

@@ -19,9 +19,13 @@ from patchgen.source.scopes import bound_names
 Path = tuple[str, ...]
 _LEAVES = ast.Return | ast.Raise | ast.Break | ast.Continue | ast.Yield | ast.YieldFrom | ast.Await
 # Methods of lists, dictionaries and sets that change them, also where their value is used.
-_CHANGING = frozenset("append extend insert remove clear pop popitem update setdefault add discard sort".split())
+_CHANGING = frozenset(
+    "append extend insert remove clear pop popitem update setdefault add discard sort".split()
+)
 
-_PLAIN_CALLS = frozenset("getattr hasattr isinstance len int float str bool max min sum any all range get".split())
+_PLAIN_CALLS = frozenset(
+    "getattr hasattr isinstance len int float str bool max min sum any all range get".split()
+)
 # No places: that a statement may leave the method, and that a module's `__init__` has run.
 _MARKS: frozenset[Path] = frozenset({("*",), ("self", "__init__")})
 
@@ -55,13 +59,20 @@ class Effect:
 
     def hinders(self, other: Effect) -> bool:
         """Whether the two cannot change places."""
-        return _meet(self.writes, other.reads) or _meet(self.writes, other.writes) or _meet(self.reads, other.writes)
+        return (
+            _meet(self.writes, other.reads)
+            or _meet(self.writes, other.writes)
+            or _meet(self.reads, other.writes)
+        )
 
 
 def compared(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Verdict:
     """How the shipped statements `theirs` differ from `ours`, which Python would run."""
     # A local import of what the file imports above is removed by the linter; names that are missing are `dangling`.
-    ours, theirs = ([s for s in body if not isinstance(s, ast.Import | ast.ImportFrom)] for body in (ours, theirs))
+    ours, theirs = (
+        [s for s in body if not isinstance(s, ast.Import | ast.ImportFrom)]
+        for body in (ours, theirs)
+    )
     if _dumps(ours) == _dumps(theirs):
         return Verdict(Way.SAME)
     left, right = (_without_post_init(body) for body in (ours, theirs))
@@ -89,7 +100,11 @@ def _assigned_again(statement: ast.stmt, body: Sequence[ast.stmt]) -> ast.stmt |
     """The statement below `statement` that assigns to the same target."""
     target = _target(statement)
     place = next(n for n, s in enumerate(body) if s is statement)
-    return None if target is None else next((s for s in body[place + 1 :] if _target(s) == target), None)
+    return (
+        None
+        if target is None
+        else next((s for s in body[place + 1 :] if _target(s) == target), None)
+    )
 
 
 def _dumps(body: Sequence[ast.stmt]) -> list[str]:
@@ -99,7 +114,9 @@ def _dumps(body: Sequence[ast.stmt]) -> list[str]:
 def is_post_init(node: ast.stmt) -> bool:
     """Whether `node` is `self.post_init()`."""
     match node:
-        case ast.Expr(ast.Call(func=ast.Attribute(value=ast.Name("self"), attr="post_init"), args=[])):
+        case ast.Expr(
+            ast.Call(func=ast.Attribute(value=ast.Name("self"), attr="post_init"), args=[])
+        ):
             return True
     return False
 
@@ -158,7 +175,11 @@ def _without_repetitions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
         own = effect(statement)
         touched = (own.reads | own.writes) - _MARKS
         idle = not _is_call(statement) and not _meet(own.reads - _MARKS, own.writes - _MARKS)
-        if earlier and idle and not any(_meet(effect(s).writes, touched) for s in kept[earlier[-1] + 1 :]):
+        if (
+            earlier
+            and idle
+            and not any(_meet(effect(s).writes, touched) for s in kept[earlier[-1] + 1 :])
+        ):
             continue
         kept.append(statement)
     return kept
@@ -167,7 +188,9 @@ def _without_repetitions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 def _is_call(statement: ast.stmt) -> bool:
     """Whether something is called, or left, in `statement` for its effect."""
     leaves = any(isinstance(node, ast.Return) for node in ast.walk(statement))
-    return leaves or any(isinstance(n, ast.Expr) and isinstance(n.value, ast.Call) for n in ast.walk(statement))
+    return leaves or any(
+        isinstance(n, ast.Expr) and isinstance(n.value, ast.Call) for n in ast.walk(statement)
+    )
 
 
 def _overwritten(body: Sequence[ast.stmt], place: int, target: Path) -> int | None:
@@ -190,7 +213,9 @@ def _target(node: ast.stmt) -> Path | None:
     return None
 
 
-def _conflict(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> tuple[ast.stmt, ast.stmt] | None:
+def _conflict(
+    ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]
+) -> tuple[ast.stmt, ast.stmt] | None:
     """Two statements that cannot change places and did, in Python's order."""
     places = _places(theirs)
     taken: Counter[str] = Counter()
@@ -230,9 +255,15 @@ def effect(statement: ast.stmt) -> Effect:
                 writes.update(_changed_by(call))
             case ast.AugAssign(target=target):
                 reads.add(_path(target) or ("self",))
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name("self"))]) if _makes_objects(node):
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name("self"))]) if _makes_objects(
+                node
+            ):
                 reads.add(("self", "__init__"))
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
                 writes.add((name,))
             case ast.Call(func=ast.Attribute(value=ast.Name("self"))):
                 reads.add(("self",))
@@ -278,7 +309,9 @@ def _path(node: ast.expr) -> Path | None:
 def _changed_by(call: ast.Call) -> Iterator[Path]:
     """What a call for its effect may change: its object, and its arguments."""
     match call.func:
-        case ast.Attribute(value=ast.Name("self"), attr="register_buffer" | "register_parameter" | "add_module"):
+        case ast.Attribute(
+            value=ast.Name("self"), attr="register_buffer" | "register_parameter" | "add_module"
+        ):
             if call.args and isinstance(call.args[0], ast.Constant):
                 yield ("self", str(call.args[0].value))
                 return

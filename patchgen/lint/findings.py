@@ -27,15 +27,21 @@ from patchgen.source.locate import Environment
 from patchgen.upstream.files import Files
 
 
-def lint_files(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int = 1) -> Iterator[Flattened]:
+def lint_files(
+    paths: Sequence[Path], env: Environment, settings: Settings, jobs: int = 1
+) -> Iterator[Flattened]:
     """The findings of each of `paths`, in order, as problems; `jobs` is for profiles with workers of their own."""
     files = Files()
     for path in paths:
         with files.asked() as asked:
-            found = each_once((*refusals(path, env, settings, env.shown(path)), *_about(path, env, files)))
+            found = each_once(
+                (*refusals(path, env, settings, env.shown(path)), *_about(path, env, files))
+            )
             reads = {read: digest for read, digest in asked.items() if digest}
             for missing in asked.keys() - reads.keys():
-                env.look("file", str(missing))  # remembered: should it come into being, this has to be said again
+                env.look(
+                    "file", str(missing)
+                )  # remembered: should it come into being, this has to be said again
         yield Flattened(problems=found, reads=reads)
 
 
@@ -63,8 +69,16 @@ def _of_class(pair: Pair, case: Case) -> Iterator[Problem]:
         what = f"no output beside the file has the class {pair.name}"
         yield finding("PG710", case.at(pair.block), what, "convert the file first")
         return
-    named = [*leaks(pair, case, theirs), *unrecognised_removals(pair, case, theirs), *shared_names(pair, case, theirs)]
+    named = [
+        *leaks(pair, case, theirs),
+        *unrecognised_removals(pair, case, theirs),
+        *shared_names(pair, case, theirs),
+    ]
     yield from (problem for _, problem in named)
     if isinstance(ours, ast.ClassDef):
         explained = {(pair.name, member) for member, _ in named}
-        yield from (found for found in differences(pair, case, ours, theirs) if found.subject not in explained)
+        yield from (
+            found
+            for found in differences(pair, case, ours, theirs)
+            if found.subject not in explained
+        )

@@ -29,7 +29,9 @@ def inherited_class(pair: Pair, case: Case) -> ast.ClassDef | None:
             return None
         bases = [ast.parse(base, mode="eval").body for base in _bases(pair)]
         return with_fields(class_in(pair.parent_text, pair.name), bases=bases)
-    from patchgen.rewrite.merge import merge_class  # heavy, and not needed where files are found in the cache
+    from patchgen.rewrite.merge import (
+        merge_class,
+    )  # heavy, and not needed where files are found in the cache
 
     merged = merge_class(_plan(pair, case))
     if case.is_shipped(pair.name, merged.text):
@@ -39,12 +41,16 @@ def inherited_class(pair: Pair, case: Case) -> ast.ClassDef | None:
 
 def _says_nothing(pair: Pair) -> bool:
     """Whether the child only names its parent: then there is nothing to merge."""
-    return not (pair.child.body or pair.child.decorator_list or pair.child.keywords or pair.above.keywords)
+    return not (
+        pair.child.body or pair.child.decorator_list or pair.child.keywords or pair.above.keywords
+    )
 
 
 def _plan(pair: Pair, case: Case) -> ClassPlan:
     block, path = pair.block, pair.parent.facts.path
-    root = case.path.as_posix().removesuffix(case.source.path)  # the parent is shown as the modular file is
+    root = case.path.as_posix().removesuffix(
+        case.source.path
+    )  # the parent is shown as the modular file is
     theirs = _source(pair.parent.facts.text, path.removeprefix(root), path)
     own = _piece(pair.name, block.text, case.source, block.first_line)
     above = _piece(pair.renamed, pair.parent_text, theirs, pair.parent_block.first_line)
@@ -73,7 +79,9 @@ def _without_copies(node: ast.ClassDef) -> ast.ClassDef:
     kept = [n for n in node.body if not (isinstance(n, FunctionDef) and n.name in copies)]
     for _ in copies:  # a copy may call another
         copies = {name: _with_copies(method, copies) for name, method in copies.items()}
-    return with_fields(node, body=[_with_copies(n, copies) if isinstance(n, FunctionDef) else n for n in kept])
+    return with_fields(
+        node, body=[_with_copies(n, copies) if isinstance(n, FunctionDef) else n for n in kept]
+    )
 
 
 def _with_copies(method: FunctionDef, copies: Mapping[str, FunctionDef]) -> FunctionDef:
@@ -87,33 +95,53 @@ def _with_copies(method: FunctionDef, copies: Mapping[str, FunctionDef]) -> Func
     return with_fields(method, body=body, decorator_list=list(decorators.values()))
 
 
-def _copy_for(statement: ast.stmt, method: FunctionDef, copies: Mapping[str, FunctionDef]) -> FunctionDef | None:
+def _copy_for(
+    statement: ast.stmt, method: FunctionDef, copies: Mapping[str, FunctionDef]
+) -> FunctionDef | None:
     """The copy that `statement` calls and does nothing else, where its body can stand there instead."""
     match statement:
-        case ast.Expr(ast.Call(func=ast.Attribute(value=ast.Name("self" | "cls"), attr=name)) as call) | ast.Return(
+        case ast.Expr(
+            ast.Call(func=ast.Attribute(value=ast.Name("self" | "cls"), attr=name)) as call
+        ) | ast.Return(
             ast.Call(func=ast.Attribute(value=ast.Name("self" | "cls"), attr=name)) as call
         ) if name in copies and name != method.name:
             copy = copies[name]
             leaves = isinstance(statement, ast.Expr) and _may_leave(copy)
-            if passes_through(call, copy) and not leaves and not _reads_locals(method, statement, copy):
+            if (
+                passes_through(call, copy)
+                and not leaves
+                and not _reads_locals(method, statement, copy)
+            ):
                 return copy
     return None
 
 
 def _may_leave(copy: FunctionDef) -> bool:
-    return any(isinstance(node, ast.Return) for statement in copy.body for node in ast.walk(statement))
+    return any(
+        isinstance(node, ast.Return) for statement in copy.body for node in ast.walk(statement)
+    )
 
 
 def _reads_locals(method: FunctionDef, call: ast.stmt, copy: FunctionDef) -> bool:
     """Whether the rest of `method` reads a name that only the copy's body binds: Python would not find it."""
     rest = [s for s in method.body if s is not call]
     bound = {p.arg for p in ast.walk(method.args) if isinstance(p, ast.arg)} | _stored(rest)
-    read = {n.id for s in rest for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    read = {
+        n.id
+        for s in rest
+        for n in ast.walk(s)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+    }
     return bool((read - bound) & _stored(copy.body))
 
 
 def _stored(body: Sequence[ast.stmt]) -> set[str]:
-    return {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return {
+        n.id
+        for s in body
+        for n in ast.walk(s)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
 
 
 def passes_through(call: ast.Call, method: FunctionDef) -> bool:
@@ -138,5 +166,9 @@ def passes_through(call: ast.Call, method: FunctionDef) -> bool:
         if not isinstance(keyword.value, ast.Name) or keyword.arg not in (None, keyword.value.id):
             return False
         given.append(keyword.arg or f"**{keyword.value.id}")
-    every = {*names, *(a.arg for a in args.kwonlyargs), *([f"**{args.kwarg.arg}"] if args.kwarg else [])}
+    every = {
+        *names,
+        *(a.arg for a in args.kwonlyargs),
+        *([f"**{args.kwarg.arg}"] if args.kwarg else []),
+    }
     return set(given) == every

@@ -55,6 +55,10 @@ def _tail(method: FunctionDef) -> list[ast.stmt] | None:
 
 def _target(node: ast.stmt) -> str:
     match node:
-        case ast.Assign(targets=[target, *_]) | ast.Delete(targets=[target]) | ast.AnnAssign(target=target):
+        case (
+            ast.Assign(targets=[target, *_])
+            | ast.Delete(targets=[target])
+            | ast.AnnAssign(target=target)
+        ):
             return ast.unparse(target)
     return ""

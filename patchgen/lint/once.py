@@ -35,7 +35,9 @@ def _told_by_the_call(others: Iterable[Problem], refused: Iterable[Problem]) -> 
     calls = {_without_underscores(p): p for p in others if p.code == "PG729"}
     told: dict[Problem, Problem] = {}
     for problem in refused:
-        callee, why = problem.cause.subject if problem.cause and problem.cause.code == "PG406" else ("", "")
+        callee, why = (
+            problem.cause.subject if problem.cause and problem.cause.code == "PG406" else ("", "")
+        )
         kept = _KEPT.fullmatch(callee)
         call = calls.get((kept["owner"], kept["method"])) if kept else None
         if kept is None or call is None:

@@ -35,7 +35,11 @@ def _candidates(parent: Parent, renaming: Renaming) -> Mapping[str, str]:
     pattern = re.compile(rf"(?<![A-Za-z0-9]){re.escape(renaming.old)}[a-z]+", re.IGNORECASE)
     found = dict.fromkeys(pattern.findall(parent.facts.text))
     words = {word: renaming.name(word) for word in found if word[len(renaming.old) :] != "s"}
-    return {word: broken for word, broken in words.items() if broken != word and not _is_other_case(word, renaming)}
+    return {
+        word: broken
+        for word, broken in words.items()
+        if broken != word and not _is_other_case(word, renaming)
+    }
 
 
 def _is_other_case(word: str, renaming: Renaming) -> bool:
@@ -56,5 +60,7 @@ def _at(case: Case, parent: Parent) -> Location:
     first: Pair | None = next((pair for pair in case.pairs if pair.parent is parent), None)
     if first is not None:
         return case.at(first.block)
-    line = next((one.line for one in case.facts.model_imports if case.parents[one.module] is parent), 1)
+    line = next(
+        (one.line for one in case.facts.model_imports if case.parents[one.module] is parent), 1
+    )
     return Location(case.source.path, line, 1)

@@ -100,7 +100,13 @@ def _unannotate(node: FunctionDef) -> None:
     node.decorator_list = _telling(node.decorator_list)
     node.body = [s for s in body if not _is_idle(s)]
     node.returns = None
-    for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg):
+    for arg in (
+        *node.args.posonlyargs,
+        *node.args.args,
+        *node.args.kwonlyargs,
+        node.args.vararg,
+        node.args.kwarg,
+    ):
         if arg is not None:
             arg.annotation = arg.type_comment = None
 
@@ -128,7 +134,9 @@ def called(decorator: ast.expr) -> str:
 
 
 def _is_idle(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    return isinstance(node, ast.Pass) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
 
 
 def _without_annotation(node: ast.stmt) -> ast.stmt | None:

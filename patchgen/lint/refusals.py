@@ -28,7 +28,9 @@ def refusal(problem: Problem, shown: str, fallback: Location) -> Problem:
     here = problem.at.path == shown and problem.at.line > 0
     elsewhere = "" if here else f" (at {problem.at})"
     what = f"the strict profile refuses: {problem.code} {problem.what}{elsewhere}"
-    return replace(finding("PG701", problem.at if here else fallback, what, problem.hint), cause=problem)
+    return replace(
+        finding("PG701", problem.at if here else fallback, what, problem.hint), cause=problem
+    )
 
 
 def merged(pair: Pair, case: Case) -> ast.ClassDef | tuple[Problem, ...] | None:

@@ -16,11 +16,18 @@ from patchgen.lint.members import members_of
 from patchgen.lint.plain import FunctionDef
 
 
-def unrecognised_removals(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tuple[str, Problem]]:
+def unrecognised_removals(
+    pair: Pair, case: Case, shipped: ast.ClassDef
+) -> Iterator[tuple[str, Problem]]:
     """Methods that are meant to be removed, and are shipped to raise."""
     above, theirs = members_of(pair.above).methods, members_of(shipped).methods
     for name, methods in members_of(pair.child).methods.items():
-        if name not in above or name not in theirs or not is_raising(methods[0]) or _raises_anyway(above[name][0]):
+        if (
+            name not in above
+            or name not in theirs
+            or not is_raising(methods[0])
+            or _raises_anyway(above[name][0])
+        ):
             continue
         if is_raising(theirs[name][0]):
             what = f"{pair.name}.{name} is not removed but shipped as a method that raises"
@@ -46,7 +53,10 @@ def shared_names(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tupl
     for name in theirs.attributes:
         if name not in theirs.methods:
             continue
-        node = (*own.methods.get(name, ()), *([own.attributes[name]] if name in own.attributes else ()))
+        node = (
+            *own.methods.get(name, ()),
+            *([own.attributes[name]] if name in own.attributes else ()),
+        )
         what = f"{pair.name}.{name} is shipped as an attribute and as a method"
         hint = f"write `{name} = AttributeError()` too, or leave one of them out"
         yield name, finding("PG704", case.at(pair.block, next(iter(node), None)), what, hint)

@@ -86,7 +86,11 @@ def role_of(entry: Entry, books: Books) -> str:
     if entry.exchanged and not entry.saved:
         return "exchange"
     inside_base = entry.path == books.base or entry.path.startswith(f"{books.base}.")
-    if books.vocabulary and entry.shape[-1:] == (books.vocabulary,) and (not books.base or not inside_base):
+    if (
+        books.vocabulary
+        and entry.shape[-1:] == (books.vocabulary,)
+        and (not books.base or not inside_base)
+    ):
         return "logits"
     if entry.phase == "backward" and entry.path:  # a module's forward in the backward pass
         return "recomputed"
@@ -99,7 +103,9 @@ def _outlives(entry: Entry, books: Books) -> bool:
     """Whether what a forward pass made is there when its backward pass begins: a checkpoint may keep it."""
     if entry.phase != "forward":
         return False
-    end = next(moment for moment, phase in books.starts if phase == "backward" and moment > entry.born)
+    end = next(
+        moment for moment, phase in books.starts if phase == "backward" and moment > entry.born
+    )
     return entry.died is None or entry.died >= end
 
 
@@ -118,7 +124,9 @@ def figures(books: Books) -> Figures:
         sum(entry.bytes for entry in kept(books)),
         tuple(_peaks(books).items()),
         sum(
-            entry.bytes for entry in books.entries if entry.phase == PHASES[0] and role_of(entry, books) == "exchange"
+            entry.bytes
+            for entry in books.entries
+            if entry.phase == PHASES[0] and role_of(entry, books) == "exchange"
         ),
     )
 
@@ -133,8 +141,14 @@ def standing(found: Sequence[Figures], layout: Layout) -> Figures:
         return found[0]
     many = len(found)
     names = [each.name for each in fields(Figures) if each.name != "peaks"]
-    peaks = [(phase, sum(dict(each.peaks)[phase] for each in found) // many) for phase, _ in found[0].peaks]
-    return Figures(**{name: sum(getattr(each, name) for each in found) // many for name in names}, peaks=tuple(peaks))
+    peaks = [
+        (phase, sum(dict(each.peaks)[phase] for each in found) // many)
+        for phase, _ in found[0].peaks
+    ]
+    return Figures(
+        **{name: sum(getattr(each, name) for each in found) // many for name in names},
+        peaks=tuple(peaks),
+    )
 
 
 def kept(books: Books) -> Iterator[Entry]:

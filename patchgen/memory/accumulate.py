@@ -59,7 +59,11 @@ def sole() -> tuple[int, int]:
 
     class Look(TorchDispatchMode):
         def __torch_dispatch__(
-            self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+            self,
+            func: Any,
+            types: Sequence[type],
+            args: tuple[Any, ...] = (),
+            kwargs: dict[str, Any] | None = None,
         ) -> Any:
             if func is torch.ops.aten.add.Tensor:
                 seen.append(_look(args))

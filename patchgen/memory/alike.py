@@ -20,7 +20,9 @@ _SENT = {"c10d::alltoall_base_": (1, 4), "_c10d_functional::all_to_all_single": 
 _WAIT = "_c10d_functional::wait_tensor"
 
 
-def written_and_sent(func: Any, args: Sequence[Any], out: Any) -> tuple[list[Tensor], Tensor | None]:
+def written_and_sent(
+    func: Any, args: Sequence[Any], out: Any
+) -> tuple[list[Tensor], Tensor | None]:
     """The tensors that a collective gives, and what is sent for them where the one follows from the other."""
     name = func._schema.name
     given = args[0] if func.namespace == "c10d" and args else out

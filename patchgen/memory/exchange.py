@@ -115,12 +115,17 @@ def kind_of(func: Any) -> str:
     return _WHOLE[name][0]
 
 
-def exchanged(func: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any, phase: str) -> Exchange | None:
+def exchanged(
+    func: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any, phase: str
+) -> Exchange | None:
     """What `func` exchanges; None for what carries nothing, and within one rank."""
     kind = kind_of(func)
     if not kind:
         return None
-    ranks, size = int(group_of(func, args, kwargs).size()), sum(map(_bytes, whole_of(func, args, out)))
+    ranks, size = (
+        int(group_of(func, args, kwargs).size()),
+        sum(map(_bytes, whole_of(func, args, out))),
+    )
     return Exchange(kind, size, ranks, phase) if ranks > 1 and size else None
 
 
@@ -131,14 +136,22 @@ def group_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
             given = args[position] if position < len(args) else kwargs[argument.name]
             if isinstance(given, torch.ScriptObject):
                 return torch.distributed.ProcessGroup.unbox(given)
-            return torch._C._distributed_c10d._resolve_process_group(given) if isinstance(given, str) else given
+            return (
+                torch._C._distributed_c10d._resolve_process_group(given)
+                if isinstance(given, str)
+                else given
+            )
     raise TypeError(f"{func._schema.name} has no group")
 
 
 def whole_of(func: Any, args: Sequence[Any], out: Any) -> Iterator[Tensor]:
     """The tensors that hold all that is exchanged."""
     where = _WHOLE[func._schema.name][1]
-    return (leaf for leaf in tree_leaves(out if where == RESULT else args[where]) if isinstance(leaf, Tensor))
+    return (
+        leaf
+        for leaf in tree_leaves(out if where == RESULT else args[where])
+        if isinstance(leaf, Tensor)
+    )
 
 
 def _bytes(tensor: Tensor) -> int:

@@ -22,7 +22,17 @@ from patchgen.memory.setup import Setup, refused
 from patchgen.memory.target import Target
 from patchgen.memory.zero import foreseen
 
-_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
 _SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]i?|)B?\s*", re.IGNORECASE)
 
 
@@ -41,7 +51,9 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
 
     @functools.cache
     def peaks(batch: int) -> tuple[int, ...]:
-        return tuple(most for _, most in figures(foreseen(target, replace(setup, batch=batch))).peaks)
+        return tuple(
+            most for _, most in figures(foreseen(target, replace(setup, batch=batch))).peaks
+        )
 
     least = max(peaks(1))
     if least > room:
@@ -58,7 +70,11 @@ def _last_within(peaks: Callable[[int], tuple[int, ...]], room: int) -> int:
     low, high = 1, MOST + 1  # the largest that is known to fit, the smallest that is known not to
     while high - low > 1:
         crossing = _crossing(peaks, low, high, room)
-        neighbour = crossing + 1 if low <= crossing < high and max(peaks(crossing)) <= room else crossing - 1
+        neighbour = (
+            crossing + 1
+            if low <= crossing < high and max(peaks(crossing)) <= room
+            else crossing - 1
+        )
         # Half the way at last, so that no bend of the line takes long.
         for batch in (crossing, neighbour, None):
             batch = batch or (min(2 * low, MOST) if high > MOST else (low + high) // 2)
@@ -88,7 +104,11 @@ def _savings(setup: Setup) -> str:
 def insist_on_device(device: str) -> None:
     """Nothing, where a step can be run on `device`; else PatchgenError PG825."""
     if device == "cuda" and not torch.cuda.is_available():
-        raise refused("--measure", "torch finds no CUDA device here", "--device cpu measures on this machine's CPU")
+        raise refused(
+            "--measure",
+            "torch finds no CUDA device here",
+            "--device cpu measures on this machine's CPU",
+        )
 
 
 def insist_on_room(target: Target, needed: int, device: str) -> None:
@@ -96,14 +116,18 @@ def insist_on_room(target: Target, needed: int, device: str) -> None:
     free = torch.cuda.mem_get_info()[0] if device == "cuda" else _free()
     if free is not None and needed > free:
         what = f"the step takes {size(needed)}, and this machine has {size(free)} free"
-        raise PatchgenError("PG823", Location(target.name), what, "predict it without --measure, or make it smaller")
+        raise PatchgenError(
+            "PG823", Location(target.name), what, "predict it without --measure, or make it smaller"
+        )
 
 
 def _free() -> int | None:
     """Memory that this machine could give now; None where it does not tell."""
     try:  # what is free by itself leaves out the files that the system gives up when memory is asked for
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+        return next(
+            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
+        )
     except (OSError, StopIteration):
         pass
     try:

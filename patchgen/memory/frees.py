@@ -37,7 +37,11 @@ def on_this_thread() -> Iterator[None]:
 
 class _Slowly(TorchDispatchMode):
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         if any(map(is_spread, types)):
             return NotImplemented  # its parts come here

@@ -28,7 +28,11 @@ def batch_for(
         small = inputs_for(model_class, config, Scene())
     except CannotBuild as error:
         raise ValueError(f"{model_class.__name__}: {error}") from error
-    if config.is_encoder_decoder and "labels" in takes(model_class) and not _ANSWERS & small.given.keys():
+    if (
+        config.is_encoder_decoder
+        and "labels" in takes(model_class)
+        and not _ANSWERS & small.given.keys()
+    ):
         small.given["labels"] = tokens(rows=ROWS, length=ANSWER).input_ids
     return {name: _stretched(tensor, batch, length) for name, tensor in small.given.items()}
 

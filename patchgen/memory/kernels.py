@@ -22,9 +22,52 @@ HALVES = (torch.bfloat16, torch.float16)
 WIDEST_HEAD = 256  # of the flash kernels
 # What CUDA's autocast computes in float32 and the CPU's does not, as far as models call it, by where it is looked up.
 _IN_FLOAT32: tuple[tuple[Any, tuple[str, ...]], ...] = (
-    (F, ("softmax", "log_softmax", "layer_norm", "group_norm", "cross_entropy", "nll_loss", "normalize", "softplus")),
-    (torch, ("softmax", "log_softmax", "pow", "rsqrt", "exp", "log", "sum", "prod", "cumsum", "norm", "sinh", "tan")),
-    (Tensor, ("softmax", "log_softmax", "pow", "rsqrt", "exp", "log", "sum", "prod", "cumsum", "norm", "__pow__")),
+    (
+        F,
+        (
+            "softmax",
+            "log_softmax",
+            "layer_norm",
+            "group_norm",
+            "cross_entropy",
+            "nll_loss",
+            "normalize",
+            "softplus",
+        ),
+    ),
+    (
+        torch,
+        (
+            "softmax",
+            "log_softmax",
+            "pow",
+            "rsqrt",
+            "exp",
+            "log",
+            "sum",
+            "prod",
+            "cumsum",
+            "norm",
+            "sinh",
+            "tan",
+        ),
+    ),
+    (
+        Tensor,
+        (
+            "softmax",
+            "log_softmax",
+            "pow",
+            "rsqrt",
+            "exp",
+            "log",
+            "sum",
+            "prod",
+            "cumsum",
+            "norm",
+            "__pow__",
+        ),
+    ),
 )
 
 
@@ -39,7 +82,11 @@ def kernels_of(device: str) -> Iterator[None]:
     if label(device) == device:
         yield
         return
-    replaced = [(F, "dropout", _dropout), (F, "scaled_dot_product_attention", _attention), (F, "rms_norm", _rms_norm)]
+    replaced = [
+        (F, "dropout", _dropout),
+        (F, "scaled_dot_product_attention", _attention),
+        (F, "rms_norm", _rms_norm),
+    ]
     replaced += [
         (owner, name, _in_float32(getattr(owner, name)))
         for owner, names in _IN_FLOAT32
@@ -103,7 +150,9 @@ def _attention(
     width, shared = query.shape[-1], query.shape[-3] != key.shape[-3]
     fits = query.dim() == 4 and width % 8 == 0 and value.shape[-1] == width and width <= WIDEST_HEAD
     if fits and attn_mask is None and query.dtype in HALVES:
-        return aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+        return aten._scaled_dot_product_flash_attention(
+            query, key, value, dropout_p, is_causal, False, scale=scale
+        )[0]
     if query.dim() == 4 and not shared and query.dtype in (*HALVES, torch.float32):
         bias = None if attn_mask is None else _bias(attn_mask, query, key)
         return aten._scaled_dot_product_efficient_attention(
@@ -112,7 +161,9 @@ def _attention(
     if shared:
         groups = query.shape[-3] // key.shape[-3]
         key, value = (each.repeat_interleave(groups, -3) for each in (key, value))
-    return aten._scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)[0]
+    return aten._scaled_dot_product_attention_math(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale
+    )[0]
 
 
 def _bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -131,7 +182,9 @@ class _RmsNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(input, weight, input.new_empty((*input.shape[:-1], 1), dtype=torch.float32))
+        ctx.save_for_backward(
+            input, weight, input.new_empty((*input.shape[:-1], 1), dtype=torch.float32)
+        )
         return torch.empty_like(input)
 
     @staticmethod
@@ -143,7 +196,9 @@ class _RmsNorm(torch.autograd.Function):
 _plain_rms_norm = F.rms_norm
 
 
-def _rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+def _rms_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     if weight is None or len(normalized_shape) != 1:
         return _plain_rms_norm(input, normalized_shape, weight, eps)
     return _RmsNorm.apply(input, weight)

@@ -40,7 +40,11 @@ class Known(TorchDispatchMode):
         self.values = Values()
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         given = kwargs or {}
         if any(map(is_spread, types)):
@@ -75,7 +79,9 @@ class Known(TorchDispatchMode):
             with _disable_current_modes():
                 least, most = value.min().item(), value.max().item()
             if least < 0 or most >= weight.shape[0]:
-                raise IndexError(f"row {most if least >= 0 else least} of an embedding of {weight.shape[0]} rows")
+                raise IndexError(
+                    f"row {most if least >= 0 else least} of an embedding of {weight.shape[0]} rows"
+                )
 
     def _scalar(self, tensor: Tensor) -> Any:
         value = self.values.of(tensor)
@@ -88,15 +94,21 @@ class Known(TorchDispatchMode):
         raise _unknowable("asks for a number that depends on weights")
 
     def _of_unknown_shape(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        device = next(leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor))
+        device = next(
+            leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)
+        )
         computed = self.values.computed(func, args, kwargs)
         if computed is NOT_KNOWN:
-            raise _unknowable(f"gives a tensor whose shape depends on weights ({func.overloadpacket})")
+            raise _unknowable(
+                f"gives a tensor whose shape depends on weights ({func.overloadpacket})"
+            )
         return tree_map_only(Tensor, lambda value: self._made(value, device), computed)
 
     def _as_integers(self, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
         """A mask that is an index, as the places where it is true: their number is then known."""
-        if not any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices):
+        if not any(
+            index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices
+        ):
             return list(indices)
         places: list[Tensor | None] = []
         for index in indices:
@@ -149,15 +161,25 @@ def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
         yield known
 
 
-def _product_of_groups(left: Tensor, right: Tensor, offsets: Tensor | None = None, *rest: Any) -> Tensor:
+def _product_of_groups(
+    left: Tensor, right: Tensor, offsets: Tensor | None = None, *rest: Any
+) -> Tensor:
     """The shape that torch gives; its own rule for shapes knows bfloat16 alone."""
-    groups = [] if left.dim() + right.dim() == 5 else [left.shape[0] if offsets is None else offsets.shape[0]]
+    groups = (
+        []
+        if left.dim() + right.dim() == 5
+        else [left.shape[0] if offsets is None else offsets.shape[0]]
+    )
     return left.new_empty([*groups, left.shape[-2], right.shape[-1]])
 
 
 def _laid_out(given: Tensor) -> torch.memory_format:
     """The order of elements that most kernels of the CPU give a result."""
-    if given.dim() == 4 and given.is_contiguous(memory_format=torch.channels_last) and not given.is_contiguous():
+    if (
+        given.dim() == 4
+        and given.is_contiguous(memory_format=torch.channels_last)
+        and not given.is_contiguous()
+    ):
         return torch.channels_last
     return torch.contiguous_format
 

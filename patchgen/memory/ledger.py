@@ -47,7 +47,9 @@ class Entry:
     born: int
     died: int | None = None
     saved: bool = False  # autograd kept it for the backward pass
-    saved_in: str = ""  # the phase in which it was kept: "backward" for what a checkpoint computed again
+    saved_in: str = (
+        ""  # the phase in which it was kept: "backward" for what a checkpoint computed again
+    )
     exchanged: bool = False  # a buffer for what other ranks get or sent
 
 
@@ -101,10 +103,16 @@ class Ledger(TorchDispatchMode):
                 entry.saved, entry.saved_in = True, self.phase
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         if any(map(is_spread, types)):
-            return NotImplemented  # takes the operation apart into those of its parts, which come here
+            return (
+                NotImplemented  # takes the operation apart into those of its parts, which come here
+            )
         if self.phase == "backward" and added_in_place(func, args, self._sole):
             return torch.ops.aten.add_.Tensor(*args)
         body = body_of(func)
@@ -136,7 +144,9 @@ class Ledger(TorchDispatchMode):
 
     def _cast(self, given: Tensor) -> str:
         found = self._open.get(_place(given))
-        return "casts" if found is not None and found[0].role in ("weights", "casts", GATHERED) else ""
+        return (
+            "casts" if found is not None and found[0].role in ("weights", "casts", GATHERED) else ""
+        )
 
     def _entry(self, tensor: Tensor, maker: str) -> Entry | None:
         if tensor.device.type != self.device or tensor.layout != torch.strided:
@@ -147,7 +157,9 @@ class Ledger(TorchDispatchMode):
         if found is not None:
             return found[0]
         size = self._rounded(storage.nbytes())
-        entry = Entry(size, tuple(tensor.shape), tensor.dtype, "", maker, self._path, self.phase, self._moment)
+        entry = Entry(
+            size, tuple(tensor.shape), tensor.dtype, "", maker, self._path, self.phase, self._moment
+        )
         self._moment += 1
         self.entries.append(entry)
         self._open[key] = entry, weakref.ref(storage, lambda _: self._close(key))
@@ -172,7 +184,9 @@ class Ledger(TorchDispatchMode):
             before, reference = found
             before.died, before.role = self._moment, GATHERED
             self._moment += 1
-        after = replace(before, bytes=self._rounded(size), path=self._path, phase=self.phase, born=self._moment)
+        after = replace(
+            before, bytes=self._rounded(size), path=self._path, phase=self.phase, born=self._moment
+        )
         after.died, after.saved = None, False
         self._moment += 1
         self.entries.append(after)
@@ -210,7 +224,11 @@ class Ledger(TorchDispatchMode):
         try:
             with (
                 torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor),
-                patch.object(torch.UntypedStorage, "resize_", lambda storage, size: self._resized(storage, size)),
+                patch.object(
+                    torch.UntypedStorage,
+                    "resize_",
+                    lambda storage, size: self._resized(storage, size),
+                ),
             ):
                 yield
         finally:

@@ -29,7 +29,9 @@ from patchgen.memory.setup import Setup
 from patchgen.memory.step import built, optimizer_of, prime, run, states
 from patchgen.memory.target import Target
 
-Step = Callable[[Callable[[str], None]], None]  # makes a step, and tells of each phase that it begins
+Step = Callable[
+    [Callable[[str], None]], None
+]  # makes a step, and tells of each phase that it begins
 
 
 def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
@@ -41,10 +43,15 @@ def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
         torch.manual_seed(seed)
         given = batch_for(target.model_class, target.config, setup.batch, setup.length)
         dtype = torch.bfloat16 if setup.precision == "pure-bf16" else None
-        inputs = {n: t.to(setup.device, dtype if t.is_floating_point() else None) for n, t in given.items()}
+        inputs = {
+            n: t.to(setup.device, dtype if t.is_floating_point() else None)
+            for n, t in given.items()
+        }
         model = built(target, setup)
         called = (
-            laid_out(model, setup.layout, setup.device, setup.precision == "fsdp-mixed") if setup.layout else model
+            laid_out(model, setup.layout, setup.device, setup.precision == "fsdp-mixed")
+            if setup.layout
+            else model
         )
         optimizer = optimizer_of(model.parameters(), setup.optimizer)
         prime(model, optimizer)
@@ -79,10 +86,16 @@ def _buckets(called: nn.Module) -> int:
     return sum(int(size) for size in told.split(","))
 
 
-def _kept(model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, step: Step) -> tuple[int, int]:
+def _kept(
+    model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, step: Step
+) -> tuple[int, int]:
     """What is kept after the first forward pass, and the gradients before the optimizer's step."""
     ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
-    for tensors, role in ((model.parameters(), "weights"), (model.buffers(), "buffers"), (inputs.values(), "inputs")):
+    for tensors, role in (
+        (model.parameters(), "weights"),
+        (model.buffers(), "buffers"),
+        (inputs.values(), "inputs"),
+    ):
         ledger.note(tensors, role)
     seen: dict[str, int] = {}
 
@@ -108,7 +121,9 @@ def _bytes(tensors: Iterable[Tensor | None], setup: Setup) -> int:
 
 def _on_cpu(step: Step) -> dict[str, int]:
     """The most that was allocated beyond what there was before, by phase."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler tells stderr that it begins and ends
+    os.environ.setdefault(
+        "KINETO_LOG_LEVEL", "99"
+    )  # else the profiler tells stderr that it begins and ends
     marks: list[Any] = []
 
     def begin(phase: str) -> None:

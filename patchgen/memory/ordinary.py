@@ -35,7 +35,9 @@ def taken_for_real(modules: Iterable[ModuleType]) -> Iterator[None]:
         yield
 
 
-def _converted(module: nn.Module, to: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+def _converted(
+    module: nn.Module, to: Callable[[Tensor], Tensor], recurse: bool = True
+) -> nn.Module:
     held = [*module.parameters(recurse), *module.buffers(recurse)]
     return module if all(to(each) is each for each in held) else _convert(module, to, recurse)
 

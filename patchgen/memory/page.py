@@ -16,7 +16,12 @@ from patchgen.memory.predict import Books
 from patchgen.memory.setup import Setup
 
 MOST = 2**16  # rows that a batch is looked for up to: nobody trains with more in one pass
-_PARTS = {"weights": "weights", "buffers": "buffers", "optimizer": "optimizer states", "gradients": "gradients"}
+_PARTS = {
+    "weights": "weights",
+    "buffers": "buffers",
+    "optimizer": "optimizer states",
+    "gradients": "gradients",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,9 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def anatomy_of(books: Books | None, measured: Figures | None, name: str, class_name: str, setup: Setup) -> Anatomy:
+def anatomy_of(
+    books: Books | None, measured: Figures | None, name: str, class_name: str, setup: Setup
+) -> Anatomy:
     """What the books say beside what was measured."""
     if books is None:
         return Anatomy(name, class_name, 0, setup, None, None, (), measured)
@@ -110,7 +117,10 @@ def as_json(told: Anatomy) -> str:
 def _object(found: Figures | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    return {**{each.name: getattr(found, each.name) for each in fields(found)}, "peaks": dict(found.peaks)}
+    return {
+        **{each.name: getattr(found, each.name) for each in fields(found)},
+        "peaks": dict(found.peaks),
+    }
 
 
 def _head(told: Anatomy) -> str:
@@ -131,7 +141,11 @@ def _tables(told: Anatomy) -> Iterable[Table]:
 def _compared(told: Anatomy) -> Table:
     """Figure by figure, predicted and measured."""
     columns = [found for found in (told.predicted, told.measured) if found is not None]
-    heads = [name for name, found in (("predicted", told.predicted), ("measured", told.measured)) if found is not None]
+    heads = [
+        name
+        for name, found in (("predicted", told.predicted), ("measured", told.measured))
+        if found is not None
+    ]
     rows = [(said, [getattr(each, name) for each in columns]) for name, said in _PARTS.items()]
     if any(each.exchange for each in columns):
         rows.append(("buckets", [each.exchange for each in columns]))
@@ -154,7 +168,9 @@ def _at_peak(found: Peak) -> Table:
     rows = [(ROLES[role], size(count), f"{count / found.bytes:.1%}") for role, count in found.roles]
     where = f" in {found.path}" if found.path else ""
     rows.append(("together", size(found.bytes), "100.0%"))
-    return Table((f"at the peak: {found.phase}, {found.maker}{where}", "size", "share"), tuple(rows))
+    return Table(
+        (f"at the peak: {found.phase}, {found.maker}{where}", "size", "share"), tuple(rows)
+    )
 
 
 def _activations(found: Sequence[Kind], setup: Setup) -> Table:
@@ -171,13 +187,22 @@ def _activations(found: Sequence[Kind], setup: Setup) -> Table:
         for kind in found
         if kind.bytes
     ]
-    return Table(("kept for backward, made by", "places", "size", "per token and place", "share"), tuple(rows))
+    return Table(
+        ("kept for backward, made by", "places", "size", "per token and place", "share"),
+        tuple(rows),
+    )
 
 
 def _sent(found: Sequence[Sum]) -> Table:
     """What goes between ranks in a step."""
     rows = [
-        (f"{each.kind}, {each.phase}", str(each.times), f"{each.ranks:,}", size(each.bytes), size(each.sent))
+        (
+            f"{each.kind}, {each.phase}",
+            str(each.times),
+            f"{each.ranks:,}",
+            size(each.bytes),
+            size(each.sent),
+        )
         for each in found
     ]
     rows.append(("together", "", "", "", size(sum(each.sent for each in found))))
@@ -190,13 +215,21 @@ def _notes(told: Anatomy) -> list[str]:
     if told.card:
         tokens = told.most * told.setup.length
         more = " or more" if told.most >= MOST else ""  # nobody looked
-        lines.append(f"A card of {size(told.card)} takes a batch of {told.most}{more}, {tokens:,} tokens{more}.\n")
+        lines.append(
+            f"A card of {size(told.card)} takes a batch of {told.most}{more}, {tokens:,} tokens{more}.\n"
+        )
     why = "the condition there depends on weights or chance, and is taken as not given"
     layout = told.setup.layout
     if layout is not None and layout.computed:
-        lines.append("note: what a rank holds is computed by ZeRO's rule from one process, not traced\n")
+        lines.append(
+            "note: what a rank holds is computed by ZeRO's rule from one process, not traced\n"
+        )
     if layout is not None and told.measured is not None:
-        what = f"the mean of {layout.ranks} ranks" if layout.sends_tokens else f"the first of {layout.ranks} ranks"
+        what = (
+            f"the mean of {layout.ranks} ranks"
+            if layout.sends_tokens
+            else f"the first of {layout.ranks} ranks"
+        )
         lines.append(f"note: measured is {what}\n")
     return [*lines, *(f"note: {place}: {why}\n" for place in told.assumed)]
 

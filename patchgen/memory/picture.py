@@ -58,7 +58,9 @@ def as_svg(books: Books, room: int = 0) -> str:
     inside += _phases(books, scale)
     if room:
         y = scale.y(room)
-        inside.append(f'<line class="target" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        inside.append(
+            f'<line class="target" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        )
     highest = peak(books)
     title = f"{books.target.name}, {books.setup.told()}: peak {size(highest.bytes)}"
     return chart(title, max(LEFT + WIDTH + 16, BOLD * wide(title) + 16), TOP + HEIGHT + 30, inside)
@@ -95,7 +97,9 @@ def _areas(columns: Sequence[tuple[int, tuple[int, ...]]], scale: _Scale) -> Ite
         if not any(heap[index + 1] > heap[index] for _, heap in heaps):
             continue
         above = [f"{scale.x(moment):.1f},{scale.y(heap[index + 1]):.1f}" for moment, heap in heaps]
-        below = [f"{scale.x(moment):.1f},{scale.y(heap[index]):.1f}" for moment, heap in reversed(heaps)]
+        below = [
+            f"{scale.x(moment):.1f},{scale.y(heap[index]):.1f}" for moment, heap in reversed(heaps)
+        ]
         yield f'<path class="fill {series(index)}" d="M{" ".join([*above, *below])}Z"/>'
 
 

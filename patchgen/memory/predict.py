@@ -53,7 +53,12 @@ def predicted(target: Target, setup: Setup) -> Books:
     given = batch_for(target.model_class, target.config, setup.batch, setup.length)
     module = sys.modules[target.model_class.__module__]
     spread = setup.layout if setup.layout and not setup.layout.computed else None
-    with quiet(), first_of(spread), shapes_only(module, device=setup.device) as known, kernels_of(setup.device):
+    with (
+        quiet(),
+        first_of(spread),
+        shapes_only(module, device=setup.device) as known,
+        kernels_of(setup.device),
+    ):
         model = built(target, setup)
         count = sum(parameter.numel() for parameter in model.parameters())
         classes = {name: type(module).__name__ for name, module in model.named_modules()}
@@ -63,7 +68,9 @@ def predicted(target: Target, setup: Setup) -> Books:
         called: nn.Module = model
         if spread:
             with ledger:  # DDP makes buckets, which stay
-                called = laid_out(model, spread, label(setup.device), setup.precision == "fsdp-mixed")
+                called = laid_out(
+                    model, spread, label(setup.device), setup.precision == "fsdp-mixed"
+                )
             ledger.forget_dead()
         optimizer = optimizer_of(model.parameters(), setup.optimizer)
         prime(model, optimizer)
@@ -96,7 +103,9 @@ def _told(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Ten
     inputs = {}
     for name, value in given.items():
         value = value.to(dtype) if value.is_floating_point() and dtype else value
-        inputs[name] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=label(setup.device))
+        inputs[name] = torch.empty_strided(
+            value.shape, value.stride(), dtype=value.dtype, device=label(setup.device)
+        )
         known.values.tell(inputs[name], value)
     return inputs
 

@@ -32,11 +32,17 @@ def first_of(layout: Layout | None) -> Iterator[None]:
         yield
         return
     if not distributed.is_available() or distributed.is_initialized():
-        why = "belongs to a group already" if distributed.is_available() else "has a torch without torch.distributed"
+        why = (
+            "belongs to a group already"
+            if distributed.is_available()
+            else "has a torch without torch.distributed"
+        )
         raise PatchgenError("PG851", Location(f"--engine {layout.engine}"), f"this process {why}")
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    importlib.import_module("torch.distributed._tools.fake_collectives")  # what shapes collectives give
+    importlib.import_module(
+        "torch.distributed._tools.fake_collectives"
+    )  # what shapes collectives give
 
     distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=layout.ranks)
     try:
@@ -63,7 +69,9 @@ def _meshes_are_real() -> Iterator[None]:
         stack.enter_context(patch.object(device_mesh, "new_group", _own_group))
         if hasattr(_fsdp_param, "_chunk_with_empty"):
             stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _own_chunk))
-        stack.enter_context(patch.object(DeviceMesh, "mesh", property(_unseen(DeviceMesh.mesh.fget))))
+        stack.enter_context(
+            patch.object(DeviceMesh, "mesh", property(_unseen(DeviceMesh.mesh.fget)))
+        )
         yield
 
 
@@ -120,7 +128,9 @@ def laid_out(model: PreTrainedModel, layout: Layout, device: str, mixed: bool = 
         spread: PreTrainedModel = type(model).maybe_distribute_model(model, asked, mesh)
     except ValueError as error:
         what = f"transformers does not lay {type(model).__name__} out: {' '.join(str(error).split())[:300]}"
-        raise PatchgenError("PG852", where, what, "--engine fsdp2 and ddp ask less of a model") from error
+        raise PatchgenError(
+            "PG852", where, what, "--engine fsdp2 and ddp ask less of a model"
+        ) from error
     spread.tie_weights()
     return spread
 
@@ -128,8 +138,12 @@ def laid_out(model: PreTrainedModel, layout: Layout, device: str, mixed: bool = 
 def _replicated(model: PreTrainedModel) -> nn.Module:
     """As Trainer makes DDP: parameters that no loss reaches are looked for unless layers are checkpointed."""
     looked_for = not is_on(model)
-    real = distributed.get_backend() != "fake"  # only then are there values that the first rank could send to others
-    wrapped = nn.parallel.DistributedDataParallel(model, find_unused_parameters=looked_for, init_sync=real)
+    real = (
+        distributed.get_backend() != "fake"
+    )  # only then are there values that the first rank could send to others
+    wrapped = nn.parallel.DistributedDataParallel(
+        model, find_unused_parameters=looked_for, init_sync=real
+    )
     if not real:
         wrapped.register_comm_hook(None, lambda state, bucket: _summed(bucket))
     return wrapped

@@ -45,11 +45,20 @@ class Setup:
 
     def __post_init__(self) -> None:
         """Raises PatchgenError PG825 for what is not known here."""
-        known = {"precision": precision.NAMES, "optimizer": OPTIMIZERS, "checkpoint": CHECKPOINTS, "device": DEVICES}
+        known = {
+            "precision": precision.NAMES,
+            "optimizer": OPTIMIZERS,
+            "checkpoint": CHECKPOINTS,
+            "device": DEVICES,
+        }
         for name, values in known.items():
             value = getattr(self, name)
             if value not in values:
-                raise refused(f"--{name} {value}", _WHY.get(value, "is not known"), f"there are {', '.join(values)}")
+                raise refused(
+                    f"--{name} {value}",
+                    _WHY.get(value, "is not known"),
+                    f"there are {', '.join(values)}",
+                )
         self._insist_on_precision()
         if self.every > 1 and self.checkpoint == "none":
             what = "says which layers are checkpointed, and --checkpoint says that none is"
@@ -77,7 +86,10 @@ class Setup:
         if self.attention:
             parts.append(f"{self.attention} attention")
         if self.checkpoint != "none":
-            parts.append(f"{self.checkpoint} checkpointing" + (f" of each {self.every}." if self.every > 1 else ""))
+            parts.append(
+                f"{self.checkpoint} checkpointing"
+                + (f" of each {self.every}." if self.every > 1 else "")
+            )
         if self.accumulate > 1:
             parts.append(f"{self.accumulate} accumulated")
         if self.layout is not None:

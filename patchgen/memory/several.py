@@ -44,9 +44,14 @@ def measured_on_ranks(jobs: Sequence[Job], layout_ranks: int) -> tuple[tuple[Fig
     with tempfile.TemporaryDirectory() as folder:
         try:
             multiprocessing.spawn(_rank, (layout_ranks, tuple(jobs), folder), nprocs=layout_ranks)
-        except (multiprocessing.ProcessRaisedException, multiprocessing.ProcessExitedException) as error:
+        except (
+            multiprocessing.ProcessRaisedException,
+            multiprocessing.ProcessExitedException,
+        ) as error:
             said = str(error).strip().splitlines()[-1]
-            raise PatchgenError("PG853", Location(f"{layout_ranks} ranks"), f"a rank failed: {said}") from error
+            raise PatchgenError(
+                "PG853", Location(f"{layout_ranks} ranks"), f"a rank failed: {said}"
+            ) from error
         found = [pickle.loads(Path(folder, str(rank)).read_bytes()) for rank in range(layout_ranks)]
     return tuple(zip(*found, strict=True))
 
@@ -60,7 +65,9 @@ def _insist_on_measurable(setup: Setup, ranks: int) -> None:
         raise PatchgenError("PG853", where, "is computed, and nothing of it can be run here", hint)
     there = torch.cuda.device_count() if setup.device == "cuda" else ranks
     if ranks > there:
-        raise PatchgenError("PG853", where, f"{ranks} ranks want a GPU each, and there are {there}", "--device cpu")
+        raise PatchgenError(
+            "PG853", where, f"{ranks} ranks want a GPU each, and there are {there}", "--device cpu"
+        )
 
 
 def _rank(rank: int, ranks: int, jobs: tuple[Job, ...], folder: str) -> None:
@@ -74,7 +81,9 @@ def _rank(rank: int, ranks: int, jobs: tuple[Job, ...], folder: str) -> None:
         torch.cuda.set_device(rank)
     store = distributed.FileStore(str(Path(folder, "store")), ranks)
     backend = "nccl" if device == "cuda" else "gloo"
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=PATIENCE)
+    distributed.init_process_group(
+        backend, store=store, rank=rank, world_size=ranks, timeout=PATIENCE
+    )
     try:
         told = [measured(find_target(job.name, job.choice, job.start), job.setup) for job in jobs]
     finally:

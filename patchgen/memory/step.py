@@ -35,7 +35,14 @@ def built(target: Target, setup: Setup) -> PreTrainedModel:
     with torch.device(label(setup.device)):
         try:
             model: PreTrainedModel = target.model_class._from_config(config, dtype=dtype, **more)
-        except (RuntimeError, IndexError, TypeError, AttributeError, KeyError, ImportError) as error:
+        except (
+            RuntimeError,
+            IndexError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            ImportError,
+        ) as error:
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             raise ValueError(f"{target.model_class.__name__} cannot be built so: {what}") from error
     model.train()
@@ -47,7 +54,9 @@ def _checkpoint(model: PreTrainedModel, setup: Setup) -> None:
     if setup.checkpoint == "none":
         return
     if not model.supports_gradient_checkpointing:
-        raise ValueError(f"{type(model).__name__} has no activation checkpointing: the part checkpoint gives it")
+        raise ValueError(
+            f"{type(model).__name__} has no activation checkpointing: the part checkpoint gives it"
+        )
     more = {"every_n_layers": setup.every} if setup.every > 1 else {}
     switch_on(model, options_of(setup.checkpoint), **more)
 
@@ -90,7 +99,12 @@ def prime(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 def states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     """Every tensor that the optimizer keeps."""
-    return [value for of_one in optimizer.state.values() for value in of_one.values() if isinstance(value, Tensor)]
+    return [
+        value
+        for of_one in optimizer.state.values()
+        for value in of_one.values()
+        if isinstance(value, Tensor)
+    ]
 
 
 def run(
@@ -107,7 +121,11 @@ def run(
     """
     called = called or model
     for left in reversed(range(setup.accumulate)):
-        apart = called.no_sync() if left and isinstance(called, DistributedDataParallel) else nullcontext()
+        apart = (
+            called.no_sync()
+            if left and isinstance(called, DistributedDataParallel)
+            else nullcontext()
+        )
         with apart:
             begin("forward")
             loss = _loss(model, called, given, setup)
@@ -119,7 +137,9 @@ def run(
     optimizer.zero_grad(set_to_none=True)
 
 
-def _loss(model: PreTrainedModel, called: nn.Module, given: Mapping[str, Tensor], setup: Setup) -> Tensor:
+def _loss(
+    model: PreTrainedModel, called: nn.Module, given: Mapping[str, Tensor], setup: Setup
+) -> Tensor:
     more: dict[str, Any] = {"use_cache": False} if takes_cache(type(model)) else {}
     precision: AbstractContextManager[Any] = nullcontext()
     narrow = autocast_to(setup.precision)
@@ -131,9 +151,13 @@ def _loss(model: PreTrainedModel, called: nn.Module, given: Mapping[str, Tensor]
         except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError) as error:
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             hint = "a shorter --length, another --attention, or values of the configuration by --set may do"
-            raise PatchgenError("PG822", raised_at(error), f"the model's forward fails: {what}", hint) from error
+            raise PatchgenError(
+                "PG822", raised_at(error), f"the model's forward fails: {what}", hint
+            ) from error
         if narrow:  # as accelerate has it, which Trainer uses
-            out = tree_map_only(Tensor, lambda each: each.float() if each.dtype in HALVES else each, out)
+            out = tree_map_only(
+                Tensor, lambda each: each.float() if each.dtype in HALVES else each, out
+            )
         loss = out.loss if getattr(out, "loss", None) is not None else _sum(out)
     return loss
 

@@ -88,7 +88,12 @@ def _kind(name: str) -> str | None:
     if name in sizes():
         return str(sizes()[name]["model_type"])
     return next(
-        (each for each in (name, name.replace("-", "_"), name.replace("_", "-")) if each in CONFIG_MAPPING), None
+        (
+            each
+            for each in (name, name.replace("-", "_"), name.replace("_", "-"))
+            if each in CONFIG_MAPPING
+        ),
+        None,
     )
 
 
@@ -100,7 +105,9 @@ def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTr
         if error.name != module_name:
             what = f"{module_name} needs {error.name}, which is not installed"
             raise _no_model(config_class.model_type, what, f"pip install {error.name}") from error
-        raise _no_model(config_class.model_type, "is a configuration without a model of its own") from error
+        raise _no_model(
+            config_class.model_type, "is a configuration without a model of its own"
+        ) from error
     found = _heads(module)
     return {name: each for name, each in found.items() if each.config_class is config_class}
 
@@ -114,28 +121,40 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
             raise _no_model(name, str(error)) from error
         hint = did_you_mean(name, [*known, *sizes(), *CONFIG_MAPPING])
         many = f"variants are {', '.join(sorted(known)) or 'none, here'}; sizes are {', '.join(sizes())}"
-        raise _no_model(name, "is no variant, no model type of transformers and no size", hint or many) from error
+        raise _no_model(
+            name, "is no variant, no model type of transformers and no size", hint or many
+        ) from error
     return _heads(module_of(variant))
 
 
 def _heads(module: Any) -> dict[str, type[PreTrainedModel]]:
     names = heads_of(inspect.getsource(module))
     found = {name: getattr(module, name) for name in names}
-    return {name: each for name, each in found.items() if getattr(each, "config_class", None) is not None}
+    return {
+        name: each
+        for name, each in found.items()
+        if getattr(each, "config_class", None) is not None
+    }
 
 
-def _chosen(name: str, classes: Mapping[str, type[PreTrainedModel]], head: str | None) -> type[PreTrainedModel]:
+def _chosen(
+    name: str, classes: Mapping[str, type[PreTrainedModel]], head: str | None
+) -> type[PreTrainedModel]:
     if not classes:
         raise _no_model(name, "has no public class of a model")
     if head is None:
         return next(iter(classes.values()))
     ending = [each for each in classes if each == head or each.endswith(head)]
     if not ending:
-        raise _no_model(name, f"has no {head}", did_you_mean(head, classes) or f"it has {', '.join(classes)}")
+        raise _no_model(
+            name, f"has no {head}", did_you_mean(head, classes) or f"it has {', '.join(classes)}"
+        )
     return classes[ending[0]]
 
 
-def _configured(config_class: type[PreTrainedConfig], size: str | None, choice: Choice) -> PreTrainedConfig:
+def _configured(
+    config_class: type[PreTrainedConfig], size: str | None, choice: Choice
+) -> PreTrainedConfig:
     changes = dict(choice.changes)
     if choice.tiny and size is not None:
         hint = "leave one out; --set changes single values"
@@ -168,13 +187,21 @@ def _told(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
     own = {getattr(each, "model_type", None) for each in config_class.__mro__}
     if kind is not None and kind not in own:
         raise _no_model(size, f"is a {kind}, and the model takes {config_class.model_type}")
-    return {name: value for name, value in told.items() if name not in ("architectures", "transformers_version")}
+    return {
+        name: value
+        for name, value in told.items()
+        if name not in ("architectures", "transformers_version")
+    }
 
 
 def _read(path: Path) -> dict[str, Any]:
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
-        raise _no_model(str(path), "is no configuration", f"name a file, a folder, or one of {', '.join(sizes())}")
+        raise _no_model(
+            str(path),
+            "is no configuration",
+            f"name a file, a folder, or one of {', '.join(sizes())}",
+        )
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -187,5 +214,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _insist_on_known(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:
     for name in changes:
         if not hasattr(config, name):
-            hint = did_you_mean(name, config.to_dict()) or "its settings are those of its config.json"
+            hint = (
+                did_you_mean(name, config.to_dict()) or "its settings are those of its config.json"
+            )
             raise refused(f"--set {name}", f"{type(config).__name__} has no {name}", hint)

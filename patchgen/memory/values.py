@@ -31,7 +31,12 @@ _FILLED: dict[Any, float] = {
 }
 NOT_KNOWN = object()
 _UNSET = frozenset(
-    {aten.empty.memory_format, aten.empty_strided.default, aten.empty_like.default, aten.new_empty.default}
+    {
+        aten.empty.memory_format,
+        aten.empty_strided.default,
+        aten.empty_like.default,
+        aten.new_empty.default,
+    }
 )
 # Which output says what was chosen, and along which axis, by position among the arguments or by name.
 _CHOICES: dict[Any, int] = {
@@ -52,7 +57,9 @@ class Values:
 
     def __init__(self) -> None:
         self._values: Any = WeakTensorKeyDictionary()
-        self._spoilt: dict[int, Any] = {}  # storages of values that something unknown was written into, kept alive
+        self._spoilt: dict[
+            int, Any
+        ] = {}  # storages of values that something unknown was written into, kept alive
 
     def tell(self, tensor: Tensor, value: Tensor) -> None:
         """`tensor` has this value."""
@@ -100,7 +107,9 @@ class Values:
         """The result of `func` on values; `NOT_KNOWN` where one is not known."""
         flat, spec = tree_flatten((args, dict(kwargs)))
         values = [self._real(each) for each in flat]
-        if any(value is None and each is not None for each, value in zip(flat, values, strict=True)):
+        if any(
+            value is None and each is not None for each, value in zip(flat, values, strict=True)
+        ):
             return NOT_KNOWN
         real_args, real_kwargs = torch.utils._pytree.tree_unflatten(values, spec)
         with _disable_current_modes():
@@ -163,6 +172,10 @@ def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
 def _axis(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
     for position, argument in enumerate(func._schema.arguments):
         if argument.name == "dim":
-            value = args[position] if position < len(args) else kwargs.get("dim", argument.default_value)
+            value = (
+                args[position]
+                if position < len(args)
+                else kwargs.get("dim", argument.default_value)
+            )
             return -1 if value is None else int(value)
     return -1

@@ -41,7 +41,9 @@ def computed(target: Target, setup: Setup) -> Books:
     assert setup.layout is not None
     stage, ranks = int(setup.layout.engine.removeprefix("zero")), setup.layout.ranks
     mixed = setup.precision == "fsdp-mixed"
-    alone = predicted(target, replace(setup, layout=None, precision="pure-bf16" if mixed else setup.precision))
+    alone = predicted(
+        target, replace(setup, layout=None, precision="pure-bf16" if mixed else setup.precision)
+    )
     wide = 2 if mixed else 1  # states in float32, of which the books have bfloat16 ones
     entries = [_part(entry, stage, ranks, wide) for entry in alone.entries]
     copies = 4 * alone.parameters // ranks if mixed else 0
@@ -76,7 +78,9 @@ def _exchanges(books: Books, stage: int, ranks: int) -> Iterator[Exchange]:
     weights = sum(entry.bytes for entry in books.entries if entry.role == "weights")
     passes = books.setup.accumulate
     # Stage 1 keeps whole gradients, and reduces them when the last pass has ended.
-    yield from [Exchange("reduce-scatter", weights, ranks, "backward")] * (1 if stage == 1 else passes)
+    yield from [Exchange("reduce-scatter", weights, ranks, "backward")] * (
+        1 if stage == 1 else passes
+    )
     if stage < 3:
         yield Exchange("all-gather", weights, ranks, "optimizer")
         return

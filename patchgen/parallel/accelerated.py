@@ -18,7 +18,9 @@ class OnAnyDevice(ParallelismConfig):  # type: ignore[misc]
 
     def _validate_accelerator(self, accelerator: Any) -> None:
         if self.total_size != accelerator.num_processes:
-            raise ValueError(f"{self.total_size} processes are asked for, and there are {accelerator.num_processes}")
+            raise ValueError(
+                f"{self.total_size} processes are asked for, and there are {accelerator.num_processes}"
+            )
 
 
 def rows_of_processes(engine: Engine) -> ParallelismConfig | None:

@@ -46,7 +46,11 @@ def insist_on_engine(model: Any, wrapped: Any, engine: Engine) -> Asserted:
 
     `wrapped` is what Trainer calls: the model itself, or DDP or DeepSpeed's engine around it.
     """
-    world = distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+    world = (
+        distributed.get_world_size()
+        if distributed.is_available() and distributed.is_initialized()
+        else 1
+    )
     if world != engine.launch.world:
         _fell_back(engine, f"{world} processes have met, not {engine.launch.world}")
     for problem in _problems(model, wrapped, engine):
@@ -54,13 +58,18 @@ def insist_on_engine(model: Any, wrapped: Any, engine: Engine) -> Asserted:
     parameters = list(model.parameters())
     held = gathered(engine, sum(bytes_held(_local(parameter)) for parameter in parameters))
     whole = sum(bytes_whole(parameter) for parameter in parameters)
-    if engine.name == "fsdp2" and max(held) > SLACK * whole / engine.launch.world + _uneven(parameters):
+    if engine.name == "fsdp2" and max(held) > SLACK * whole / engine.launch.world + _uneven(
+        parameters
+    ):
         _fell_back(engine, f"a process holds {max(held):,} bytes of {whole:,}: more than its share")
     return Asserted(
         engine=engine.name,
         processes=world,
         backend=distributed.get_backend() if engine.several else "none",
-        weights=sum(isinstance(parameter, DTensor) or hasattr(parameter, "ds_tensor") for parameter in parameters),
+        weights=sum(
+            isinstance(parameter, DTensor) or hasattr(parameter, "ds_tensor")
+            for parameter in parameters
+        ),
         bytes_of_model=whole,
         bytes_of_process=held,
         bytes_updated=gathered(engine, bytes_updated(wrapped)) if engine.stage else (),
@@ -85,7 +94,9 @@ def _local(parameter: torch.Tensor) -> torch.Tensor:
 
 def _uneven(parameters: list[Any]) -> int:
     """Bytes that a process may hold beyond its share: a row of each weight."""
-    return sum(math.prod(parameter.shape[1:]) * parameter.element_size() for parameter in parameters)
+    return sum(
+        math.prod(parameter.shape[1:]) * parameter.element_size() for parameter in parameters
+    )
 
 
 def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
@@ -94,7 +105,9 @@ def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
         yield from problems_of_zero(model, wrapped, engine)
         return
     names = dict(model.named_parameters())
-    spread = {name: parameter for name, parameter in names.items() if isinstance(parameter, DTensor)}
+    spread = {
+        name: parameter for name, parameter in names.items() if isinstance(parameter, DTensor)
+    }
     is_ddp = isinstance(_inner(wrapped), DistributedDataParallel)
     if engine.name in ("single", "ddp"):
         if spread:
@@ -119,7 +132,9 @@ def _inner(wrapped: Any) -> Any:
     return getattr(wrapped, "_orig_mod", wrapped)
 
 
-def _not_sharded(model: Any, names: Mapping[str, Any], spread: Mapping[str, DTensor], engine: Engine) -> Iterator[str]:
+def _not_sharded(
+    model: Any, names: Mapping[str, Any], spread: Mapping[str, DTensor], engine: Engine
+) -> Iterator[str]:
     from torch.distributed.fsdp import FSDPModule
 
     if not isinstance(model, FSDPModule):
@@ -132,7 +147,9 @@ def _not_sharded(model: Any, names: Mapping[str, Any], spread: Mapping[str, DTen
         if name not in spread:
             yield f"{name} is whole on each process"
             continue
-        sharded = [place for place in parameter.placements if not isinstance(place, Replicate | Partial)]
+        sharded = [
+            place for place in parameter.placements if not isinstance(place, Replicate | Partial)
+        ]
         if not sharded:
             yield f"{name} is a DTensor of {parameter.placements}: whole on each process"
 
@@ -147,13 +164,17 @@ def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
         if not isinstance(module, FSDPModule):
             continue
         state = module._get_fsdp_state()
-        managed |= {id(one.sharded_param) for group in state._fsdp_param_groups for one in group.fsdp_params}
+        managed |= {
+            id(one.sharded_param) for group in state._fsdp_param_groups for one in group.fsdp_params
+        }
         policy = state._mp_policy
         if (found := (policy.param_dtype, policy.reduce_dtype)) != wanted:
             gathered_in, summed_in = (dtype or "their own type" for dtype in found)
             yield f"weights of {name or 'the model'} are gathered in {gathered_in}, gradients summed in {summed_in}"
     for name, parameter in model.named_parameters():
-        if id(parameter) not in managed:  # of fsdp2+tp it may be a DTensor nevertheless, of one dimension
+        if (
+            id(parameter) not in managed
+        ):  # of fsdp2+tp it may be a DTensor nevertheless, of one dimension
             yield f"{name} is of no module that gathers: FSDP neither shards nor casts it"
         if engine.mixed and parameter.dtype != torch.float32:
             yield f"{name} is kept in {parameter.dtype}"
@@ -163,7 +184,11 @@ def _not_as_planned(model: Any, names: Mapping[str, Any], engine: Engine) -> Ite
     """Of each rule of the tensor-parallel plan: a module or weight that it names, laid out as it says."""
     from transformers.distributed.parallel_utils import _get_parameter_plan as rule_of
 
-    plan = {rule: style for rule, style in model.tp_plan.items() if not _is_of(rule, _experts(model, engine))}
+    plan = {
+        rule: style
+        for rule, style in model.tp_plan.items()
+        if not _is_of(rule, _experts(model, engine))
+    }
     sharded = 0
     for name, parameter in names.items():
         style = rule_of(name, plan)

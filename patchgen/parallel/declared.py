@@ -28,7 +28,10 @@ Fault = Callable[[Any, set[str]], str]
 def declared_names(model: Any) -> tuple[tuple[str, str, Fault], ...]:
     """Each name, the kind of the list that it is in, and what finds its fault."""
     return (
-        *(("no_split", name, _no_class(name)) for name in sorted(getattr(model, "_no_split_modules", None) or ())),
+        *(
+            ("no_split", name, _no_class(name))
+            for name in sorted(getattr(model, "_no_split_modules", None) or ())
+        ),
         *(
             ("tied", f"{target} to {source}", _not_tied(target, source))
             for target, source in sorted(_tied(model).items())
@@ -65,7 +68,9 @@ def _no_match(pattern: str) -> Fault:
 
 
 def _glob(pattern: str) -> str:
-    return pattern.replace("*", ".*")  # as transformers.core_model_loading.build_glob_alternation, 5.23
+    return pattern.replace(
+        "*", ".*"
+    )  # as transformers.core_model_loading.build_glob_alternation, 5.23
 
 
 def _tied(model: Any) -> dict[str, str]:
@@ -76,7 +81,10 @@ def _tied(model: Any) -> dict[str, str]:
 
 def _not_tied(target: str, source: str) -> Fault:
     def fault(model: Any, names: set[str]) -> str:
-        found = [[name for name in sorted(names) if re.search(f"^{each}", name)] for each in (target, source)]
+        found = [
+            [name for name in sorted(names) if re.search(f"^{each}", name)]
+            for each in (target, source)
+        ]
         if not all(found):
             return "no weight is called so" if not found[0] else f"no weight is called {source}"
         expanded = getattr(model, "all_tied_weights_keys", None) or {}
@@ -105,7 +113,11 @@ def recorded(model: Any) -> Iterator[tuple[str, type]]:
 
 def _no_recorded(kind: type) -> Fault:
     def fault(model: Any, names: set[str]) -> str:
-        return "" if any(isinstance(each, kind) for each in model.modules()) else f"no module is a {kind.__name__}"
+        return (
+            ""
+            if any(isinstance(each, kind) for each in model.modules())
+            else f"no module is a {kind.__name__}"
+        )
 
     return fault
 
@@ -135,7 +147,9 @@ def lost_conversions(model: Any, parent: Any) -> Iterator[Finding]:
     theirs, ours, names = conversions(parent), conversions(model), all_names(model)
     for told, pattern in theirs.items():
         if told not in ours and any(re.search(pattern, name) for name in names & all_names(parent)):
-            yield Finding("converted", told, "PG844", "is done for the parent's checkpoints, and not here")
+            yield Finding(
+                "converted", told, "PG844", "is done for the parent's checkpoints, and not here"
+            )
     own = {told: pattern for told, pattern in ours.items() if told not in theirs}
     if own and not any(re.search(pattern, name) for pattern in own.values() for name in names):
         yield Finding("converted", next(iter(own)), "PG844", "no weight is called so")

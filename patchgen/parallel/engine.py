@@ -49,7 +49,9 @@ class Engine:
     tp: int = 1  # processes that compute the same rows together
     ep: int = 1  # processes among which the experts of a mixture are spread
     timeout: int = TIMEOUT
-    mixed: bool = False  # weights are gathered in bfloat16, gradients summed in float32; not of `--engine`
+    mixed: bool = (
+        False  # weights are gathered in bfloat16, gradients summed in float32; not of `--engine`
+    )
     offload: str = ""  # what ZeRO keeps in the memory of the CPU: the optimizer's states, or with them the parameters
 
     @property
@@ -94,7 +96,9 @@ def launch_of(environment: Mapping[str, str]) -> Launch:
         told = dict(zip(LAUNCHED, ("1", "0", "0"), strict=True)) | dict(environment)
         world, rank, local = (int(told[name]) for name in LAUNCHED)
     except ValueError as error:
-        raise PatchgenError("PG831", Location("patchgen train"), f"the launcher's environment: {error}") from error
+        raise PatchgenError(
+            "PG831", Location("patchgen train"), f"the launcher's environment: {error}"
+        ) from error
     return Launch(world, rank, local)
 
 
@@ -109,7 +113,9 @@ def engine_of(text: str, environment: Mapping[str, str]) -> Engine:
     brought = [key for key in CONFIGURED if environment.get(key, "").lower() in ("1", "true")]
     if brought:
         what = f"{brought[0]} is set: the launcher brings an engine of its own, which is not the one that would run"
-        raise PatchgenError("PG833", _at(text), what, "launch without it; --engine fsdp2 shards by itself")
+        raise PatchgenError(
+            "PG833", _at(text), what, "launch without it; --engine fsdp2 shards by itself"
+        )
     if ADDRESS in environment and LAUNCHED[0] not in environment and ACCELERATED in environment:
         what = "accelerate launch was told of several processes, and has started this one alone"
         hint = "accelerate launch --multi_gpu starts them, on a CPU too; --cpu does not; or take torchrun"
@@ -118,9 +124,13 @@ def engine_of(text: str, environment: Mapping[str, str]) -> Engine:
         what = f"{launch.world} processes were launched, and each would train the same run"
         raise PatchgenError("PG831", _at(text), what, "--engine ddp, or launch no more than one")
     if name != "single" and launch.world == 1:
-        raise PatchgenError("PG831", _at(text), "shares work among processes, and this is one alone", LAUNCH)
+        raise PatchgenError(
+            "PG831", _at(text), "shares work among processes, and this is one alone", LAUNCH
+        )
     if name.startswith("zero"):
-        return Engine(name, launch, timeout=values["timeout"], offload=_offload(text, name, values["offload"]))
+        return Engine(
+            name, launch, timeout=values["timeout"], offload=_offload(text, name, values["offload"])
+        )
     return _sized(text, name, launch, values["size"], values["timeout"])
 
 
@@ -140,18 +150,24 @@ def _read(text: str, launch: Launch) -> tuple[str, dict[str, Any]]:
     for item in items:
         key, _, value = item.partition("=")
         if key not in OPTIONS:
-            raise PatchgenError("PG830", _at(text), f"{key} is no option", f"it takes {', '.join(OPTIONS)}")
+            raise PatchgenError(
+                "PG830", _at(text), f"{key} is no option", f"it takes {', '.join(OPTIONS)}"
+            )
         if key == "offload":
             values[key] = value
             continue
         if not (value.isdecimal() and int(value)):
-            raise PatchgenError("PG830", _at(text), f"{value or 'nothing'} is no value of {key}: a number from 1")
+            raise PatchgenError(
+                "PG830", _at(text), f"{value or 'nothing'} is no value of {key}: a number from 1"
+            )
         values[key] = int(value)
     if values["size"] and not {"tp", "ep"} & set(name.split("+")):
         hint = "all processes are in it; tp, ep and what is joined with them have a size"
         raise PatchgenError("PG830", _at(text), f"{name} has no size", hint)
     if "offload" in text and not name.startswith("zero"):
-        raise PatchgenError("PG830", _at(text), f"{name} offloads nothing", "zero1, zero2 and zero3 do")
+        raise PatchgenError(
+            "PG830", _at(text), f"{name} offloads nothing", "zero1, zero2 and zero3 do"
+        )
     return name, values
 
 
@@ -162,7 +178,9 @@ def _offload(text: str, name: str, value: str) -> str:
         raise PatchgenError("PG830", _at(text), what, f"offload={' or offload='.join(OFFLOADS)}")
     if value == "parameters" and name != "zero3":
         hint = "zero3 spreads them; offload=optimizer goes with every stage"
-        raise PatchgenError("PG830", _at(text), f"the parameters of {name} are whole on each device", hint)
+        raise PatchgenError(
+            "PG830", _at(text), f"the parameters of {name} are whole on each device", hint
+        )
     return value
 
 
@@ -177,14 +195,18 @@ def _sized(text: str, name: str, launch: Launch, size: int, timeout: int) -> Eng
             return Engine(name, launch, fsdp=world, timeout=timeout)
         case "tp" | "tp+ep":
             if group != world:
-                hint = f"--engine fsdp2+tp,size={group}" if name == "tp" and world % group == 0 else ""
+                hint = (
+                    f"--engine fsdp2+tp,size={group}" if name == "tp" and world % group == 0 else ""
+                )
                 what = f"a group of {group} is not the {world} processes that were launched"
                 raise PatchgenError("PG831", _at(text), what, hint or f"launch {group} processes")
             return Engine(name, launch, tp=world, ep=1 if name == "tp" else world, timeout=timeout)
         case "ep":
             if world % group or group == 1:
                 what = f"{world} processes do not come out even in groups of {group} that share experts"
-                raise PatchgenError("PG831", _at(text), what, "a size that divides the number of processes")
+                raise PatchgenError(
+                    "PG831", _at(text), what, "a size that divides the number of processes"
+                )
             return Engine(name, launch, fsdp=world, ep=group, timeout=timeout)
     if not size or world % size or size in (1, world):
         what = f"{world} processes are not several groups of {size or 'an unknown size'}"

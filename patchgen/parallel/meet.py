@@ -25,7 +25,14 @@ TOLD = "patchgen/told"  # where the first process leaves what it said last
 SETTLED = 0.2  # seconds
 PATIENCE = 5  # seconds that another process waits for that
 # What gloo and NCCL say where the other end of a connection is gone or silent.
-GONE = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "Timed out waiting", "Broken pipe")
+GONE = (
+    "gloo",
+    "NCCL",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Timed out waiting",
+    "Broken pipe",
+)
 
 _Value = TypeVar("_Value")
 
@@ -37,7 +44,9 @@ class PeerIsGone(Exception):
 def join(engine: Engine, device: str) -> None:
     """Meet the other processes.  Raises PatchgenError PG833 where this torch cannot, PG836 where they do not come."""
     if not engine.several:
-        for name in LAUNCHED:  # Accelerate would put DDP around the model of a launcher's one process
+        for (
+            name
+        ) in LAUNCHED:  # Accelerate would put DDP around the model of a launcher's one process
             os.environ.pop(name, None)
         return
     if distributed.is_available() and distributed.is_initialized():
@@ -63,7 +72,9 @@ def _insist_on_backend(engine: Engine, device: str) -> None:
     if not distributed.is_available():
         raise PatchgenError("PG833", where, "this torch was built without torch.distributed")
     if not distributed.is_backend_available(BACKENDS[device]):
-        raise PatchgenError("PG833", where, f"this torch was built without {BACKENDS[device]}, which {device} needs")
+        raise PatchgenError(
+            "PG833", where, f"this torch was built without {BACKENDS[device]}, which {device} needs"
+        )
     if missing := [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
         what = f"the launcher says nothing of {' and '.join(missing)}"
         raise PatchgenError("PG831", where, what, "launch it by torchrun or accelerate launch")
@@ -71,7 +82,9 @@ def _insist_on_backend(engine: Engine, device: str) -> None:
         what = f"process {engine.launch.local_rank} of this machine has no GPU: it has {torch.cuda.device_count()}"
         raise PatchgenError("PG831", where, what, "launch one process for each GPU")
     if device == "cpu" and engine.spreads and torch.accelerator.is_available():
-        what = "transformers lays weights out on the accelerator that it finds, whatever --device says"
+        what = (
+            "transformers lays weights out on the accelerator that it finds, whatever --device says"
+        )
         raise PatchgenError("PG833", where, what, "CUDA_VISIBLE_DEVICES= hides it")
 
 
@@ -148,7 +161,11 @@ def _failing_for_all() -> Iterator[None]:
         _tell_others(error)
         raise
     except Exception as error:
-        _tell_others(PeerIsGone(f"process 0 has failed: {type(error).__name__}: {' '.join(str(error).split())}"))
+        _tell_others(
+            PeerIsGone(
+                f"process 0 has failed: {type(error).__name__}: {' '.join(str(error).split())}"
+            )
+        )
         raise
 
 

@@ -39,7 +39,9 @@ def parent_class(kind: type) -> Any | None:
     if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
         return None
     try:
-        parent = importlib.import_module(Variant(path.stem, kind.__module__, path, path.parent).parent)
+        parent = importlib.import_module(
+            Variant(path.stem, kind.__module__, path, path.parent).parent
+        )
     except ValueError:
         return None
     own, theirs = _prefix(sys.modules[kind.__module__]), _prefix(parent)

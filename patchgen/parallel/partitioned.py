@@ -34,7 +34,9 @@ def bytes_updated(wrapped: Any) -> int:
 def _updated(wrapped: Any) -> list[Any]:
     optimizer = wrapped.optimizer
     parts = (
-        "fp32_partitioned_groups_flat" if wrapped.zero_optimization_stage() == 3 else "single_partition_of_fp32_groups"
+        "fp32_partitioned_groups_flat"
+        if wrapped.zero_optimization_stage() == 3
+        else "single_partition_of_fp32_groups"
     )
     return list(getattr(optimizer, parts))
 
@@ -67,7 +69,9 @@ def _not_spread(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
     updated, padding = bytes_updated(wrapped), _padding(model, world)
     if not trained <= updated * world <= trained + padding:
         yield f"a process updates {updated:,} bytes of {trained:,}: not its part"
-    if bool(getattr(wrapped.optimizer, "partition_gradients", engine.stage == 3)) != (engine.stage >= 2):
+    if bool(getattr(wrapped.optimizer, "partition_gradients", engine.stage == 3)) != (
+        engine.stage >= 2
+    ):
         yield f"gradients are {'whole' if engine.stage >= 2 else 'spread'}"
     for name, weight in model.named_parameters():
         part = getattr(weight, "ds_tensor", None)
@@ -91,7 +95,9 @@ def _not_offloaded(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
     """What stays on the device, and should not; where the device is a CPU, only whether DeepSpeed was told."""
     if bool(wrapped.zero_use_cpu_optimizer()) != bool(engine.offload):
         yield f"the optimizer's states are {'on the device' if engine.offload else 'offloaded'}"
-    if engine.offload and (away := [part for part in _updated(wrapped) if part.device.type != "cpu"]):
+    if engine.offload and (
+        away := [part for part in _updated(wrapped) if part.device.type != "cpu"]
+    ):
         yield f"the optimizer's states are on {away[0].device}"
     told = wrapped.zero_offload_param()
     device = "none" if told is None else getattr(told.device, "value", told.device)

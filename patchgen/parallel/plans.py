@@ -58,7 +58,11 @@ def plan_of(model: Any, kind: Kind) -> dict[str, Any]:
 def _without_default(model: Any, plan: dict[str, Any]) -> dict[str, Any]:
     default = getattr(PreTrainedConfig, "base_model_fsdp_plan", None) or {}
     names = {generic(name) for name, _ in model.named_modules()}
-    dead = {rule for rule in plan.keys() - names if any(f".{rule}".endswith(f".{each}") for each in default)}
+    dead = {
+        rule
+        for rule in plan.keys() - names
+        if any(f".{rule}".endswith(f".{each}") for each in default)
+    }
     return {rule: style for rule, style in plan.items() if rule not in dead}
 
 
@@ -86,8 +90,12 @@ def places_of(model: nn.Module) -> Places:
     for path, module in model.named_modules():
         modules.setdefault(generic(path), []).append(module)
         for name, _ in module.named_parameters(recurse=False):
-            parameters.setdefault(generic(f"{path}.{name}" if path else name), []).append((module, name))
-    return Places({k: tuple(v) for k, v in modules.items()}, {k: tuple(v) for k, v in parameters.items()})
+            parameters.setdefault(generic(f"{path}.{name}" if path else name), []).append(
+                (module, name)
+            )
+    return Places(
+        {k: tuple(v) for k, v in modules.items()}, {k: tuple(v) for k, v in parameters.items()}
+    )
 
 
 def plan_findings(model: Any) -> tuple[Finding, ...]:
@@ -118,7 +126,11 @@ def _rule_findings(model: Any, kind: Kind, places: Places) -> Iterator[Finding]:
 
 
 def _unfit(rule: str, style: str, plan: Mapping[str, str], places: Places) -> str:
-    own = {path.removeprefix(f"{rule}."): value for path, value in plan.items() if path.startswith(f"{rule}.")}
+    own = {
+        path.removeprefix(f"{rule}."): value
+        for path, value in plan.items()
+        if path.startswith(f"{rule}.")
+    }
     of_modules = (unfit_module(style, module, own) for module in places.modules.get(rule, ()))
     of_parameters = (unfit_parameter(style, *place) for place in places.parameters.get(rule, ()))
     return next((each for found in (of_modules, of_parameters) for each in found if each), "")
@@ -142,15 +154,24 @@ def _pipeline_findings(model: Any) -> Iterator[Finding]:
         else:
             known = _names_in(model, rule.rpartition(".")[0])
             for name in sorted({name for each in told for name in each} - known):
-                yield Finding("pp", f"{rule}: {name}", "PG840", "the class around it has nothing of this name")
+                yield Finding(
+                    "pp", f"{rule}: {name}", "PG840", "the class around it has nothing of this name"
+                )
 
 
 def _names_in(model: Any, owner: str) -> set[str]:
     """Every name in the class of `owner`, whose forward may call another method of it, keywords included."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(type(model.get_submodule(owner)))))):
+    for node in ast.walk(
+        ast.parse(textwrap.dedent(inspect.getsource(type(model.get_submodule(owner)))))
+    ):
         match node:
-            case ast.Name(id=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)) | ast.Attribute(attr=name):
+            case (
+                ast.Name(id=name)
+                | ast.arg(arg=name)
+                | ast.keyword(arg=str(name))
+                | ast.Attribute(attr=name)
+            ):
                 found.add(name)
     return found
 
@@ -204,7 +225,9 @@ def _whole_here(model: Any, parent: Any, kind: Kind) -> Iterator[Finding]:
                 yield Finding(kind, rule, "PG843", f"is whole on every process{where}")
         if not near and (rule := generic(name)) not in told:
             told.add(rule)
-            yield Finding(kind, rule, "PG843", "is split in the parent, and nothing stands in its place")
+            yield Finding(
+                kind, rule, "PG843", "is split in the parent, and nothing stands in its place"
+            )
 
 
 def _nearest(name: str, modules: set[str]) -> str:

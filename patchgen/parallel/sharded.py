@@ -54,7 +54,9 @@ def like(whole: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
     if not isinstance(model, DTensor) or whole.shape != model.shape:
         return whole
     # Nothing is sent: each process has the whole of it.
-    return distribute_tensor(whole.to(model.device), model.device_mesh, model.placements, src_data_rank=None)
+    return distribute_tensor(
+        whole.to(model.device), model.device_mesh, model.placements, src_data_rank=None
+    )
 
 
 def write_states(model: Any, optimizer: Any, folder: Path) -> None:
@@ -76,7 +78,11 @@ def take_states(optimizer: Any, names: Sequence[Any], whole: dict[str, Any]) -> 
 
     `names` are its weights in the order in which that one counted them.
     """
-    settings = {key: value for key, value in whole["param_groups"][0].items() if key not in ("params", "weight_decay")}
+    settings = {
+        key: value
+        for key, value in whole["param_groups"][0].items()
+        if key not in ("params", "weight_decay")
+    }
     for group in optimizer.param_groups:
         group |= settings
     for number, states in whole["state"].items():

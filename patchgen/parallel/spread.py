@@ -50,9 +50,13 @@ def spread(model: Any, engine: Engine, device: str) -> Any:
 def _not_laid_out(model: Any, engine: Engine, error: Exception) -> PatchgenError:
     name, told = type(model).__name__, " ".join(str(error).split())
     tied = getattr(model, "all_tied_weights_keys", None) or {}
-    if isinstance(error, KeyError) and error.args[0] in tied:  # transformers 5.23 looks for it where it is no more
+    if (
+        isinstance(error, KeyError) and error.args[0] in tied
+    ):  # transformers 5.23 looks for it where it is no more
         what = f"transformers does not split {error.args[0]} of {name}, which is tied to {tied[error.args[0]]}"
-        return PatchgenError("PG832", _at(engine), what, "--config tie_word_embeddings=false, or --engine fsdp2")
+        return PatchgenError(
+            "PG832", _at(engine), what, "--config tie_word_embeddings=false, or --engine fsdp2"
+        )
     return PatchgenError("PG832", _at(engine), f"transformers does not lay {name} out: {told}")
 
 
@@ -69,7 +73,9 @@ def insist_on_equal_weights(model: Any, engine: Engine) -> None:
         wrong = [name for name in digests[0] if told.get(name) != digests[0][name]]
         if wrong or told.keys() != digests[0].keys():
             what = f"process {rank} has other weights than process 0: {', '.join(wrong[:3]) or 'other names'}"
-            raise PatchgenError("PG835", _at(engine), what, "the checkpoint must be the same on each machine")
+            raise PatchgenError(
+                "PG835", _at(engine), what, "the checkpoint must be the same on each machine"
+            )
 
 
 def digest(model: Any) -> Mapping[str, str]:
@@ -110,6 +116,8 @@ def _insist_on_sizes(model: Any, engine: Engine) -> None:
             number = getattr(config, heads, None)
             if isinstance(number, int) and number % engine.tp:
                 what = f"{heads} is {number}, which {engine.tp} processes cannot share evenly"
-                raise PatchgenError("PG832", _at(engine), what, "a number of processes that divides it")
+                raise PatchgenError(
+                    "PG832", _at(engine), what, "a number of processes that divides it"
+                )
     if engine.ep > 1:
         insist_on_plans(model, "ep")

@@ -50,7 +50,11 @@ def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str
 
 
 def _unfit_experts(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
-    whole = [name for name, _ in module.named_parameters(recurse=False) if rules.get(name) not in SPLITTING]
+    whole = [
+        name
+        for name, _ in module.named_parameters(recurse=False)
+        if rules.get(name) not in SPLITTING
+    ]
     if style == "moe_tp_experts":
         # What each rank adds whole is in the sum of all ranks as many times as there are ranks.
         return f"each rank would add its {_listed(whole)}, and outputs are summed" if whole else ""
@@ -58,7 +62,11 @@ def _unfit_experts(style: str, module: nn.Module, rules: Mapping[str, str]) -> s
         return f"{_named(module)} does not say num_experts"
     if whole:
         return f"its {_listed(whole)} would not be split by expert"
-    taken = [each for each in inspect.signature(module.forward).parameters.values() if each.default is each.empty]
+    taken = [
+        each
+        for each in inspect.signature(module.forward).parameters.values()
+        if each.default is each.empty
+    ]
     if len(taken) != 3:
         return f"{_named(module)} is not called with tokens, their experts and gates, but takes {len(taken)} arguments"
     return ""

@@ -20,8 +20,13 @@ from patchgen.parallel.engine import Engine
 
 AUTO = "auto"
 DEEPSPEED = "deepspeed"
-ACCELERATOR = "DS_ACCELERATOR"  # what tells DeepSpeed which device to take; else it takes what it finds
-SIZES = ("hidden_size", "hidden_sizes")  # of a configuration, by one of which Trainer fills the sizes of buckets
+ACCELERATOR = (
+    "DS_ACCELERATOR"  # what tells DeepSpeed which device to take; else it takes what it finds
+)
+SIZES = (
+    "hidden_size",
+    "hidden_sizes",
+)  # of a configuration, by one of which Trainer fills the sizes of buckets
 # Of a checkpoint: a folder for each step, in it a file of each process; in stage 3 its weights too are such files.
 STEPS = "global_step*"
 STATES, PARTS = "*zero_pp_rank_*_optim_states.pt", "*zero_pp_rank_*_model_states.pt"
@@ -58,7 +63,11 @@ def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]
         # Else Accelerate puts DeepSpeed's Adam in the place of whatever optimizer was asked for.
         "zero_force_ds_cpu_optimizer": False,
     }
-    return told | ({"torch_autocast": {"enabled": True, "dtype": "bfloat16"}} if precision == "amp-bf16" else {})
+    return told | (
+        {"torch_autocast": {"enabled": True, "dtype": "bfloat16"}}
+        if precision == "amp-bf16"
+        else {}
+    )
 
 
 def insist_on_deepspeed(engine: Engine, device: str) -> None:
@@ -71,7 +80,9 @@ def insist_on_deepspeed(engine: Engine, device: str) -> None:
         return
     where = Location(f"--engine {engine.name}")
     if importlib.util.find_spec(DEEPSPEED) is None:
-        raise PatchgenError("PG845", where, "needs the package deepspeed", "pip install 'patchgen[deepspeed]'")
+        raise PatchgenError(
+            "PG845", where, "needs the package deepspeed", "pip install 'patchgen[deepspeed]'"
+        )
     if device == "cpu":
         _insist_on_compiler(where)
     os.environ.setdefault(ACCELERATOR, device)
@@ -79,7 +90,9 @@ def insist_on_deepspeed(engine: Engine, device: str) -> None:
     warnings.filterwarnings("ignore", message="`torch.distributed", category=FutureWarning)
     try:
         from deepspeed.accelerator import get_accelerator
-    except Exception as error:  # it imports a good deal of itself, and each release fails in its own way
+    except (
+        Exception
+    ) as error:  # it imports a good deal of itself, and each release fails in its own way
         what = f"deepspeed cannot be imported: {' '.join(str(error).split())}"
         raise PatchgenError("PG845", where, what, "a release that goes with this torch") from error
     found = get_accelerator().device_name()
@@ -138,9 +151,16 @@ def insist_on_checkpoint(folder: Path, engine: Engine) -> None:
     if written == asked:
         return
     what = f"it has {_told(written)}, and --engine {engine.name} goes on with {_told(asked)}"
-    again = f"--engine {written[0]} on {written[1]} processes goes on" if written else "go on without ZeRO"
+    again = (
+        f"--engine {written[0]} on {written[1]} processes goes on"
+        if written
+        else "go on without ZeRO"
+    )
     raise PatchgenError(
-        "PG848", Location(str(folder)), what, f"{again}; --from {folder} begins a run with its weights"
+        "PG848",
+        Location(str(folder)),
+        what,
+        f"{again}; --from {folder} begins a run with its weights",
     )
 
 
@@ -157,4 +177,8 @@ def _kind(stage: int) -> str:
 
 
 def _told(written: tuple[str, int] | None) -> str:
-    return "whole states or DTensors" if written is None else f"states of {written[0]} on {written[1]} processes"
+    return (
+        "whole states or DTensors"
+        if written is None
+        else f"states of {written[0]} on {written[1]} processes"
+    )

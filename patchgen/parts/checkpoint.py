@@ -33,7 +33,10 @@ class ChooseOnce:
     """Under activation checkpointing the recompute takes the experts that the forward pass chose."""
 
     def _set_gradient_checkpointing(
-        self, enable: bool = True, gradient_checkpointing_func: Callable[..., Any] = checkpoint, **more: Any
+        self,
+        enable: bool = True,
+        gradient_checkpointing_func: Callable[..., Any] = checkpoint,
+        **more: Any,
     ) -> None:
         options = getattr(gradient_checkpointing_func, "keywords", {})
         # Not where the user says what is kept; a reentrant recompute can keep nothing.

@@ -24,11 +24,20 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from patchgen.parts.grouped import GROUPED_PRODUCT, Pairs, can_group, grouped_linear, grouped_product, pairs_of
+from patchgen.parts.grouped import (
+    GROUPED_PRODUCT,
+    Pairs,
+    can_group,
+    grouped_linear,
+    grouped_product,
+    pairs_of,
+)
 
 
 class LeanExperts:
-    def forward(self: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
+    def forward(
+        self: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor
+    ) -> Tensor:
         pairs = pairs_of(top_k_index, self.num_experts)
         x, kind = hidden_states, hidden_states.device.type
         if torch.is_autocast_enabled(kind) and x.dtype != torch.float64:
@@ -38,12 +47,18 @@ class LeanExperts:
         return run(x, top_k_weights, up, down, pairs, self.act_fn).to(hidden_states.dtype)
 
 
-def lean_experts(x_TD: Tensor, gates_TK: Tensor, up_EGD: Tensor, down_EDF: Tensor, pairs: Pairs, act: Any) -> Tensor:
+def lean_experts(
+    x_TD: Tensor, gates_TK: Tensor, up_EGD: Tensor, down_EDF: Tensor, pairs: Pairs, act: Any
+) -> Tensor:
     """The sum of each token's experts, (T, D)."""
-    return summed(grouped_linear(pairs.take(x_TD), up_EGD, None, pairs), gates_TK, down_EDF, pairs, act)
+    return summed(
+        grouped_linear(pairs.take(x_TD), up_EGD, None, pairs), gates_TK, down_EDF, pairs, act
+    )
 
 
-def summed(gate_up_PG: Tensor, gates_TK: Tensor, down_EDF: Tensor, pairs: Pairs, act: Any) -> Tensor:
+def summed(
+    gate_up_PG: Tensor, gates_TK: Tensor, down_EDF: Tensor, pairs: Pairs, act: Any
+) -> Tensor:
     """What comes down of each pair, summed for its token by the router's weights."""
     out_TKD = pairs.back(grouped_linear(activated(gate_up_PG, act), down_EDF, None, pairs))
     return (out_TKD * gates_TK[..., None]).sum(1)
@@ -66,7 +81,10 @@ def grouped_outer(out_PF: Tensor, x_PD: Tensor, weight_EFD: Tensor, ends_E: Tens
         return GROUPED_PRODUCT(out_PF.t(), x_PD, offs=ends_E)
     starts = [0, *ends_E.tolist()]
     return torch.stack(
-        [out_PF[first:last].t() @ x_PD[first:last] for first, last in zip(starts, starts[1:], strict=False)]
+        [
+            out_PF[first:last].t() @ x_PD[first:last]
+            for first, last in zip(starts, starts[1:], strict=False)
+        ]
     )
 
 
@@ -75,11 +93,24 @@ class Lean(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x_TD: Tensor, gates_TK: Tensor, up_EGD: Tensor, down_EDF: Tensor, pairs: Pairs, act: Any
+        ctx: Any,
+        x_TD: Tensor,
+        gates_TK: Tensor,
+        up_EGD: Tensor,
+        down_EDF: Tensor,
+        pairs: Pairs,
+        act: Any,
     ) -> Tensor:
         gate_up_PG = grouped_linear(pairs.take(x_TD), up_EGD, None, pairs)
         ctx.save_for_backward(
-            x_TD, gates_TK, up_EGD, down_EDF, gate_up_PG, pairs.expert_P, pairs.order_P, pairs.ends_E
+            x_TD,
+            gates_TK,
+            up_EGD,
+            down_EDF,
+            gate_up_PG,
+            pairs.expert_P,
+            pairs.order_P,
+            pairs.ends_E,
         )
         ctx.k, ctx.act = pairs.k, act
         return summed(gate_up_PG, gates_TK, down_EDF, pairs, act)
@@ -95,10 +126,16 @@ class Lean(torch.autograd.Function):
             inner_PF = weighted(gate_up_PG, gates_P, ctx.act)
         grad_PD = pairs.take(grad_TD.to(down_EDF.dtype))  # weights of the router may be in float32
         grad_down = (
-            grouped_outer(grad_PD, inner_PF.detach(), down_EDF, pairs.ends_E) if ctx.needs_input_grad[3] else None
+            grouped_outer(grad_PD, inner_PF.detach(), down_EDF, pairs.ends_E)
+            if ctx.needs_input_grad[3]
+            else None
         )
         grad_PF = grouped_product(grad_PD, down_EDF, pairs.ends_E)
         grad_PG, grad_gates_P = torch.autograd.grad(inner_PF, (gate_up_PG, gates_P), grad_PF)
-        grad_up = grouped_outer(grad_PG, pairs.take(x_TD), up_EGD, pairs.ends_E) if ctx.needs_input_grad[2] else None
+        grad_up = (
+            grouped_outer(grad_PG, pairs.take(x_TD), up_EGD, pairs.ends_E)
+            if ctx.needs_input_grad[2]
+            else None
+        )
         grad_x = pairs.back(grouped_product(grad_PG, up_EGD, pairs.ends_E)).sum(1)
         return grad_x, pairs.back(grad_gates_P[:, None]).squeeze(-1), grad_up, grad_down, None, None

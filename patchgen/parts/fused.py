@@ -1,4 +1,3 @@
-# ruff: noqa: B018, F841  (edits are read, not run)
 """Linear layers of one input as one matrix product, and the tanh form of GELU as one operation.
 
     class LlamaMLP(FusedGateUp, llama.LlamaMLP): ...                              gate_proj, up_proj
@@ -60,9 +59,20 @@ class Rows(ConversionOps):
     def __init__(self, widths: list[int], apart: bool = False) -> None:
         self.widths, self.apart = widths, apart
 
-    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any) -> Any:
-        rows = [each[0] if isinstance(each, list) else each for each in map(input_dict.get, source_patterns)]
-        return dict(zip(target_patterns, rows[0].split(self.widths) if self.apart else [torch.cat(rows)], strict=True))
+    def convert(
+        self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any
+    ) -> Any:
+        rows = [
+            each[0] if isinstance(each, list) else each
+            for each in map(input_dict.get, source_patterns)
+        ]
+        return dict(
+            zip(
+                target_patterns,
+                rows[0].split(self.widths) if self.apart else [torch.cat(rows)],
+                strict=True,
+            )
+        )
 
     @property
     def reverse_op(self) -> ConversionOps:
@@ -72,7 +82,11 @@ class Rows(ConversionOps):
 def fused_layers(model: nn.Module) -> list[tuple[str, str, FusedLinear]]:
     """Each with the path of its owner, which ends with a dot, and its own name."""
     found = [(path.rpartition("."), module) for path, module in model.named_modules()]
-    return [(f"{owner}.", name, module) for (owner, _, name), module in found if isinstance(module, FusedLinear)]
+    return [
+        (f"{owner}.", name, module)
+        for (owner, _, name), module in found
+        if isinstance(module, FusedLinear)
+    ]
 
 
 def fused_conversions(model: Any) -> list[Any]:
@@ -82,7 +96,9 @@ def fused_conversions(model: Any) -> list[Any]:
         owner = owner.removeprefix(f"{model.base_model_prefix}.")
         for kind, _ in layer.named_parameters():
             parts = [f"{owner}{part}.{kind}" for part in layer.parts]
-            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [Rows([*layer.parts.values()])]))
+            found.append(
+                WeightConverter(parts, f"{owner}{name}.{kind}", [Rows([*layer.parts.values()])])
+            )
     return found
 
 
@@ -92,9 +108,17 @@ class FusedProjections:
         self._weight_conversions = fused_conversions(self)
 
     @staticmethod
-    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
-        if load_config.hf_quantizer or load_config.device_mesh or getattr(model, "_device_mesh", None):
-            raise ValueError(f"{type(model).__name__} is loaded whole: quantise it or split it afterwards")
+    def _load_pretrained_model(
+        model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any
+    ) -> Any:
+        if (
+            load_config.hf_quantizer
+            or load_config.device_mesh
+            or getattr(model, "_device_mesh", None)
+        ):
+            raise ValueError(
+                f"{type(model).__name__} is loaded whole: quantise it or split it afterwards"
+            )
         # Of this model alone: what is registered by name would reach transformers' own model too.
         load_config.weight_mapping.extend(fused_conversions(model))
         return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
@@ -152,7 +176,12 @@ class FusedQKV:
 
     @edit("forward")
     def project_once(
-        self: Any, hidden_states: Any, input_shape: Any, query_states: Any, key_states: Any, value_states: Any
+        self: Any,
+        hidden_states: Any,
+        input_shape: Any,
+        query_states: Any,
+        key_states: Any,
+        value_states: Any,
     ) -> None:
         with old:
             input_shape = hidden_states.shape[:-1]

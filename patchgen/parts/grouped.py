@@ -49,11 +49,15 @@ def pairs_of(choice_TK: Tensor, experts: int) -> Pairs:
     A larger one is of another device, by transformers' convention, and has a weight of zero: it runs as the last.
     """
     expert_P, order_P = choice_TK.clamp(max=experts - 1).reshape(-1).sort(stable=True)
-    ends_E = torch.searchsorted(expert_P, torch.arange(experts, device=expert_P.device), right=True).int()
+    ends_E = torch.searchsorted(
+        expert_P, torch.arange(experts, device=expert_P.device), right=True
+    ).int()
     return Pairs(expert_P, order_P, ends_E, choice_TK.shape[-1])
 
 
-def grouped_linear(x_PD: Tensor, weight_EFD: Tensor, bias_EF: Tensor | None, pairs: Pairs) -> Tensor:
+def grouped_linear(
+    x_PD: Tensor, weight_EFD: Tensor, bias_EF: Tensor | None, pairs: Pairs
+) -> Tensor:
     """`F.linear` of each row by the weight, and bias, of its expert."""
     out_PF = grouped_product(x_PD, weight_EFD.transpose(1, 2), pairs.ends_E)
     return out_PF if bias_EF is None else out_PF + bias_EF[pairs.expert_P].to(out_PF.dtype)
@@ -72,7 +76,12 @@ def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
     if as_one_operation is not None:  # a loop that a compiler does not look into
         return as_one_operation(x_PD, weight_EDF, ends_E)
     starts = [0, *ends_E.tolist()]
-    return torch.cat([x_PD[first:last] @ w for first, last, w in zip(starts, starts[1:], weight_EDF, strict=False)])
+    return torch.cat(
+        [
+            x_PD[first:last] @ w
+            for first, last, w in zip(starts, starts[1:], weight_EDF, strict=False)
+        ]
+    )
 
 
 def can_group(x_PD: Tensor, weight_EDF: Tensor) -> bool:

@@ -46,7 +46,9 @@ class FusedRMSNorm:
         if dtype == self.weight.dtype == torch.float32:
             return nn.functional.rms_norm(hidden_states, shape, self.weight, self.variance_epsilon)
         # Rounded before it is multiplied.
-        return self.weight * nn.functional.rms_norm(hidden_states, shape, None, self.variance_epsilon).to(dtype)
+        return self.weight * nn.functional.rms_norm(
+            hidden_states, shape, None, self.variance_epsilon
+        ).to(dtype)
 
 
 class FusedScaledRMSNorm:
@@ -85,9 +87,13 @@ class LowPrecisionLayerNorm(nn.LayerNorm):
         if not torch.is_autocast_enabled(device):
             return super().forward(input)
         dtype = torch.get_autocast_dtype(device)
-        weight, bias = (None if each is None else each.to(dtype) for each in (self.weight, self.bias))
+        weight, bias = (
+            None if each is None else each.to(dtype) for each in (self.weight, self.bias)
+        )
         with torch.autocast(device, enabled=False):
-            return nn.functional.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
+            return nn.functional.layer_norm(
+                input.to(dtype), self.normalized_shape, weight, bias, self.eps
+            )
 
 
 class LowPrecisionNorm:

@@ -16,7 +16,9 @@ from transformers.modeling_utils import PreTrainedModel
 
 class ConvertedCheckpoints:
     @staticmethod
-    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+    def _load_pretrained_model(
+        model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any
+    ) -> Any:
         # Of this class alone: what is registered by name would reach transformers' own model too.
         load_config.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
         return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)

@@ -25,7 +25,9 @@ class Bindings:
 
     env: Environment
     territory: Territory
-    _meanings: dict[tuple[str, int, str], Symbol | None] = field(default_factory=dict, repr=False, compare=False)
+    _meanings: dict[tuple[str, int, str], Symbol | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _ends: dict[Symbol, Symbol] = field(default_factory=dict, repr=False, compare=False)
 
     def meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
@@ -38,7 +40,9 @@ class Bindings:
     def _meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
         says = self._says(module, name)
         if isinstance(says, Import):
-            return self.canonical(self.imported_symbol(module, says), module.source.at(says.line, says.column))
+            return self.canonical(
+                self.imported_symbol(module, says), module.source.at(says.line, says.column)
+            )
         return Symbol(module.source.module, name) if isinstance(says, Block) else says
 
     def _says(self, module: ModuleIndex, name: str) -> Import | Block | Symbol | None:
@@ -48,7 +52,9 @@ class Bindings:
         are carried as they stand.
         """
         binders = module.binders(name)
-        later = [star for star in self._stars(module) if not binders or star.line > binders[-1].last]
+        later = [
+            star for star in self._stars(module) if not binders or star.line > binders[-1].last
+        ]
         brought = self._from_stars(module, name, later)
         if brought is not None or not binders:
             return brought
@@ -68,7 +74,9 @@ class Bindings:
         says = self._says(module, item.bound)
         if not isinstance(says, Import):
             return says is None or isinstance(says, Symbol)
-        return item.binds_package or self.imported_symbol(module, item).is_same(self.imported_symbol(module, says))
+        return item.binds_package or self.imported_symbol(module, item).is_same(
+            self.imported_symbol(module, says)
+        )
 
     def is_contested(self, module: ModuleIndex, name: str) -> bool:
         """Whether more than one statement binds `name` and a value before the last one may count."""
@@ -77,11 +85,15 @@ class Bindings:
             any(block.is_guarded for block in binders) or is_read_between(module, binders, name)
         )
 
-    def _is_one_import(self, module: ModuleIndex, binders: tuple[Block, ...], items: list[Import]) -> bool:
+    def _is_one_import(
+        self, module: ModuleIndex, binders: tuple[Block, ...], items: list[Import]
+    ) -> bool:
         """Whether every import among `binders` brings one thing from outside, and nothing before them is defined."""
         symbols = {str(self.imported_symbol(module, item)) for item in items}
         symbol = self.imported_symbol(module, items[0])
-        carried = self.territory.flattens(symbol.module) and self.env.path(symbol.module) is not None
+        carried = (
+            self.territory.flattens(symbol.module) and self.env.path(symbol.module) is not None
+        )
         return len(symbols) == 1 and not carried and all(block.imports for block in binders)
 
     def imported_symbol(self, module: ModuleIndex, item: Import) -> Symbol:
@@ -91,7 +103,9 @@ class Bindings:
         """
         if item.binds_package:
             return Symbol(item.bound)
-        target = self.absolute(module, item.module, item.level, module.source.at(item.line, item.column))
+        target = self.absolute(
+            module, item.module, item.level, module.source.at(item.line, item.column)
+        )
         return Symbol(target, item.name)
 
     def absolute(self, module: ModuleIndex, target: str, level: int, at: Location) -> str:
@@ -109,7 +123,12 @@ class Bindings:
         if beside is not None:
             return ".".join([beside, target] if target else [beside])
         if drop >= len(parts):
-            raise PatchgenError("PG102", at, f"a relative import leaves the package {parts[0]}", "name it absolutely")
+            raise PatchgenError(
+                "PG102",
+                at,
+                f"a relative import leaves the package {parts[0]}",
+                "name it absolutely",
+            )
         base = parts[: len(parts) - drop] if drop else parts
         return ".".join([*base, target] if target else base)
 
@@ -157,10 +176,16 @@ class Bindings:
             if path.name != "__init__.py" and not self._may_export(target, name):
                 continue
             index = self.env.index(target, at)
-            public = index.exports if index.exports is not None else [n for n in index.names if n[0] != "_"]
+            public = (
+                index.exports
+                if index.exports is not None
+                else [n for n in index.names if n[0] != "_"]
+            )
             inner = self._stars(index)
             found = (
-                self.canonical(Symbol(target, name), at) if name in public else self._from_stars(index, name, inner)
+                self.canonical(Symbol(target, name), at)
+                if name in public
+                else self._from_stars(index, name, inner)
             )
             if found is not None:
                 return found
@@ -174,7 +199,9 @@ class Bindings:
         if not self.env.spells(module, name):
             return False
         quoted = (f'"{name}"', f"'{name}'")
-        return not self.env.spells(module, "\n__all__") or any(self.env.spells(module, text) for text in quoted)
+        return not self.env.spells(module, "\n__all__") or any(
+            self.env.spells(module, text) for text in quoted
+        )
 
     def _stars(self, module: ModuleIndex) -> tuple[Import, ...]:
         """The star imports of `module`, in order."""
@@ -234,7 +261,12 @@ def _is_kept(module: ModuleIndex, target: str, level: int) -> bool:
     if KEPT not in module.source.text:
         return False
     dots = re.escape("." * level + target)
-    return re.search(rf"^[ \t]*from[ \t]+{dots}[ \t]+import\b.*{KEPT}[ \t]*$", module.source.text, re.M) is not None
+    return (
+        re.search(
+            rf"^[ \t]*from[ \t]+{dots}[ \t]+import\b.*{KEPT}[ \t]*$", module.source.text, re.M
+        )
+        is not None
+    )
 
 
 def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) -> bool:
@@ -242,7 +274,11 @@ def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) 
     first, last = binders[0], binders[-1]
     if len(binders) == 1:
         return False
-    between = [block for block in module.blocks if first.first <= block.first <= last.last and block.kind != "import"]
+    between = [
+        block
+        for block in module.blocks
+        if first.first <= block.first <= last.last and block.kind != "import"
+    ]
     if any(block.is_guarded and name in block.defines for block in between[:-1]):
         return True
     if any(r.name == name and r.eager for block in between for r in block.references):

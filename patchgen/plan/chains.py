@@ -33,7 +33,9 @@ def no_class_statement(bindings: Bindings, base: Base) -> Problem | None:
     """
     if not base.symbol.name:
         hint = f"write {base.expression}.<class>"
-        raise PatchgenError("PG109", base.at, f"the base {base.expression} is a module, not a class", hint)
+        raise PatchgenError(
+            "PG109", base.at, f"the base {base.expression} is a module, not a class", hint
+        )
     block = bindings.require(base.symbol, base.at)
     if block.kind == "class":
         return None
@@ -63,9 +65,13 @@ def split(
         return Split(chain, written)
     for kept in chain:
         if not bindings.territory.flattens(kept.module):
-            what = f"{kept} stays a base and stands before {chain[-1]} in the method resolution order"
+            what = (
+                f"{kept} stays a base and stands before {chain[-1]} in the method resolution order"
+            )
             return Split(chain, written, what)
-    direct = {base.symbol for member in chain for base in lineages.direct_bases(member, at) or ()} - set(chain)
+    direct = {
+        base.symbol for member in chain for base in lineages.direct_bases(member, at) or ()
+    } - set(chain)
     rest = tuple(s for s in mro[len(chain) :] if s in direct)
     lines = {s: lineages.mro(s, at) for s in rest}
     rest = tuple(s for s in rest if not any(s in lines[other][1:] for other in rest))
@@ -76,7 +82,11 @@ def split(
 
 
 def _merged_length(
-    mro: tuple[Symbol, ...], lineages: Lineages, bindings: Bindings, layers: tuple[str, ...], at: Location
+    mro: tuple[Symbol, ...],
+    lineages: Lineages,
+    bindings: Bindings,
+    layers: tuple[str, ...],
+    at: Location,
 ) -> int:
     """How many classes of `mro` are merged: up to the last base from another file of any merged modular class."""
     length, looked_at = 1, 0
@@ -86,6 +96,8 @@ def _merged_length(
         if member.module not in layers:
             continue
         for base in lineages.direct_bases(member, at) or ():
-            if base.symbol.module != member.module and bindings.territory.flattens(base.symbol.module):
+            if base.symbol.module != member.module and bindings.territory.flattens(
+                base.symbol.module
+            ):
                 length = max(length, mro.index(base.symbol) + 1)
     return length

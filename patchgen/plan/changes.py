@@ -39,7 +39,17 @@ _UNBOUNDED = frozenset({"exec", "globals"})
 _REGISTERING = ("torch.library", "torch.fx", "torch.serialization", "torch.utils._pytree")
 _PLAIN_CALLS = frozenset({"os.getenv", "os.path", "os.environ.get", "sys.version_info"})
 _MAKES_PLAIN_VALUES = frozenset(
-    {"getLogger", "get_logger", "TypeVar", "ParamSpec", "NewType", "namedtuple", "compile", "frozenset", "getenv"}
+    {
+        "getLogger",
+        "get_logger",
+        "TypeVar",
+        "ParamSpec",
+        "NewType",
+        "namedtuple",
+        "compile",
+        "frozenset",
+        "getenv",
+    }
 )
 
 
@@ -85,7 +95,9 @@ class Changes:
         search.changed |= own_symbols(module, block)
         if block.kind != "import":
             search.run(module, block)
-        return Change(frozenset(search.changed), frozenset(search.read), search.outside, search.anything)
+        return Change(
+            frozenset(search.changed), frozenset(search.read), search.outside, search.anything
+        )
 
 
 def own_symbols(module: ModuleIndex, block: Block) -> frozenset[Symbol]:
@@ -109,11 +121,17 @@ class _Search:
         """The statement itself: what it reads at once, and what it does."""
         eager = [reference for reference in block.references if reference.eager]
         deeds = deeds_at_import(block.text)
-        self.read.update(s for r in eager if (s := self._meaning(module, r)) and self._is_carried(s))
+        self.read.update(
+            s for r in eager if (s := self._meaning(module, r)) and self._is_carried(s)
+        )
         self._deeds(module, block.references, deeds)
         # What a loop binds stands for what the statement reads: `for t in (A, B): t["x"] = 1`.
         if block.kind not in ("class", "def", "import") and not deeds.is_quiet:
-            stored = {r.name for r in block.references if (r.line, r.column) in deeds.changed | deeds.handed}
+            stored = {
+                r.name
+                for r in block.references
+                if (r.line, r.column) in deeds.changed | deeds.handed
+            }
             if stored & set(block.defines):
                 self._change_all(module, eager)
 
@@ -138,7 +156,9 @@ class _Search:
                 self._change(symbol)
             elif place in deeds.used and self._is_of_own_class(symbol):
                 self._change(symbol)
-            if place in deeds.metaclasses or (place in deeds.bases and self._runs_for_heirs(symbol)):
+            if place in deeds.metaclasses or (
+                place in deeds.bases and self._runs_for_heirs(symbol)
+            ):
                 self._change(symbol)
 
     def _meaning(self, module: ModuleIndex, reference: Reference) -> Symbol | None:
@@ -146,7 +166,11 @@ class _Search:
         try:
             symbol = self._bindings.meaning(module, reference.name)
             for attribute in reference.attributes:
-                if symbol is None or symbol.name or not self._bindings.territory.flattens(symbol.module):
+                if (
+                    symbol is None
+                    or symbol.name
+                    or not self._bindings.territory.flattens(symbol.module)
+                ):
                     break
                 symbol = self._bindings.canonical(Symbol(symbol.module, attribute), _NOWHERE)
         except PatchgenError:
@@ -158,7 +182,9 @@ class _Search:
             return True
         bindings = self._bindings
         return (
-            bool(symbol.name) and bindings.territory.flattens(symbol.module) and bool(bindings.env.path(symbol.module))
+            bool(symbol.name)
+            and bindings.territory.flattens(symbol.module)
+            and bool(bindings.env.path(symbol.module))
         )
 
     def _change(self, symbol: Symbol) -> None:
@@ -216,7 +242,9 @@ class _Search:
 
     def _blocks(self, symbol: Symbol) -> Iterator[tuple[ModuleIndex, Block]]:
         try:
-            module = self._layers.get(symbol.module) or self._bindings.env.index(symbol.module, _NOWHERE)
+            module = self._layers.get(symbol.module) or self._bindings.env.index(
+                symbol.module, _NOWHERE
+            )
         except PatchgenError:
             return
         yield from ((module, block) for block in module.blocks if symbol.name in block.defines)
@@ -224,14 +252,20 @@ class _Search:
     def _is_state(self, symbol: Symbol) -> bool:
         """Whether a name stands for an object that can change: bound by no function, class or plain value."""
         blocks = [block for _, block in self._blocks(symbol)]
-        return bool(blocks) and not all(block.kind in ("def", "class") or is_plain(block) for block in blocks)
+        return bool(blocks) and not all(
+            block.kind in ("def", "class") or is_plain(block) for block in blocks
+        )
 
     def _is_of_own_class(self, symbol: Symbol) -> bool:
         """Whether a name stands for what a carried class or function made: its operators and properties are code."""
         for module, block in self._blocks(symbol):
             called = deeds_at_import(block.text).called if block.kind == "assign" else frozenset()
             for reference in block.references:
-                maker = self._meaning(module, reference) if (reference.line, reference.column) in called else None
+                maker = (
+                    self._meaning(module, reference)
+                    if (reference.line, reference.column) in called
+                    else None
+                )
                 if maker is not None and self._is_carried(maker):
                     return True
         return False
@@ -279,14 +313,17 @@ def _global_names(text: str) -> frozenset[str]:
     """The names that functions in `text` bind at module level."""
     if "global" not in text:
         return frozenset()
-    return frozenset(n for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Global) for n in node.names)
+    return frozenset(
+        n for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Global) for n in node.names
+    )
 
 
 @functools.lru_cache(maxsize=4096)
 def _plain_text(text: str) -> bool:
     statements = ast.parse(text).body
     return all(
-        isinstance(s, ast.Assign | ast.AnnAssign) and (not s.value or is_plain_value(s.value)) for s in statements
+        isinstance(s, ast.Assign | ast.AnnAssign) and (not s.value or is_plain_value(s.value))
+        for s in statements
     )
 
 

@@ -12,7 +12,9 @@ from patchgen.plan.kinds import MODELING, kind_of_module
 from patchgen.plan.territory import PARTS
 from patchgen.source.blocks import Block, ModuleIndex
 
-_HINT = "declare a class of the parent that is meant, with the parent's name: class A(parent.A): pass"
+_HINT = (
+    "declare a class of the parent that is meant, with the parent's name: class A(parent.A): pass"
+)
 
 
 def followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
@@ -24,7 +26,9 @@ def followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     parents = _parents(modular, bindings)
     if not own or not parents:
         return {}
-    redefined = {module: [n for n in own if index.definition(n)] for module, index in parents.items()}
+    redefined = {
+        module: [n for n in own if index.definition(n)] for module, index in parents.items()
+    }
     meant = [module for module, names in redefined.items() if names]
     if len(meant) == 1:
         return {kind_of_module(meant[0]) or MODELING: meant[0]}
@@ -34,7 +38,9 @@ def followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
         what = f"no class is declared that says whose variant this is: the file defines {' and '.join(both)} anew"
         raise PatchgenError("PG125", modular.source.at(own[name].first), what, _HINT)
     name = next(iter(own))
-    what = f"{name} takes the place of nothing in {', '.join(parents)}, and the file declares no class"
+    what = (
+        f"{name} takes the place of nothing in {', '.join(parents)}, and the file declares no class"
+    )
     near = did_you_mean(name, [known for index in parents.values() for known in index.names])
     raise PatchgenError("PG125", modular.source.at(own[name].first), what, near or _HINT)
 
@@ -42,7 +48,9 @@ def followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
 def _own_names(block: Block) -> tuple[str, ...]:
     """The functions and constants that a block defines."""
     imported = {item.bound for item in block.imports}
-    return tuple(name for name in block.defines if name not in imported and not name.startswith("__"))
+    return tuple(
+        name for name in block.defines if name not in imported and not name.startswith("__")
+    )
 
 
 def _parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]:

@@ -89,7 +89,9 @@ class ModulePlan:
 _NOTHING: Mapping[Symbol, str] = MappingProxyType({})
 
 
-def make_plan(modular: ModuleIndex, bindings: Bindings, kept: Mapping[Symbol, str] = _NOTHING) -> ModulePlan:
+def make_plan(
+    modular: ModuleIndex, bindings: Bindings, kept: Mapping[Symbol, str] = _NOTHING
+) -> ModulePlan:
     """The plan of a modular file; `kept` are classes that were found to stay subclasses, with the reason.
 
     Raises Refusals with every problem of its class statements.
@@ -110,7 +112,9 @@ def make_plan(modular: ModuleIndex, bindings: Bindings, kept: Mapping[Symbol, st
     mentioned = mentions(layers, {d.symbol: d.parents for d in declared}, bindings)
     declared = [_staying(d, mentioned[d.symbol]) if d.symbol in mentioned else d for d in declared]
     bases = _bases(declared, bindings, layers) if declared else followed(modular, bindings)
-    return ModulePlan(modular, layers, tuple(declared), bases, _prefixes(declared, bases, bindings, layers))
+    return ModulePlan(
+        modular, layers, tuple(declared), bases, _prefixes(declared, bases, bindings, layers)
+    )
 
 
 def _layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
@@ -155,11 +159,17 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     at = layer.source.at(block.first)
     bases = bases_of(bindings, layer, name)
     flattened = [base for base in bases if bindings.territory.flattens(base.symbol.module)]
-    unknown = [(base, problem) for base in flattened if (problem := no_class_statement(bindings, base))]
+    unknown = [
+        (base, problem) for base in flattened if (problem := no_class_statement(bindings, base))
+    ]
     found = split(symbol, bases, lineages, bindings, known.modules, at)
-    classes = tuple((known.index(s.module), s) for s in found.chain if bindings.territory.flattens(s.module))
+    classes = tuple(
+        (known.index(s.module), s) for s in found.chain if bindings.territory.flattens(s.module)
+    )
     kind, rewrites = _kind(symbol, found.chain), rewritten(classes, bindings)
-    merged = Declaration(symbol, at, bases, found.chain, found.rest, kind, found.chain[1:], rewrites=rewrites)
+    merged = Declaration(
+        symbol, at, bases, found.chain, found.rest, kind, found.chain[1:], rewrites=rewrites
+    )
     if not merged.is_merged:
         return merged
     if any(merged.rewrites or base.symbol.name == name for base, _ in unknown):
@@ -191,7 +201,9 @@ def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
     return MODELING if len(chain) > 1 else kind_of_class(symbol.name)
 
 
-def _bases(declared: list[Declaration], bindings: Bindings, layers: tuple[ModuleIndex, ...]) -> dict[str, str]:
+def _bases(
+    declared: list[Declaration], bindings: Bindings, layers: tuple[ModuleIndex, ...]
+) -> dict[str, str]:
     """The module that each kind's output follows, from the classes that keep their parent's name."""
     own = {layer.source.module for layer in layers}
     bases: dict[str, tuple[str, Declaration]] = {}
@@ -211,7 +223,10 @@ def _bases(declared: list[Declaration], bindings: Bindings, layers: tuple[Module
 
 
 def _prefixes(
-    declared: list[Declaration], bases: Mapping[str, str], bindings: Bindings, layers: tuple[ModuleIndex, ...]
+    declared: list[Declaration],
+    bases: Mapping[str, str],
+    bindings: Bindings,
+    layers: tuple[ModuleIndex, ...],
 ) -> dict[str, Prefix | None]:
     """The rename of each parent module that no output follows."""
     pairs: dict[str, list[tuple[Prefix, Location]]] = {}

@@ -31,7 +31,9 @@ Class = tuple[ModuleIndex, Symbol]
 _TYPING = frozenset({"Generic", "NamedTuple", "Protocol", "TypedDict"})
 _HARMLESS_METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
 # What a class body may call: none of it can tell in which class, or in which order, it is called.
-_KNOWN = frozenset({"accelerate", "huggingface_hub", "numpy", "safetensors", "tokenizers", "torch", "transformers"})
+_KNOWN = frozenset(
+    {"accelerate", "huggingface_hub", "numpy", "safetensors", "tokenizers", "torch", "transformers"}
+)
 _ACCESSORS = frozenset({"getter", "setter", "deleter"})
 _LOOKS_AROUND = frozenset({"dir", "eval", "exec", "globals", "locals", "vars"})
 
@@ -46,7 +48,11 @@ def reason(chain: Sequence[Class], lineages: Lineages, at: Location) -> str:
         *(why for index, symbol, block in bodies for why in _of_its_head(symbol, block)),
         *(why for index, symbol, block in bodies for why in _looks_around(symbol, block)),
         *(why for place in range(1, len(bodies)) for why in _changed_later(bodies, place)),
-        *(why for index, symbol, block in bodies[1:] for why in _calls(index, symbol, block, lineages.bindings)),
+        *(
+            why
+            for index, symbol, block in bodies[1:]
+            for why in _calls(index, symbol, block, lineages.bindings)
+        ),
         *(why for symbol in bases for why in _watches(symbol, lineages)),
     ]
     return found[0] if found else ""
@@ -59,7 +65,9 @@ def _block(index: ModuleIndex, symbol: Symbol) -> Block:
 
 
 def _statement(block: Block, name: str) -> ast.ClassDef:
-    return next(n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef) and n.name == name)
+    return next(
+        n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef) and n.name == name
+    )
 
 
 def _special(bases: Sequence[Symbol]) -> Iterator[str]:
@@ -78,7 +86,9 @@ def _of_its_head(symbol: Symbol, block: Block) -> Iterator[str]:
             yield f"{symbol.name} has the base {ast.unparse(base)}, whose arguments a merged class would not have"
     for keyword in node.keywords:
         value = ast.unparse(keyword.value)
-        if keyword.arg is None or (keyword.arg == "metaclass" and value not in _HARMLESS_METACLASSES):
+        if keyword.arg is None or (
+            keyword.arg == "metaclass" and value not in _HARMLESS_METACLASSES
+        ):
             yield f"{symbol.name} is made with {keyword.arg or '**'}={value}, which sees each class body"
 
 
@@ -91,7 +101,9 @@ def _looks_around(symbol: Symbol, block: Block) -> Iterator[str]:
         yield f"the body of {symbol.name} reads its docstring, of which a merged class has one"
 
 
-def _changed_later(bodies: Sequence[tuple[ModuleIndex, Symbol, Block]], place: int) -> Iterator[str]:
+def _changed_later(
+    bodies: Sequence[tuple[ModuleIndex, Symbol, Block]], place: int
+) -> Iterator[str]:
     """Statements of the module of a parent, below the class, that may change it."""
     index, symbol, _ = bodies[place]
     takes_its_place = symbol.name == bodies[0][1].name
@@ -113,7 +125,11 @@ def _changed_later(bodies: Sequence[tuple[ModuleIndex, Symbol, Block]], place: i
 def _attributes_added(block: Block, name: str) -> list[str] | None:
     """The attributes that a statement `Base.x = v` sets; None where it is of another form."""
     match ast.parse(block.text).body:
-        case [ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=attribute)], value=value)]:
+        case [
+            ast.Assign(
+                targets=[ast.Attribute(value=ast.Name(id=owner), attr=attribute)], value=value
+            )
+        ]:
             reads = any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(value))
             return [attribute] if owner == name and not reads else None
         case _:
@@ -124,7 +140,10 @@ def _may_set(block: Block) -> bool:
     """Whether a statement assigns or deletes an attribute."""
     for node in ast.walk(ast.parse(block.text)):
         match node:
-            case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Call(func=ast.Name(id="setattr" | "delattr")):
+            case (
+                ast.Attribute(ctx=ast.Store() | ast.Del())
+                | ast.Call(func=ast.Name(id="setattr" | "delattr"))
+            ):
                 return True
             case _:
                 pass
@@ -136,8 +155,12 @@ def _passes_on(block: Block, name: str) -> bool:
     if block.kind == "guard":
         return True
     calls = [node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.Call)]
-    passed = [argument for call in calls for argument in (*call.args, *(k.value for k in call.keywords))]
-    return any(isinstance(node, ast.Name) and node.id == name for each in passed for node in ast.walk(each))
+    passed = [
+        argument for call in calls for argument in (*call.args, *(k.value for k in call.keywords))
+    ]
+    return any(
+        isinstance(node, ast.Name) and node.id == name for each in passed for node in ast.walk(each)
+    )
 
 
 def _calls(index: ModuleIndex, symbol: Symbol, block: Block, bindings: Bindings) -> Iterator[str]:
@@ -187,7 +210,11 @@ def _at_import(owner: ast.ClassDef) -> Iterator[ast.AST]:
         yield node
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                stack += [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
+                stack += [
+                    *node.decorator_list,
+                    *node.args.defaults,
+                    *(d for d in node.args.kw_defaults if d),
+                ]
             case ast.Lambda():
                 stack += [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
             case ast.AnnAssign():
@@ -206,7 +233,9 @@ def _spelled(reference: Reference) -> str:
     return ".".join([reference.name, *reference.attributes])
 
 
-def meaning(index: ModuleIndex, reference: Reference, bindings: Bindings) -> tuple[Symbol | None, int]:
+def meaning(
+    index: ModuleIndex, reference: Reference, bindings: Bindings
+) -> tuple[Symbol | None, int]:
     """What the read name stands for, and how many of the attributes behind it that takes."""
     symbol, used = bindings.meaning(index, reference.name), 0
     while symbol is not None and not symbol.name and used < len(reference.attributes):
@@ -233,11 +262,19 @@ def _is_of_a_known_package(symbol: Symbol) -> bool:
 def _is_told_its_name(index: ModuleIndex, reference: Reference, bindings: Bindings) -> bool:
     """Whether the file of what a name means writes `__set_name__`."""
     symbol, _ = meaning(index, reference, bindings)
-    if symbol is None or _is_of_a_known_package(symbol) and not bindings.territory.flattens(symbol.module):
+    if (
+        symbol is None
+        or _is_of_a_known_package(symbol)
+        and not bindings.territory.flattens(symbol.module)
+    ):
         return False
     if symbol.module != index.source.module and bindings.env.path(symbol.module) is None:
         return False
-    home = index if symbol.module == index.source.module else bindings.env.index(symbol.module, Location(""))
+    home = (
+        index
+        if symbol.module == index.source.module
+        else bindings.env.index(symbol.module, Location(""))
+    )
     return "__set_name__" in home.source.text
 
 
@@ -254,7 +291,11 @@ def _watches(symbol: Symbol, lineages: Lineages) -> Iterator[str]:
                 yield f"of the base {base} nothing is known"
                 return
             block = everywhere.bindings.require(base, nowhere)
-            if block.kind != "class" or "__init_subclass__" in block.text or "metaclass" in block.text:
+            if (
+                block.kind != "class"
+                or "__init_subclass__" in block.text
+                or "metaclass" in block.text
+            ):
                 yield f"the base {base} sees every class that derives from it"
     except PatchgenError:
         yield f"of the base {symbol} nothing is known"

@@ -35,7 +35,9 @@ def rewritten(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindings) -
 def _statement(index: ModuleIndex, name: str) -> Iterator[ast.ClassDef]:
     block = index.definition(name)
     if block is not None and block.kind == "class":
-        yield from (n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef) and n.name == name)
+        yield from (
+            n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef) and n.name == name
+        )
 
 
 def _makes_edits(index: ModuleIndex, node: ast.ClassDef, bindings: Bindings) -> bool:
@@ -44,7 +46,9 @@ def _makes_edits(index: ModuleIndex, node: ast.ClassDef, bindings: Bindings) -> 
     for statement in node.body:
         for decorator in getattr(statement, "decorator_list", []):
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if bindings.dotted(index, ast.unparse(called), index.source.at(1)) == Symbol(MODULE, "edit"):
+            if bindings.dotted(index, ast.unparse(called), index.source.at(1)) == Symbol(
+                MODULE, "edit"
+            ):
                 return True
     return False
 
@@ -57,9 +61,13 @@ def removed_name(node: ast.stmt) -> str | None:
             match body:
                 case [ast.Raise(exc=exc, cause=None)] if _is_attribute_error(exc):
                     return name
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value) if _is_attribute_error(value):
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value) if (
+            _is_attribute_error(value)
+        ):
             return name
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call() as value) if _is_attribute_error(value):
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call() as value) if (
+            _is_attribute_error(value)
+        ):
             return name
     return None
 

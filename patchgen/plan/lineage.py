@@ -38,7 +38,9 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
     written = _written_bases(block.text, name)
     if written is None:
         what = f"{name} is bound here again, after the class of that name"
-        raise PatchgenError("PG123", module.source.at(block.first), what, "give one of them another name")
+        raise PatchgenError(
+            "PG123", module.source.at(block.first), what, "give one of them another name"
+        )
     found = []
     for base in written:
         at = module.source.at(block.first + base.lineno - 1, base.col_offset)
@@ -52,11 +54,15 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=4096)  # an MRO asks for the same parents again, and so does the next modular file
+@functools.lru_cache(
+    maxsize=4096
+)  # an MRO asks for the same parents again, and so does the next modular file
 def _written_bases(text: str, name: str) -> tuple[ast.expr, ...] | None:
     """The bases of class `name` as they stand in `text`; None where there is no such class."""
     # A line of statements joined by `;` holds more than the class.
-    classes = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ClassDef) and n.name == name)
+    classes = (
+        n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ClassDef) and n.name == name
+    )
     node = next(classes, None)
     return None if node is None else tuple(node.bases)
 
@@ -73,9 +79,13 @@ class Lineages:
     """The MROs of one run's classes; `bindings` decides which files may be read."""
 
     bindings: Bindings
-    _bases: dict[Symbol, tuple[Base, ...] | None] = field(default_factory=dict, repr=False, compare=False)
+    _bases: dict[Symbol, tuple[Base, ...] | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
-    def mro(self, symbol: Symbol, at: Location, below: tuple[Symbol, ...] = ()) -> tuple[Symbol, ...]:
+    def mro(
+        self, symbol: Symbol, at: Location, below: tuple[Symbol, ...] = ()
+    ) -> tuple[Symbol, ...]:
         """The linearisation of `symbol`, itself first, `object` left out.
 
         Raises PatchgenError PG106 for a class that inherits from itself, PG107 where Python would refuse the order.
@@ -83,7 +93,10 @@ class Lineages:
         if symbol in below:
             cycle = " -> ".join(str(s) for s in (*below[below.index(symbol) :], symbol))
             raise PatchgenError(
-                "PG106", at, f"a class inherits from itself: {cycle}", "take one base out of the cycle"
+                "PG106",
+                at,
+                f"a class inherits from itself: {cycle}",
+                "take one base out of the cycle",
             )
         bases = self.direct_bases(symbol, at)
         if bases is None:
@@ -93,7 +106,9 @@ class Lineages:
         if merged is None:
             names = ", ".join(base.expression for base in bases)
             what = f"the bases {names} have no consistent method resolution order"
-            raise PatchgenError("PG107", at, what, "change the order of the bases; Python refuses this one")
+            raise PatchgenError(
+                "PG107", at, what, "change the order of the bases; Python refuses this one"
+            )
         return (symbol, *merged)
 
     def direct_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
@@ -104,7 +119,10 @@ class Lineages:
 
     def _read_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
         env = self.bindings.env
-        if not self.bindings.territory.knows_bases_of(symbol.module) or env.path(symbol.module) is None:
+        if (
+            not self.bindings.territory.knows_bases_of(symbol.module)
+            or env.path(symbol.module) is None
+        ):
             return None
         index = env.index(symbol.module, at)
         block = index.definition(symbol.name)
@@ -119,7 +137,9 @@ def c3(sequences: Sequence[Sequence[Symbol]]) -> tuple[Symbol, ...] | None:
     rows = [list(row) for row in sequences if row]
     merged: list[Symbol] = []
     while rows:
-        head = next((row[0] for row in rows if not any(row[0] in other[1:] for other in rows)), None)
+        head = next(
+            (row[0] for row in rows if not any(row[0] in other[1:] for other in rows)), None
+        )
         if head is None:
             return None
         merged.append(head)

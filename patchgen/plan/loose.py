@@ -39,8 +39,14 @@ def loose_statement(source: Source) -> PatchgenError | None:
     tree = parse(source)
     words = set(_names_of_edit(tree))
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and words & set(map(_called, node.decorator_list)):
-            found = min(_loose(node), key=lambda loose: (loose.node.lineno, loose.node.col_offset), default=None)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and words & set(
+            map(_called, node.decorator_list)
+        ):
+            found = min(
+                _loose(node),
+                key=lambda loose: (loose.node.lineno, loose.node.col_offset),
+                default=None,
+            )
             if found is not None:
                 at = source.at(found.node.lineno, found.node.col_offset)
                 return PatchgenError("PG302", at, found.what, found.hint)
@@ -54,7 +60,9 @@ def _names_of_edit(tree: ast.Module) -> Iterator[str]:
             case ast.Import(names=aliases):
                 imported = [(alias.name, alias.asname or alias.name) for alias in aliases]
             case ast.ImportFrom(module=str(module), names=aliases):
-                imported = [(f"{module}.{alias.name}", alias.asname or alias.name) for alias in aliases]
+                imported = [
+                    (f"{module}.{alias.name}", alias.asname or alias.name) for alias in aliases
+                ]
             case _:
                 continue
         yield from (bound for name, bound in imported if name == f"{_WORDS}.edit")
@@ -75,7 +83,9 @@ def _loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose]:
                 word = type(node).__name__.lower()
                 yield _Loose(node, f"`{word}` stands in an edit without its loop", _INCLUDE)
             case ast.Await() | ast.AsyncFor() | ast.AsyncWith() if not waits:
-                yield _Loose(node, f"{_async_word(node)} stands in an edit that is no coroutine", _WAIT)
+                yield _Loose(
+                    node, f"{_async_word(node)} stands in an edit that is no coroutine", _WAIT
+                )
             case ast.ListComp() | ast.SetComp() | ast.DictComp() if not waits:
                 if any(generator.is_async for generator in node.generators):
                     yield _Loose(node, "`async for` stands in an edit that is no coroutine", _WAIT)
@@ -93,4 +103,6 @@ def _inside(node: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _async_word(node: ast.Await | ast.AsyncFor | ast.AsyncWith) -> str:
-    return {ast.Await: "`await`", ast.AsyncFor: "`async for`", ast.AsyncWith: "`async with`"}[type(node)]
+    return {ast.Await: "`await`", ast.AsyncFor: "`async for`", ast.AsyncWith: "`async with`"}[
+        type(node)
+    ]

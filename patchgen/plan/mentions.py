@@ -41,11 +41,17 @@ def mentions(
                 symbol, used = meaning(layer, reference, bindings)
                 if symbol not in heirs or symbol.module == layer.source.module:
                     continue
-                explicit = len(reference.attributes) > used or _is_asked(block, reference, _superclass)
+                explicit = len(reference.attributes) > used or _is_asked(
+                    block, reference, _superclass
+                )
                 below = Symbol(layer.source.module, block.name) in heirs[symbol]
                 if below and explicit and not _is_stored(block, reference):
                     continue  # `Parent.method(self)` in a class below it
-                if len(heirs[symbol]) == 1 and not explicit and _is_asked(block, reference, _classes):
+                if (
+                    len(heirs[symbol]) == 1
+                    and not explicit
+                    and _is_asked(block, reference, _classes)
+                ):
                     continue  # every object that is of the parent is of its heir
                 line = layer.source.at(block.first + reference.line - 1).line
                 why = f"{symbol} itself is used on line {line} of {layer.source.path}"
@@ -59,13 +65,23 @@ def _uses(layer: ModuleIndex, block: Block) -> Iterator[Reference]:
     left_out = [base for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
     for node in ast.walk(tree):
         match node:
-            case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation):
+            case (
+                ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
+            ):
                 left_out.append(annotation)
-            case ast.FunctionDef(returns=ast.expr() as returns) | ast.AsyncFunctionDef(returns=ast.expr() as returns):
+            case (
+                ast.FunctionDef(returns=ast.expr() as returns)
+                | ast.AsyncFunctionDef(returns=ast.expr() as returns)
+            ):
                 left_out.append(returns)
             case _:
                 pass
-    places = {(n.lineno, n.col_offset) for each in left_out for n in ast.walk(each) if isinstance(n, ast.expr)}
+    places = {
+        (n.lineno, n.col_offset)
+        for each in left_out
+        for n in ast.walk(each)
+        if isinstance(n, ast.expr)
+    }
     if block.kind == "import":
         return
     for reference in block.references:
@@ -79,9 +95,16 @@ def _is_stored(block: Block, reference: Reference) -> bool:
     return any(not isinstance(node.ctx, ast.Load) and _starts_at(node, reference) for node in nodes)
 
 
-def _is_asked(block: Block, reference: Reference, places: Callable[[ast.AST], Sequence[ast.expr]]) -> bool:
+def _is_asked(
+    block: Block, reference: Reference, places: Callable[[ast.AST], Sequence[ast.expr]]
+) -> bool:
     """Whether the name stands at one of the `places` that nodes have for classes."""
-    names = (n for node in ast.walk(ast.parse(block.text)) for place in places(node) for n in ast.walk(place))
+    names = (
+        n
+        for node in ast.walk(ast.parse(block.text))
+        for place in places(node)
+        for n in ast.walk(place)
+    )
     return any(_starts_at(name, reference) for name in names if isinstance(name, ast.Name))
 
 

@@ -98,7 +98,9 @@ class ClassPlan:
     chain: tuple[Piece, ...]
     bases: tuple[str, ...]
     own_names: tuple[str, ...]
-    beyond: Callable[[str, str], frozenset[str] | None] = field(default=_unknown, repr=False, compare=False)
+    beyond: Callable[[str, str], frozenset[str] | None] = field(
+        default=_unknown, repr=False, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,9 @@ class Naming:
 
     plan: ModulePlan
     bindings: Bindings
-    _known: dict[tuple[Symbol, bool, bool, bool], Place] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[Symbol, bool, bool, bool], Place] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _renames: dict[str, dict[str, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def place(self, symbol: Symbol, home: str) -> Place:
@@ -48,7 +50,9 @@ class Naming:
         if key not in self._known:
             aside = self.aside(symbol) if above else None
             self._known[key] = (
-                self._find(*key[:3]) if aside is None else Place(symbol, aside, self._kind_aside(symbol))
+                self._find(*key[:3])
+                if aside is None
+                else Place(symbol, aside, self._kind_aside(symbol))
             )
         return self._known[key]
 
@@ -90,9 +94,22 @@ class Naming:
             # A configuration's docstring shows the model that it configures.
             package = home.rpartition(".")[0]
             beside = [m for m in self.plan.prefixes if m.rpartition(".")[0] == package]
-            symbols = [Symbol(m, name) for m in beside for name in self.bindings.env.index(m, _NOWHERE).classes]
-            symbols += [self.bindings.imported_symbol(module, i) for b in module.blocks for i in b.imports if i.name]
-            placed = [(s.name, self.place(s, home).name) for s in symbols if s.module in self.plan.prefixes]
+            symbols = [
+                Symbol(m, name)
+                for m in beside
+                for name in self.bindings.env.index(m, _NOWHERE).classes
+            ]
+            symbols += [
+                self.bindings.imported_symbol(module, i)
+                for b in module.blocks
+                for i in b.imports
+                if i.name
+            ]
+            placed = [
+                (s.name, self.place(s, home).name)
+                for s in symbols
+                if s.module in self.plan.prefixes
+            ]
             self._renames[home] = {old: new for old, new in placed if old != new}
         return self._renames[home]
 

@@ -48,16 +48,22 @@ class Outside:
 
     lineages: Lineages
 
-    def lacking(self, declaration: Declaration, plan: ModulePlan, name: str) -> frozenset[str] | None:
+    def lacking(
+        self, declaration: Declaration, plan: ModulePlan, name: str
+    ) -> frozenset[str] | None:
         """All that can be found behind the chain of `declaration`, if `name` is surely not among it; else None."""
         if name in ALWAYS:
             return None
         try:
-            found = frozenset(late for symbol in declaration.chain for late in self._set_below(symbol))
+            found = frozenset(
+                late for symbol in declaration.chain for late in self._set_below(symbol)
+            )
             if name in found:
                 return None
             # One after the other: most searches end at the first class.
-            for names in chain(self._inherited(declaration.rest), self._inherited(self._beside(declaration, plan))):
+            for names in chain(
+                self._inherited(declaration.rest), self._inherited(self._beside(declaration, plan))
+            ):
                 if names is None or name in names:
                     return None
                 found |= names
@@ -74,7 +80,11 @@ class Outside:
             for heir in self._env.index(module, _NOWHERE).classes:
                 mro = self.lineages.mro(Symbol(module, heir), _NOWHERE)
                 places = [mro.index(symbol) for symbol in declaration.chain if symbol in mro]
-                yield from (s for s in mro[min(places, default=len(mro)) + 1 :] if s not in declaration.chain)
+                yield from (
+                    s
+                    for s in mro[min(places, default=len(mro)) + 1 :]
+                    if s not in declaration.chain
+                )
 
     @property
     def _env(self) -> Environment:
@@ -89,7 +99,9 @@ class Outside:
             if symbol not in seen:
                 seen.add(symbol)
                 yield self._own(symbol)
-                waiting += [base.symbol for base in self.lineages.direct_bases(symbol, _NOWHERE) or ()]
+                waiting += [
+                    base.symbol for base in self.lineages.direct_bases(symbol, _NOWHERE) or ()
+                ]
 
     def _own(self, symbol: Symbol) -> frozenset[str] | None:
         """What a class itself has; None where it cannot be known."""
@@ -104,8 +116,12 @@ class Outside:
         """The attributes that a module gives to its class `symbol` after the class statement."""
         index = self._env.index(symbol.module, _NOWHERE)
         others = [block for block in index.blocks if block.kind not in ("class", "import")]
-        blocks = [block for block in others if f"{symbol.name}." in block.text or "setattr" in block.text]
-        return frozenset(name for block in blocks for name in _attributes_set(ast.walk(ast.parse(block.text))))
+        blocks = [
+            block for block in others if f"{symbol.name}." in block.text or "setattr" in block.text
+        ]
+        return frozenset(
+            name for block in blocks for name in _attributes_set(ast.walk(ast.parse(block.text)))
+        )
 
 
 def _plain_class(index: ModuleIndex, name: str) -> Block | None:
@@ -114,9 +130,15 @@ def _plain_class(index: ModuleIndex, name: str) -> Block | None:
     if len(binders) != 1 or binders[0].kind != "class":
         return None
     node = _statement(binders[0])
-    metaclasses = [ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "metaclass"]
+    metaclasses = [
+        ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "metaclass"
+    ]
     unpacked = any(keyword.arg is None for keyword in node.keywords)
-    told = not unpacked and set(metaclasses) <= set(_HARMLESS_METACLASSES) and set(_decorators(node)) <= set(_ADDED)
+    told = (
+        not unpacked
+        and set(metaclasses) <= set(_HARMLESS_METACLASSES)
+        and set(_decorators(node)) <= set(_ADDED)
+    )
     return binders[0] if told else None
 
 

@@ -12,7 +12,11 @@ from patchgen.source.blocks import ModuleIndex
 
 def unsound(layer: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:
     """Statements of a modular file that would be lost or mean something else in the flat file."""
-    return (*_conditional_classes(layer, bindings), *_imports_in_company(layer), *_declared_twice(layer))
+    return (
+        *_conditional_classes(layer, bindings),
+        *_imports_in_company(layer),
+        *_declared_twice(layer),
+    )
 
 
 def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Problem]:
@@ -36,13 +40,21 @@ def _imports_in_company(layer: ModuleIndex) -> Iterator[Problem]:
     for block in layer.blocks:
         if block.kind == "other" and block.imports:
             at = layer.source.at(block.first)
-            yield Problem(at, "PG122", "an import shares its line with another statement", "write it on its own line")
+            yield Problem(
+                at,
+                "PG122",
+                "an import shares its line with another statement",
+                "write it on its own line",
+            )
 
 
 def _declared_twice(layer: ModuleIndex) -> Iterator[Problem]:
     """Two classes or functions of one name: the first would be lost without a word."""
     first: dict[str, int] = {}
     for block in layer.blocks:
-        if block.kind in ("class", "def") and first.setdefault(block.name, block.first) != block.first:
+        if (
+            block.kind in ("class", "def")
+            and first.setdefault(block.name, block.first) != block.first
+        ):
             what = f"{block.name} is declared here and on line {first[block.name]}"
             yield Problem(layer.source.at(block.first), "PG123", what, "keep one of them")

@@ -26,7 +26,9 @@ class Territory:
         """Whether classes and functions of `module` are carried into the flat file."""
         # A file inside transformers does not make all of transformers its own.
         own = () if self.own == "transformers" else (self.own,)
-        return is_beside(module) or any(_inside(module, package) for package in (MODELS, PARTS, *own, *self.extra))
+        return is_beside(module) or any(
+            _inside(module, package) for package in (MODELS, PARTS, *own, *self.extra)
+        )
 
     def is_own(self, module: str) -> bool:
         """Whether `module` is flattened and neither of transformers nor of patchgen: nothing else would run it."""

@@ -48,7 +48,9 @@ def find_config(starts: Sequence[Path]) -> Config:
     return Config(home=_home_without_config(starts[-1]))
 
 
-def nearest_config(folder: Path, read: Callable[[Path], Config | None] | None = None) -> Config | None:
+def nearest_config(
+    folder: Path, read: Callable[[Path], Config | None] | None = None
+) -> Config | None:
     """The configuration of the nearest pyproject.toml at or above `folder` that has one; raises as `find_config`.
 
     `read` is `read_config` for somebody who asks about many folders, and remembers.
@@ -63,7 +65,9 @@ def _home_without_config(folder: Path) -> Path:
     for candidate in (folder, *folder.parents):
         if (candidate / FILE).is_file() or (candidate / ".git").exists():
             return candidate
-    return next(place for place in (folder, *folder.parents) if not (place / "__init__.py").is_file())
+    return next(
+        place for place in (folder, *folder.parents) if not (place / "__init__.py").is_file()
+    )
 
 
 def read_config(folder: Path) -> Config | None:
@@ -74,7 +78,9 @@ def read_config(folder: Path) -> Config | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise PatchgenError("PG901", Location(FILE), f"cannot be read: {error.strerror or error}") from error
+        raise PatchgenError(
+            "PG901", Location(FILE), f"cannot be read: {error.strerror or error}"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PatchgenError("PG901", _place_of(error), f"is not valid TOML: {error}") from error
     except RecursionError as error:
@@ -123,7 +129,9 @@ def _is_texts(value: object) -> bool:
 
 
 def _is_text_table(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) and item for item in value.values())
+    return isinstance(value, dict) and all(
+        isinstance(item, str) and item for item in value.values()
+    )
 
 
 def _is_length(value: object) -> bool:
@@ -159,11 +167,15 @@ def _require_version(wanted: str | None) -> None:
     for part in (wanted or "").split(","):
         found = re.fullmatch(r"\s*(==|>=|<=|>|<|!=)?\s*(\d+(?:\.\d+)*)\s*", part)
         if wanted and not found:
-            what = f"{TABLE}.required-version: {wanted!r} is no version; write it as in '>=0.1,<0.2'"
+            what = (
+                f"{TABLE}.required-version: {wanted!r} is no version; write it as in '>=0.1,<0.2'"
+            )
             raise PatchgenError("PG901", Location(FILE), what)
         if found and not _compare(have, found[1] or "==", _release(found[2])):
             what = f"the project requires patchgen {wanted}, this is {patchgen.__version__}"
-            raise PatchgenError("PG902", Location(FILE), what, f"pip install 'patchgen{found[1] or '=='}{found[2]}'")
+            raise PatchgenError(
+                "PG902", Location(FILE), what, f"pip install 'patchgen{found[1] or '=='}{found[2]}'"
+            )
 
 
 def _release(version: str) -> tuple[int, ...]:

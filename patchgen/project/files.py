@@ -121,12 +121,18 @@ def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
     return Found(ordered, tuple(dict.fromkeys(folders)), tuple(problems))
 
 
-def make_modular(project: Project, path: Path, is_package: Callable[[str], bool] = _is_package) -> Modular:
+def make_modular(
+    project: Project, path: Path, is_package: Callable[[str], bool] = _is_package
+) -> Modular:
     """The modular file at the absolute `path`."""
     folder = output_folder(project, path.parent)
-    recorded = project.out is None and is_below(path, project.home) and is_below(folder, project.home)
+    recorded = (
+        project.out is None and is_below(path, project.home) and is_below(folder, project.home)
+    )
     profile = profile_of(path, is_package)
-    if profile == "transformers" or (project.package_root is not None and is_below(path, project.package_root)):
+    if profile == "transformers" or (
+        project.package_root is not None and is_below(path, project.package_root)
+    ):
         recorded = False  # Nothing but outputs is written into a tree that is not ours, even if we stand in it.
     return Modular(project.shown(path), path, folder, profile, recorded)
 
@@ -146,7 +152,9 @@ def output_folder(project: Project, folder: Path) -> Path:
             target = (project.home / output / folder.relative_to(base)).resolve()
             if not target.is_relative_to(project.home):
                 what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
-                raise PatchgenError("PG904", Location(FILE), what, "use --out for a folder elsewhere")
+                raise PatchgenError(
+                    "PG904", Location(FILE), what, "use --out for a folder elsewhere"
+                )
             return target
     return folder
 
@@ -162,7 +170,9 @@ def confine(project: Project, path: Path) -> Path:
     hint = "name the folder with --out, or the tree that holds it with --package-root"
     if path.is_symlink():
         hint = "it is a symbolic link: put a file in its place, or delete it and run `patchgen convert`"
-    raise PatchgenError("PG904", Location(project.shown(path)), f"lies outside {project.home.name}", hint)
+    raise PatchgenError(
+        "PG904", Location(project.shown(path)), f"lies outside {project.home.name}", hint
+    )
 
 
 def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> str:
@@ -193,10 +203,16 @@ def _modular_files(project: Project, top: Path) -> Iterator[Path]:
         if os.path.lexists(top):
             yield top
         return
-    for folder, inner, files in os.walk(top.resolve()):  # links to folders are not followed: all below is real
-        inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in _SKIPPED)
+    for folder, inner, files in os.walk(
+        top.resolve()
+    ):  # links to folders are not followed: all below is real
+        inner[:] = sorted(
+            name for name in inner if not name.startswith(".") and name not in _SKIPPED
+        )
         for name in sorted([*files, *inner]):
-            if _LOOKS_MODULAR.fullmatch(name) and not _is_excluded(project, path := Path(folder, name)):
+            if _LOOKS_MODULAR.fullmatch(name) and not _is_excluded(
+                project, path := Path(folder, name)
+            ):
                 yield path
 
 
@@ -205,22 +221,30 @@ def _is_excluded(project: Project, path: Path) -> bool:
         return False
     shown = project.shown(path)
     parts = [shown, *(parent.as_posix() for parent in Path(shown).parents)]
-    return any(fnmatch.fnmatch(part, pattern) for part in parts for pattern in project.config.exclude)
+    return any(
+        fnmatch.fnmatch(part, pattern) for part in parts for pattern in project.config.exclude
+    )
 
 
 def _nothing_at(project: Project, path: Path) -> Problem:
     at = Location(_given(project, path))
     if path.exists() and not path.is_dir():
-        return Problem(at, "PG506", "is not a modular file", "modular files are named modular_NAME.py")
+        return Problem(
+            at, "PG506", "is not a modular file", "modular files are named modular_NAME.py"
+        )
     if path.is_dir():
-        return Problem(at, "PG505", "holds no modular file", "modular files are named modular_NAME.py")
+        return Problem(
+            at, "PG505", "holds no modular file", "modular files are named modular_NAME.py"
+        )
     return Problem(at, "PG506", "does not exist", _nearest(path))
 
 
 def _not_modular(project: Project, path: Path) -> Problem:
     stem = path.name.removeprefix("modular_").removesuffix(".py")
     what = f"{stem!r} cannot be part of a module's name"
-    return Problem(Location(_given(project, path)), "PG506", what, "use letters, digits and underscores")
+    return Problem(
+        Location(_given(project, path)), "PG506", what, "use letters, digits and underscores"
+    )
 
 
 def _given(project: Project, path: Path) -> str:
@@ -231,5 +255,7 @@ def _given(project: Project, path: Path) -> str:
 def _nearest(path: Path) -> str:
     """A hint for a misspelt path: what lies beside its first part that does not exist."""
     missing = [part for part in (path, *path.parents) if not part.exists()][-1]
-    names: Iterable[str] = (entry.name for entry in missing.parent.iterdir()) if missing.parent.is_dir() else ()
+    names: Iterable[str] = (
+        (entry.name for entry in missing.parent.iterdir()) if missing.parent.is_dir() else ()
+    )
     return did_you_mean(missing.name, names)

@@ -31,7 +31,9 @@ def root_of(project: Project, path: Path) -> Path:
 
 def state_of(project: Project, root: Path) -> Path:
     """The folder for the lock and the journal of runs that write below `root`; it need not exist."""
-    beside = root == project.out and root != project.package_root and root.is_relative_to(project.home)
+    beside = (
+        root == project.out and root != project.package_root and root.is_relative_to(project.home)
+    )
     if is_own(project, root) or beside:
         return project.home / CACHE
     return _place_of(root, user_folder())
@@ -58,12 +60,17 @@ def make_state(folder: Path) -> Path:
     Raises OSError where it cannot be made, and PatchgenError PG904 for a link, which may lead anywhere.
     """
     if folder.is_symlink():
-        raise PatchgenError("PG904", Location(folder.name), "is a symbolic link", "delete it: it is made anew")
+        raise PatchgenError(
+            "PG904", Location(folder.name), "is a symbolic link", "delete it: it is made anew"
+        )
     if not (folder / ".gitignore").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in (("CACHEDIR.TAG", _TAG), (".gitignore", "*\n")):
             # What stands there already may be a link that leads out, or a pipe, which is waited for.
-            with contextlib.suppress(FileExistsError), (folder / name).open("x", encoding="utf-8") as file:
+            with (
+                contextlib.suppress(FileExistsError),
+                (folder / name).open("x", encoding="utf-8") as file,
+            ):
                 file.write(text)
     return folder
 
@@ -88,7 +95,9 @@ def _make_folder(wanted: str) -> Path:
         import tempfile  # loads more than all else that a check of unchanged files does
 
         # No home: a folder that is this user's alone, since others may write to the place for temporary files.
-        folder = Path(tempfile.gettempdir(), f"patchgen-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
+        folder = Path(
+            tempfile.gettempdir(), f"patchgen-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+        )
         folder.mkdir(mode=0o700, exist_ok=True)
         if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
             raise PermissionError(13, "belongs to another user", str(folder)) from None

@@ -18,7 +18,9 @@ from patchgen.source.locate import Environment
 Flatten = Callable[[Sequence[Path], Environment, Settings, int], Iterator[Flattened]]
 Split = Callable[[Sequence[Modular], int], Sequence[Sequence[Modular]]]
 
-CHUNKS_PER_WORKER = 4  # fewer would leave workers idle at the end, more would index the same parents again
+CHUNKS_PER_WORKER = (
+    4  # fewer would leave workers idle at the end, more would index the same parents again
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ def together(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modula
     return [modulars]
 
 
-def _flatten_strictly(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int) -> Iterator[Flattened]:
+def _flatten_strictly(
+    paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
+) -> Iterator[Flattened]:
     # Imported here: a run that finds everything in its cache never loads the core.
     from patchgen.flatten import flatten
 
@@ -61,13 +65,17 @@ def _flatten_as_transformers(
     return flatten_repository(paths, env, jobs)
 
 
-def _lint(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int) -> Iterator[Flattened]:
+def _lint(
+    paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
+) -> Iterator[Flattened]:
     from patchgen.lint.findings import lint_files  # nor this, which only `patchgen lint` needs
 
     return lint_files(paths, env, settings, jobs)
 
 
-def _lint_strictly(paths: Sequence[Path], env: Environment, settings: Settings, jobs: int) -> Iterator[Flattened]:
+def _lint_strictly(
+    paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
+) -> Iterator[Flattened]:
     from patchgen.lint.twice import with_built_twice
 
     for path, flat in zip(paths, _flatten_strictly(paths, env, settings, jobs), strict=True):

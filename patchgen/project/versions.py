@@ -41,7 +41,9 @@ def release_of(package: str, env: Environment) -> str:
     path = env.path(package)
     if path is None:
         return ""
-    found = re.search(r"""^__version__\s*=\s*["']([^"']+)["']""", path.read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.search(
+        r"""^__version__\s*=\s*["']([^"']+)["']""", path.read_text(encoding="utf-8"), re.MULTILINE
+    )
     return found[1] if found else ""
 
 

@@ -24,7 +24,9 @@ def _by_events(run: Callable[[], Any], times: int) -> list[float]:
         run()
         mark.record()
     torch.cuda.synchronize()
-    return [before.elapsed_time(after) / 1e3 for before, after in zip(marks, marks[1:], strict=False)]
+    return [
+        before.elapsed_time(after) / 1e3 for before, after in zip(marks, marks[1:], strict=False)
+    ]
 
 
 def _by_wall(run: Callable[[], Any], times: int) -> list[float]:

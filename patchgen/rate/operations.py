@@ -46,7 +46,9 @@ class Forward:
     head: float
     between: float
 
-    def step(self, *, tokens: float, labelled: float, pairs: float, causal: bool, frozen: bool = False) -> float:
+    def step(
+        self, *, tokens: float, labelled: float, pairs: float, causal: bool, frozen: bool = False
+    ) -> float:
         """Operations of a training step, forward and backward.
 
         `tokens` are real ones, `labelled` those of them at which the head is needed, `pairs` the squared lengths of
@@ -68,7 +70,9 @@ def stock_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:
     return found
 
 
-def count_forward(model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int) -> Forward | None:
+def count_forward(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
+) -> Forward | None:
     """What the forward of a row of `length` tokens takes; None where shapes alone do not tell.
 
     Some models have fewer places than their configuration says, since they count from behind the padding's: what a
@@ -78,7 +82,9 @@ def count_forward(model_class: type[PreTrainedModel], config: PreTrainedConfig, 
     return _counted(kind, config, length) or _counted(kind, config, max(1, length // 2))
 
 
-def _counted(model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int) -> Forward | None:
+def _counted(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
+) -> Forward | None:
     module = sys.modules[model_class.__module__]
     given = batch_for(model_class, config, 1, length)
     # A dispatch that fails is told by its caller.
@@ -93,7 +99,15 @@ def _counted(model_class: type[PreTrainedModel], config: PreTrainedConfig, lengt
             counter = _Counter(model)
             with counter:
                 model(**inputs, **more)
-    except (PatchgenError, RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError):
+    except (
+        PatchgenError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        KeyError,
+    ):
         return None
     tokens = given["input_ids"].numel() if "input_ids" in given else length
     # The head of a classifier sees one token.
@@ -108,7 +122,11 @@ class _Counter(TorchDispatchMode):
         super().__init__()
         self.body = self.head = self.between = 0.0
         self.head_rows = 0
-        inner = {id(weight) for weight in model.base_model.parameters()} if model.base_model is not model else None
+        inner = (
+            {id(weight) for weight in model.base_model.parameters()}
+            if model.base_model is not model
+            else None
+        )
         self.owners: dict[int, str] = {}
         self.experts: dict[int, float] = {}
         share = _chosen_share(model.config)
@@ -120,7 +138,11 @@ class _Counter(TorchDispatchMode):
         self.words = _place_of_head(model)
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         out = func(*args, **(kwargs or {}))
         count = _operations(func, args, kwargs or {}, out)
@@ -138,7 +160,9 @@ class _Counter(TorchDispatchMode):
         weight = weights[-1]
         if self.owners[weight] == "head" or weight == self.words:
             self.head += count
-            self.head_rows = max(self.head_rows, *(each.shape[0] for each in args if isinstance(each, Tensor)))
+            self.head_rows = max(
+                self.head_rows, *(each.shape[0] for each in args if isinstance(each, Tensor))
+            )
         else:
             dense = func is not aten._grouped_mm.default
             self.body += count * (self.experts.get(weight, 1.0) if dense else 1.0)

@@ -26,14 +26,19 @@ DATASHEET = {
     "L4": 121e12,
     "RTX 4090": 165e12,
 }
-SIZES = {"cuda": 8192, "cpu": 768}  # of a product: on CUDA long enough to be bound by arithmetic alone
+SIZES = {
+    "cuda": 8192,
+    "cpu": 768,
+}  # of a product: on CUDA long enough to be bound by arithmetic alone
 WARM = 3
 
 
 def datasheet(name: str, dtype: str = "bfloat16") -> float | None:
     """FLOP/s of a device of that name in 16 bits; None where it is not known."""
     narrow = dtype in ("bfloat16", "float16")
-    return next((peak for known, peak in DATASHEET.items() if known in name), None) if narrow else None
+    return (
+        next((peak for known, peak in DATASHEET.items() if known in name), None) if narrow else None
+    )
 
 
 @contextmanager

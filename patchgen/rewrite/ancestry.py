@@ -38,8 +38,16 @@ def outer_base(plan: ClassPlan, bodies: Sequence[ClassBody], start: int) -> str 
 def _places(bodies: Sequence[ClassBody], place: int) -> dict[str, int]:
     """The bases of a class that are in the chain, by name."""
     behind = range(len(bodies) - 1, place, -1)
-    known = {name: other for other in behind for name in (bodies[other].own_name, bodies[other].piece.name)}
-    return {_short(base): known[_short(base)] for base in bodies[place].node.bases if _short(base) in known}
+    known = {
+        name: other
+        for other in behind
+        for name in (bodies[other].own_name, bodies[other].piece.name)
+    }
+    return {
+        _short(base): known[_short(base)]
+        for base in bodies[place].node.bases
+        if _short(base) in known
+    }
 
 
 def _short(base: ast.expr) -> str:

@@ -40,16 +40,30 @@ class Site:
 def binding(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None:
     """How the arguments reach the parameters of the parent's method, where writing it out is exact; else None."""
     method = site.method
-    if not isinstance(function, ast.FunctionDef) or function.decorator_list or method.name in _OTHER_PROTOCOLS:
+    if (
+        not isinstance(function, ast.FunctionDef)
+        or function.decorator_list
+        or method.name in _OTHER_PROTOCOLS
+    ):
         return None
     receiver = first_parameter(function)
-    if receiver is None or receiver != first_parameter(method) or use.receiver not in (receiver, None):
+    if (
+        receiver is None
+        or receiver != first_parameter(method)
+        or use.receiver not in (receiver, None)
+    ):
         return None
-    if _is_bound_otherwise(method) or not _is_plain(function, site.returned) or _sees_locals(method):
+    if (
+        _is_bound_otherwise(method)
+        or not _is_plain(function, site.returned)
+        or _sees_locals(method)
+    ):
         return None
     skip = 0
     if use.receiver is None:
-        if not site.call.args or not (isinstance(site.call.args[0], ast.Name) and site.call.args[0].id == receiver):
+        if not site.call.args or not (
+            isinstance(site.call.args[0], ast.Name) and site.call.args[0].id == receiver
+        ):
             return None
         skip = 1
     found = bind(site.call, function, method, skip)
@@ -57,12 +71,18 @@ def binding(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None:
 
 
 def _is_bound_otherwise(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(isinstance(d, ast.Name) and d.id in ("staticmethod", "classmethod") for d in method.decorator_list)
+    return any(
+        isinstance(d, ast.Name) and d.id in ("staticmethod", "classmethod")
+        for d in method.decorator_list
+    )
 
 
 def _is_plain(function: ast.FunctionDef, returned: bool) -> bool:
     """No generator, no early return where more follows, nothing that looks at its own frame."""
-    if any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Global | ast.Nonlocal) for n in ast.walk(function)):
+    if any(
+        isinstance(n, ast.Yield | ast.YieldFrom | ast.Global | ast.Nonlocal)
+        for n in ast.walk(function)
+    ):
         return False
     if _sees_locals(function):
         return False
@@ -108,12 +128,18 @@ def _names_are_apart(site: Site, function: ast.FunctionDef, found: Binding, rece
     if found.keywords and not _is_only_passed_on(site, found.keywords):
         return False
     return all(
-        _may_bind(n, number, found, mentioned, ours, later | nested) for number, (n, _) in enumerate(found.bound)
+        _may_bind(n, number, found, mentioned, ours, later | nested)
+        for number, (n, _) in enumerate(found.bound)
     )
 
 
 def _may_bind(
-    name: str, number: int, found: Binding, mentioned: frozenset[str], ours: frozenset[str], read: frozenset[str]
+    name: str,
+    number: int,
+    found: Binding,
+    mentioned: frozenset[str],
+    ours: frozenset[str],
+    read: frozenset[str],
 ) -> bool:
     """Whether `name = value` before the parent's statements is seen by nothing of the child."""
     if name not in mentioned:
@@ -134,7 +160,9 @@ def _is_only_passed_on(site: Site, keywords: str) -> bool:
         for node in ast.walk(statement):
             for child in ast.iter_child_nodes(node):
                 is_it = isinstance(child, ast.Name) and child.id == keywords
-                held += is_it and not (isinstance(node, ast.Attribute | ast.Subscript) and node.value is child)
+                held += is_it and not (
+                    isinstance(node, ast.Attribute | ast.Subscript) and node.value is child
+                )
     return not held
 
 
@@ -150,7 +178,11 @@ def names_in(nodes: Sequence[ast.AST]) -> frozenset[str]:
                     found.update(names)
                 case _:
                     pass
-        found.update(bound_names(node for node in ast.walk(top) if isinstance(node, ast.stmt | ast.excepthandler)))
+        found.update(
+            bound_names(
+                node for node in ast.walk(top) if isinstance(node, ast.stmt | ast.excepthandler)
+            )
+        )
         found.update(bound_names(node for node in ast.walk(top) if isinstance(node, ast.pattern)))
     return frozenset(found)
 

@@ -35,7 +35,9 @@ class _Parameters:
     keywords: str | None
 
 
-def bind(call: ast.Call, function: FunctionNode, caller: FunctionNode, skip: int = 0) -> Binding | None:
+def bind(
+    call: ast.Call, function: FunctionNode, caller: FunctionNode, skip: int = 0
+) -> Binding | None:
     """The binding of `call`'s arguments, of which the first `skip` are the object, to `function`'s parameters.
 
     None where the call does not fit, or where Python's own binding cannot be spelled as assignments.
@@ -51,7 +53,9 @@ def bind(call: ast.Call, function: FunctionNode, caller: FunctionNode, skip: int
     values = _with_defaults(given, wanted)
     if keywords is None or values is None:
         return None
-    passed = tuple(n for n, value in values.items() if isinstance(value, ast.Name) and value.id == n)
+    passed = tuple(
+        n for n, value in values.items() if isinstance(value, ast.Name) and value.id == n
+    )
     bound = tuple((n, value) for n, value in values.items() if n not in passed)
     return Binding(passed, bound + keywords, wanted.keywords if spread else None)
 
@@ -69,7 +73,9 @@ def _parameters(function: FunctionNode) -> _Parameters:
     only_by_name = [arg.arg for arg in a.kwonlyargs]
     by_name = {arg.arg for arg in [*a.args, *a.kwonlyargs]} - {_object}
     every = (*positional, *only_by_name)
-    return _Parameters(tuple(positional), frozenset(by_name), every, _defaults(a), a.kwarg.arg if a.kwarg else None)
+    return _Parameters(
+        tuple(positional), frozenset(by_name), every, _defaults(a), a.kwarg.arg if a.kwarg else None
+    )
 
 
 def _given(call: ast.Call, wanted: _Parameters, skip: int) -> dict[str, ast.expr] | None:
@@ -87,7 +93,9 @@ def _given(call: ast.Call, wanted: _Parameters, skip: int) -> dict[str, ast.expr
     return values
 
 
-def _with_defaults(values: Mapping[str, ast.expr], wanted: _Parameters) -> dict[str, ast.expr] | None:
+def _with_defaults(
+    values: Mapping[str, ast.expr], wanted: _Parameters
+) -> dict[str, ast.expr] | None:
     """`values` and the defaults of the other parameters, where these are constants; None where they are not."""
     complete = dict(values)
     for name in wanted.every:
@@ -121,7 +129,9 @@ def _keywords(
 def _defaults(a: ast.arguments) -> dict[str, ast.expr]:
     positional = [arg.arg for arg in [*a.posonlyargs, *a.args]]
     found = dict(zip(positional[len(positional) - len(a.defaults) :], a.defaults, strict=True))
-    found |= {arg.arg: value for arg, value in zip(a.kwonlyargs, a.kw_defaults, strict=True) if value}
+    found |= {
+        arg.arg: value for arg, value in zip(a.kwonlyargs, a.kw_defaults, strict=True) if value
+    }
     return found
 
 

@@ -62,7 +62,9 @@ class Check:
         """A hole stands for an expression, and is replaced only where one can stand."""
         edit = next(edit.declaration for edit in self.edits if name.name in edit.declaration.holes)
         what = f"{name.name} is a Hole, but `with new:` binds the name"
-        raise PatchgenError("PG305", body.at(edit.statement, edit.new), what, _RENAME.format(name.name))
+        raise PatchgenError(
+            "PG305", body.at(edit.statement, edit.new), what, _RENAME.format(name.name)
+        )
 
     def _require_same(self, name: Named, body: ClassBody) -> None:
         """A name of the method: what bound it may be gone, but nothing else may bind it now."""
@@ -80,7 +82,9 @@ class Check:
             if is_it and other.number is not None and other.number not in self.before:
                 found = self._edit_of(other.number)
                 declared = found.declaration
-                return declared.node.name, body.at(declared.statement, found.names[other.number].node)
+                return declared.node.name, body.at(
+                    declared.statement, found.names[other.number].node
+                )
         declared = self.edits[0].declaration
         return declared.node.name, body.at(declared.statement, declared.new)
 

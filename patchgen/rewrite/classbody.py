@@ -52,7 +52,9 @@ class ClassBody:
         code = statement.fragment
         if statement.changed or not isinstance(node, Positioned):
             return self.piece.at(statement.line, len(indent_of(code.lines[0])))
-        return self.piece.at(statement.line + node.lineno - 1, code.column(node.lineno, node.col_offset))
+        return self.piece.at(
+            statement.line + node.lineno - 1, code.column(node.lineno, node.col_offset)
+        )
 
     def at_head(self) -> Location:
         """Where the class statement stands in its file."""
@@ -76,8 +78,17 @@ class ClassBody:
     @property
     def members(self) -> frozenset[str]:
         """The names that the class may have as attributes of its own."""
-        bare = {s.key for s in self.statements if isinstance(s.node, ast.AnnAssign) and s.node.value is None}
-        bound = {name for statement in self.statements if statement.key not in bare for name in statement.names}
+        bare = {
+            s.key
+            for s in self.statements
+            if isinstance(s.node, ast.AnnAssign) and s.node.value is None
+        }
+        bound = {
+            name
+            for statement in self.statements
+            if statement.key not in bare
+            for name in statement.names
+        }
         return frozenset(bound - self.deleted)
 
 
@@ -127,16 +138,22 @@ def _decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...]:
     return tuple(found)
 
 
-def _statements(code: Fragment, node: ast.ClassDef, head_end: int, origin: int) -> Iterator[Statement]:
+def _statements(
+    code: Fragment, node: ast.ClassDef, head_end: int, origin: int
+) -> Iterator[Statement]:
     body = node.body
-    indent = indent_of(code.lines[first_line(body[0]) - 1]) if first_line(body[0]) > head_end else ""
+    indent = (
+        indent_of(code.lines[first_line(body[0]) - 1]) if first_line(body[0]) > head_end else ""
+    )
     end = head_end
     for number, child in enumerate(body):
         names = tuple(dict.fromkeys(bound_names([child])))
         first, last = first_line(child), child.end_lineno or child.lineno
         if first <= head_end or not owns_lines(code, body, number, number + 1):
             # `x = 1; y = 2` and `class A: x = 1`: each statement gets a line of its own.
-            yield Statement("", f"{INDENT}{code.source(child)}\n", names, origin, number, first, changed=True)
+            yield Statement(
+                "", f"{INDENT}{code.source(child)}\n", names, origin, number, first, changed=True
+            )
             end = last
             continue
         upper = first_line(body[number + 1]) if number + 1 < len(body) else len(code.lines) + 1

@@ -42,7 +42,9 @@ def _missing(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
                 start = marker_index(node.value) or 0
                 if _owner(bodies, start, node.attr) is None:
                     own = bodies[start].own_name
-                    what = f"{own}.{node.attr} is inherited from outside the classes that are merged"
+                    what = (
+                        f"{own}.{node.attr} is inherited from outside the classes that are merged"
+                    )
                     hint = "name the class that has it"
                     yield PatchgenError("PG212", body.at(statement, node), what, hint).problem
 

@@ -53,14 +53,20 @@ def written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
     for body in bodies:
         bound: dict[str, Key] = {}
         for statement in body.statements:
-            found.update({(statement.key, name): bound[name] for name in reads(statement) if name in bound})
+            found.update(
+                {(statement.key, name): bound[name] for name in reads(statement) if name in bound}
+            )
             bound.update(dict.fromkeys(statement.names, statement.key))
             for node in class_reads(statement.node):
-                found[statement.key, node.attr] = bodies[marker_index(node.value) or 0].binders(node.attr)[-1].key
+                found[statement.key, node.attr] = (
+                    bodies[marker_index(node.value) or 0].binders(node.attr)[-1].key
+                )
     return found
 
 
-def changed_reads(order: Sequence[Statement], written: Mapping[tuple[Key, str], Key]) -> tuple[Changed, ...]:
+def changed_reads(
+    order: Sequence[Statement], written: Mapping[tuple[Key, str], Key]
+) -> tuple[Changed, ...]:
     """Every read in the class body `order` that does not find what it found as written.
 
     A hoisted copy reads the members that were hoisted with it, under their new names.
@@ -101,7 +107,13 @@ def movable(bodies: Sequence[ClassBody], changes: Sequence[Changed]) -> frozense
 def captured(bodies: Sequence[ClassBody], change: Changed) -> Problem:
     """What stands in the way of an order."""
     body = bodies[change.statement.origin]
-    now = f"{bodies[change.merged.origin].own_name}'s {change.name}" if change.merged else f"a global {change.name}"
+    now = (
+        f"{bodies[change.merged.origin].own_name}'s {change.name}"
+        if change.merged
+        else f"a global {change.name}"
+    )
     was = f"the {change.name} above it" if change.written else f"a global {change.name}"
     what = f"{body.own_name} reads {was} in its class body and would read {now}"
-    return PatchgenError("PG201", body.at(change.statement), what, "give one of them another name").problem
+    return PatchgenError(
+        "PG201", body.at(change.statement), what, "give one of them another name"
+    ).problem

@@ -55,12 +55,18 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     node = statement.node
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
-    calls = [d for d in node.decorator_list if marker(body, d.func if isinstance(d, ast.Call) else d) == "edit"]
+    calls = [
+        d
+        for d in node.decorator_list
+        if marker(body, d.func if isinstance(d, ast.Call) else d) == "edit"
+    ]
     if not calls:
         return None
     at = body.at(statement, node)
     if len(node.decorator_list) != 1:
-        raise PatchgenError("PG302", at, "an edit is a function with one decorator", "remove the others")
+        raise PatchgenError(
+            "PG302", at, "an edit is a function with one decorator", "remove the others"
+        )
     target, method, count = _target(body, statement, calls[0])
     match _parts(node):
         case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
@@ -72,7 +78,9 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
         raise PatchgenError("PG302", at, what, "write exactly these two blocks")
     if is_dots(old.body[0]) or is_dots(old.body[-1]):
         what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
-        raise PatchgenError("PG302", body.at(statement, old), what, "write the code between which it stands")
+        raise PatchgenError(
+            "PG302", body.at(statement, old), what, "write the code between which it stands"
+        )
     _refuse_dots(body, statement, old, new)
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     holes = tuple(a.arg for a in arguments if a.annotation and marker(body, a.annotation) == "Hole")
@@ -101,7 +109,9 @@ def _target(body: ClassBody, statement: Statement, call: ast.expr) -> tuple[ast.
             return target, method, n
         case _:
             at = body.at(statement, call)
-            raise PatchgenError("PG302", at, "@edit takes a method's name and a count", 'write @edit("forward")')
+            raise PatchgenError(
+                "PG302", at, "@edit takes a method's name and a count", 'write @edit("forward")'
+            )
 
 
 def _refuse_dots(body: ClassBody, statement: Statement, old: ast.With, new: ast.With) -> None:
@@ -113,8 +123,10 @@ def _refuse_dots(body: ClassBody, statement: Statement, old: ast.With, new: ast.
         at = body.at(statement, wanted[-1])
         if not given:
             what = f"`...` under `with new:` stands for nothing: `with old:` has none for {kind}"
-            raise PatchgenError("PG307", at, what, "write the `...` under `with old:` that it repeats")
-        what = (
-            f"`...` for {kind} stands {len(given)} times under `with old:` and {len(wanted)} times under `with new:`"
+            raise PatchgenError(
+                "PG307", at, what, "write the `...` under `with old:` that it repeats"
+            )
+        what = f"`...` for {kind} stands {len(given)} times under `with old:` and {len(wanted)} times under `with new:`"
+        raise PatchgenError(
+            "PG307", at, what, "write it once under each, and use a Hole for the others"
         )
-        raise PatchgenError("PG307", at, what, "write it once under each, and use a Hole for the others")

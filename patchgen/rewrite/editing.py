@@ -53,13 +53,17 @@ class _Made:
     changes: tuple[Replacement, ...]
 
 
-def edited_text(body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement) -> str:
+def edited_text(
+    body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement
+) -> str:
     """The text of `method` of the class `owner` after `edits`, which `body` declares, all against the same text."""
     first = edits[0]
     at = body.at(first.statement, first.node)
     target = Target(owner, method, read_tree(method.text, at))
     made = [_made(body, edit, target) for edit in edits]
-    _refuse_overlaps(body, target.tree, [(one.edit, change) for one in made for change in one.changes])
+    _refuse_overlaps(
+        body, target.tree, [(one.edit, change) for one in made for change in one.changes]
+    )
     text = _written(body, made, target)
     if text is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
@@ -97,7 +101,9 @@ def _made(body: ClassBody, edit: EditDeclaration, target: Target) -> _Made:
     return _Made(edit, tree, tuple(_replacements(body, edit, tree, target)))
 
 
-def _replacements(body: ClassBody, edit: EditDeclaration, tree: Tree, target: Target) -> list[Replacement]:
+def _replacements(
+    body: ClassBody, edit: EditDeclaration, tree: Tree, target: Target
+) -> list[Replacement]:
     body_of_edit = statements(tree.function.body)
     if isinstance(body_of_edit[-1], cst.While):
         body_of_edit = statements(body_of_edit[-1].body)
@@ -113,11 +119,16 @@ def _replacements(body: ClassBody, edit: EditDeclaration, tree: Tree, target: Ta
     return changes
 
 
-def _matches(body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, target: Target) -> list[Match]:
+def _matches(
+    body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, target: Target
+) -> list[Match]:
     method = target.tree.function
     match statements(pattern):
         case (cst.Expr(value=expression) as only,) if not is_dots(only):
-            found = [_whole_statement(match, method) for match in find_expressions(expression, method, edit.holes)]
+            found = [
+                _whole_statement(match, method)
+                for match in find_expressions(expression, method, edit.holes)
+            ]
         case _:
             found = list(find_statements(pattern, method, edit.holes))
     if len(found) == edit.count:
@@ -129,7 +140,9 @@ def _matches(body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, tar
         what = f"`with old:` matches {len(found)} times in {target.name}, not {edit.count}: lines {lines}"
         raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(found)}")
     what = f"`with old:` does not occur in {target.name}"
-    raise PatchgenError("PG301", at, what, nearest_miss(edit.old.body, edit.holes, target.statement, target.owner))
+    raise PatchgenError(
+        "PG301", at, what, nearest_miss(edit.old.body, edit.holes, target.statement, target.owner)
+    )
 
 
 def _whole_statement(match: Match, method: cst.FunctionDef) -> Match:
@@ -143,18 +156,29 @@ def _whole_statement(match: Match, method: cst.FunctionDef) -> Match:
 
 def _refuse_repeated(at: Location, change: Replacement) -> None:
     rest = change.match.bound.rest
-    calls = [node for node in walk(change.new) if isinstance(node, cst.Call) and any(map(is_dots, node.args))]
+    calls = [
+        node
+        for node in walk(change.new)
+        if isinstance(node, cst.Call) and any(map(is_dots, node.args))
+    ]
     for name in (name for call in calls if rest for name in repeated(call, rest.arguments)):
         what = f"`...` under `with new:` stands for {name}= among others, which is also given"
         raise PatchgenError("PG307", at, what, f"write {name}= under `with old:` as well")
 
 
-def _refuse_overlaps(body: ClassBody, tree: Tree, found: Sequence[tuple[EditDeclaration, Replacement]]) -> None:
-    spans = sorted(((*tree.span(change.match.nodes), edit) for edit, change in found), key=lambda span: span[:2])
+def _refuse_overlaps(
+    body: ClassBody, tree: Tree, found: Sequence[tuple[EditDeclaration, Replacement]]
+) -> None:
+    spans = sorted(
+        ((*tree.span(change.match.nodes), edit) for edit, change in found),
+        key=lambda span: span[:2],
+    )
     for (_, end, one), (start, _, other) in zip(spans, spans[1:], strict=False):
         if start <= end:
             at = body.at(other.statement, other.node)
             what = f"the edit {other.node.name} changes what {one.node.name} changes"
             if one is other:
                 what = f"the places that {one.node.name} matches overlap"
-            raise PatchgenError("PG303", at, what, "make one edit of both" if one is not other else "match more")
+            raise PatchgenError(
+                "PG303", at, what, "make one edit of both" if one is not other else "match more"
+            )

@@ -39,7 +39,9 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
             problems.append(error.problem)
             continue
         keys = {edit.statement.key for edit in edits}
-        done[place] = replace(body, statements=tuple(s for s in body.statements if s.key not in keys))
+        done[place] = replace(
+            body, statements=tuple(s for s in body.statements if s.key not in keys)
+        )
         for method in dict.fromkeys(edit.method for edit in edits):
             try:
                 _make(done, place, [edit for edit in edits if edit.method == method])
@@ -61,7 +63,9 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     from patchgen.rewrite.editing import edited_text  # libcst is loaded only where there is an edit
 
     text = edited_text(body, edits, bodies[owner], target)
-    statements = tuple(target.with_text(text) if s.key == target.key else s for s in bodies[owner].statements)
+    statements = tuple(
+        target.with_text(text) if s.key == target.key else s for s in bodies[owner].statements
+    )
     bodies[owner] = replace(bodies[owner], statements=statements)
 
 
@@ -75,7 +79,9 @@ def _refuse_override(body: ClassBody, edits: Sequence[EditDeclaration]) -> None:
 def _find(bodies: Sequence[ClassBody], place: int, edit: EditDeclaration) -> tuple[int, Statement]:
     for owner in range(place + 1, len(bodies)):
         binders = bodies[owner].binders(edit.method)
-        plain = len(binders) == 1 and isinstance(binders[0].node, ast.FunctionDef | ast.AsyncFunctionDef)
+        plain = len(binders) == 1 and isinstance(
+            binders[0].node, ast.FunctionDef | ast.AsyncFunctionDef
+        )
         if plain and not binders[0].removes:
             return owner, binders[0]
         if binders:
@@ -85,7 +91,9 @@ def _find(bodies: Sequence[ClassBody], place: int, edit: EditDeclaration) -> tup
     known = [name for body in bodies[place + 1 :] for name in body.names]
     what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
     at = bodies[place].at(edit.statement, edit.target)
-    raise PatchgenError("PG304", at, what, did_you_mean(edit.method, known) or "name a method of a parent")
+    raise PatchgenError(
+        "PG304", at, what, did_you_mean(edit.method, known) or "name a method of a parent"
+    )
 
 
 def _refuse_unknown_names(
@@ -95,5 +103,8 @@ def _refuse_unknown_names(
     for argument in edit.literal:
         if argument.arg not in known:
             what = f"{edit.method} has no name {argument.arg}"
-            hint = did_you_mean(argument.arg, known) or "annotate it with Hole if it stands for an expression"
+            hint = (
+                did_you_mean(argument.arg, known)
+                or "annotate it with Hole if it stands for an expression"
+            )
             raise PatchgenError("PG305", body.at(edit.statement, argument), what, hint)

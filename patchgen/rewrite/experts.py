@@ -42,7 +42,11 @@ class Refusal:
 
 
 def refusal(
-    bodies: Sequence[ClassBody], place: int, changed: frozenset[str], order: Sequence[Statement], restated: bool
+    bodies: Sequence[ClassBody],
+    place: int,
+    changed: frozenset[str],
+    order: Sequence[Statement],
+    restated: bool,
 ) -> Refusal | None:
     """What stands in the way of the decorator of the class at `place`; `restated`: the child has it too."""
     forwards = [statement.node for body in bodies[:place] for statement in body.binders("forward")]
@@ -54,7 +58,9 @@ def refusal(
         if not missed:
             return None
         why = f"which sets {missed[0]}; the class has its own forward and may still need that"
-        return Refusal(why, f"decorate {bodies[0].own_name} with it too, or set {missed[0]} in __init__")
+        return Refusal(
+            why, f"decorate {bodies[0].own_name} with it too, or set {missed[0]} in __init__"
+        )
     if "__init__" in changed and any(_mentions(body) for body in bodies[:place]):
         why = "which sets attributes after __init__ that the child's __init__ uses"
         return Refusal(why, "give the child's attribute another name")
@@ -73,7 +79,9 @@ def _read(order: Sequence[Statement]) -> set[str]:
             held = {id(n.value) for n in ast.walk(method) if isinstance(n, ast.Attribute)}
             for node in ast.walk(method):
                 match node:
-                    case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=ast.Load()) if owner == receiver:
+                    case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=ast.Load()) if (
+                        owner == receiver
+                    ):
                         found |= {name} & SETS
                     case ast.Name(id=owner) if owner == receiver and id(node) not in held:
                         found |= SETS

@@ -20,7 +20,9 @@ FIELD_DECORATORS = frozenset({"dataclass", "strict"})
 FIELD_BASES = frozenset({"PreTrainedConfig", "PretrainedConfig"})
 _ORDERING = frozenset({"__lt__", "__le__", "__gt__", "__ge__"})
 # What `@dataclass` looks for in the class that it decorates, and what it will not replace there.
-_LOOKED_FOR = frozenset({"__post_init__", "__match_args__", "__hash__", "__eq__", "__setattr__", "__delattr__"})
+_LOOKED_FOR = frozenset(
+    {"__post_init__", "__match_args__", "__hash__", "__eq__", "__setattr__", "__delattr__"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +85,20 @@ def field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Prob
             yield from _bare_overrides(statement, body, bodies[place + 1 :])
 
 
-def _own_problems(place: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:
-    annotated = [statement for statement in body.statements if isinstance(statement.node, ast.AnnAssign)]
+def _own_problems(
+    place: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields
+) -> Iterator[Problem]:
+    annotated = [
+        statement for statement in body.statements if isinstance(statement.node, ast.AnnAssign)
+    ]
     for statement in annotated:
         if "KW_ONLY" in ast.unparse(statement.node.annotation):  # type: ignore[attr-defined]
             what = "KW_ONLY would reach to the fields of other classes"
             yield _problem("PG223", body, statement, what, "write field(kw_only=True)")
     if annotated and set(fields.makers[place]) != set(fields.flat):
-        other = next(bodies[i] for i, makers in enumerate(fields.makers) if makers != fields.makers[place])
+        other = next(
+            bodies[i] for i, makers in enumerate(fields.makers) if makers != fields.makers[place]
+        )
         names = ", ".join(annotated[0].names)
         what = f"{names} is annotated in {body.own_name}, which is not decorated as {other.own_name} is"
         hint = "decorate both alike, so that it is a field in both or in none"
@@ -101,7 +109,9 @@ def _own_problems(place: int, body: ClassBody, bodies: Sequence[ClassBody], fiel
         yield PatchgenError("PG223", at, what, "leave slots=True away").problem
 
 
-def _generated_problems(place: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:
+def _generated_problems(
+    place: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields
+) -> Iterator[Problem]:
     """A method that a decorator generates for one class, while a class behind it has written one."""
     generated = fields.generated(place)
     nearer = {name for other in bodies[: place + 1] for name in other.names}
@@ -124,23 +134,35 @@ def _seen_by_decorator(place: int, body: ClassBody, fields: Fields) -> Iterator[
         yield _problem("PG224", body, statement, what, f"decorate {body.own_name} too")
 
 
-def generated_between(name: str, start: int, found: int | None, bodies: Sequence[ClassBody], fields: Fields) -> bool:
+def generated_between(
+    name: str, start: int, found: int | None, bodies: Sequence[ClassBody], fields: Fields
+) -> bool:
     """Whether `super().name`, looked up from `start`, finds a generated method before the written one at `found`."""
     stop = len(bodies) if found is None else found
     return any(name in fields.generated(place) for place in range(start, stop))
 
 
-def _bare_overrides(statement: Statement, body: ClassBody, behind: Sequence[ClassBody]) -> Iterator[Problem]:
+def _bare_overrides(
+    statement: Statement, body: ClassBody, behind: Sequence[ClassBody]
+) -> Iterator[Problem]:
     if isinstance(statement.node, ast.AnnAssign) or statement.removes:
         return
     for name in statement.names:
         for other in behind:
             for old in other.binders(name):
-                if isinstance(old.node, ast.AnnAssign) and "ClassVar" not in ast.unparse(old.node.annotation):
+                if isinstance(old.node, ast.AnnAssign) and "ClassVar" not in ast.unparse(
+                    old.node.annotation
+                ):
                     annotation = ast.unparse(old.node.annotation)
-                    written = f"{name} = ..." if isinstance(statement.node, ast.Assign) else f"the member {name}"
+                    written = (
+                        f"{name} = ..."
+                        if isinstance(statement.node, ast.Assign)
+                        else f"the member {name}"
+                    )
                     what = f"{written} does not change the default of the field {name} of {other.own_name}"
-                    yield _problem("PG223", body, statement, what, f"write {name}: {annotation} = ...")
+                    yield _problem(
+                        "PG223", body, statement, what, f"write {name}: {annotation} = ..."
+                    )
                     return
 
 

@@ -41,7 +41,11 @@ class Fragment:
     def column(self, line: int, byte_column: int) -> int:
         """The character column, from 0, of a byte column."""
         text = self.lines[line - 1]
-        return byte_column if text.isascii() else len(text.encode()[:byte_column].decode(errors="ignore"))
+        return (
+            byte_column
+            if text.isascii()
+            else len(text.encode()[:byte_column].decode(errors="ignore"))
+        )
 
     def span(self, node: Positioned) -> tuple[int, int]:
         """Where the text of `node` begins and ends; parentheses around it are not part of it."""

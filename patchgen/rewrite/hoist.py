@@ -18,7 +18,11 @@ from patchgen.rewrite.statement import Statement
 from patchgen.rewrite.supercall import Function
 from patchgen.source.defined import defined_name
 
-IMPLICIT = {"__new__": "staticmethod", "__init_subclass__": "classmethod", "__class_getitem__": "classmethod"}
+IMPLICIT = {
+    "__new__": "staticmethod",
+    "__init_subclass__": "classmethod",
+    "__class_getitem__": "classmethod",
+}
 """Methods that Python decorates by their name."""
 
 # They say something of the class's own method, which a private copy of the parent's is not.
@@ -55,7 +59,11 @@ def obstacle(group: Sequence[Statement], name: str, order: Sequence[Statement]) 
         decorators = getattr(member.node, "decorator_list", [])
         if any(_called(decorator) in _KNOWS_ITS_NAME for decorator in decorators):
             return "its decorator stores under the name that it has"
-        if not isinstance(member.node, Function) and member.key in kept and not is_literal(member.node):
+        if (
+            not isinstance(member.node, Function)
+            and member.key in kept
+            and not is_literal(member.node)
+        ):
             return "its value would be made twice"
     return None
 
@@ -89,9 +97,15 @@ def _changes(code: Fragment, top: ast.stmt, name: str, private: str) -> Iterator
                     yield Splice(line_start + written.start, line_start + written.end, private)
                 for decorator in node.decorator_list:
                     if _called(decorator) in _NOT_OF_A_COPY:
-                        lines = code.line_span(decorator.lineno, decorator.end_lineno or decorator.lineno)
+                        lines = code.line_span(
+                            decorator.lineno, decorator.end_lineno or decorator.lineno
+                        )
                         yield Splice(*lines, "")
-                stack += [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
+                stack += [
+                    *node.decorator_list,
+                    *node.args.defaults,
+                    *(d for d in node.args.kw_defaults if d),
+                ]
             case ast.Lambda() | ast.ClassDef():
                 pass
             case ast.Name(id=found_name) if found_name == name:

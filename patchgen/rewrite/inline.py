@@ -45,7 +45,9 @@ def call_site(method: FunctionNode, use: SuperUse, code: Fragment) -> Site | Non
     return None
 
 
-def inlined(site: Site, child: Statement, parent: Statement, bound: Sequence[tuple[str, str]]) -> Inlined:
+def inlined(
+    site: Site, child: Statement, parent: Statement, bound: Sequence[tuple[str, str]]
+) -> Inlined:
     """`parent`, a method, written out in place of the call, below the lines that bind its parameters."""
     function = parent.node
     assert isinstance(function, ast.FunctionDef)
@@ -69,13 +71,19 @@ def inlined(site: Site, child: Statement, parent: Statement, bound: Sequence[tup
 
 def _body(function: ast.FunctionDef) -> list[ast.stmt]:
     """The statements of `function` less its docstring and placeholders."""
-    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    body = (
+        function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    )
     return [] if all(is_placeholder(node) for node in body) else body
 
 
 def is_placeholder(node: ast.stmt) -> bool:
     """Whether `node` is `pass` or `...`."""
-    is_dots = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
+    is_dots = (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is ...
+    )
     return isinstance(node, ast.Pass) or is_dots
 
 

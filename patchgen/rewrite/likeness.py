@@ -56,7 +56,9 @@ def _parts(pattern: ast.AST, found: ast.AST, holes: Collection[str]) -> Iterator
 def _equal_leaves(pattern: ast.AST, found: ast.AST) -> Iterator[float]:
     """Names and constants of the two nodes themselves; a node without any counts for its kind."""
     values = [(value, getattr(found, key)) for key, value in ast.iter_fields(pattern)]
-    leaves = [float(one == other) for one, other in values if isinstance(one, str | int | float | bytes)]
+    leaves = [
+        float(one == other) for one, other in values if isinstance(one, str | int | float | bytes)
+    ]
     yield from leaves or [1.0]
 
 

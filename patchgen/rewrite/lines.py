@@ -28,11 +28,15 @@ def lines_of(suite: cst.BaseSuite) -> Lines:
     """All of `suite`."""
     if isinstance(suite, cst.IndentedBlock):
         body = tuple(
-            line for line in suite.body if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+            line
+            for line in suite.body
+            if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement)
         )
         return Lines(body, tuple(suite.footer))
     assert isinstance(suite, cst.SimpleStatementSuite)
-    return Lines((cst.SimpleStatementLine(suite.body, trailing_whitespace=suite.trailing_whitespace),))
+    return Lines(
+        (cst.SimpleStatementLine(suite.body, trailing_whitespace=suite.trailing_whitespace),)
+    )
 
 
 def part(suite: cst.BaseSuite, start: int, stop: int) -> tuple[Line, ...]:
@@ -62,7 +66,9 @@ def _divided(line: cst.SimpleStatementLine, here: slice) -> cst.SimpleStatementL
     return line.with_changes(body=body)
 
 
-def with_replaced(suite: cst.BaseSuite, changes: Iterable[tuple[int, int, Lines]]) -> cst.IndentedBlock:
+def with_replaced(
+    suite: cst.BaseSuite, changes: Iterable[tuple[int, int, Lines]]
+) -> cst.IndentedBlock:
     """`suite` with statements `start` to `stop` replaced by lines, for each of `changes`.
 
     What stands above the first of them stays; a suite that would be empty is `pass`.
@@ -70,7 +76,9 @@ def with_replaced(suite: cst.BaseSuite, changes: Iterable[tuple[int, int, Lines]
     pieces: list[Lines] = []
     at = 0
     for start, stop, new in sorted(changes, key=lambda change: change[:2]):
-        above = tuple(comment for line in part(suite, start, stop)[:1] for comment in line.leading_lines)
+        above = tuple(
+            comment for line in part(suite, start, stop)[:1] for comment in line.leading_lines
+        )
         pieces += [Lines(part(suite, at, start)), Lines(below=above), new]
         at = stop
     rest = part(suite, at, len(statements(suite)))

@@ -29,7 +29,12 @@ class Member:
     @property
     def is_certain(self) -> bool:
         """Whether the class has all its names because of it."""
-        certain = {name for statement in self.statements if statement.is_certain for name in statement.names}
+        certain = {
+            name
+            for statement in self.statements
+            if statement.is_certain
+            for name in statement.names
+        }
         return self.names <= certain
 
 
@@ -45,7 +50,10 @@ def members(statements: Sequence[Statement]) -> tuple[Member, ...]:
         for group in sharing:
             groups.remove(group)
         groups.append([*(s for group in sharing for s in group), statement])
-    found = [Member(frozenset(n for s in group for n in s.names), _ordered(statements, group)) for group in groups]
+    found = [
+        Member(frozenset(n for s in group for n in s.names), _ordered(statements, group))
+        for group in groups
+    ]
     position = {statement.key: number for number, statement in enumerate(statements)}
     return tuple(sorted(found, key=lambda member: position[member.key]))
 
@@ -58,7 +66,9 @@ def _describes(statement: Statement, above: Statement) -> bool:
     """Whether `statement` is a string below an attribute, which documents it."""
     node = statement.node
     is_string = (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
     )
     return is_string and isinstance(above.node, ast.Assign | ast.AnnAssign)
 
@@ -77,8 +87,12 @@ def lay(
     new: list[Statement] = []
     for member in members(child):
         hit = [other for other in parents if other.names & member.names]
-        partly = any(other.names - own for other in hit) or not (member.is_certain or _all_bare(member, *hit))
-        stays = member.key in after or partly or any(_acts_on_others(other, parents) for other in hit)
+        partly = any(other.names - own for other in hit) or not (
+            member.is_certain or _all_bare(member, *hit)
+        )
+        stays = (
+            member.key in after or partly or any(_acts_on_others(other, parents) for other in hit)
+        )
         if not hit or stays:
             new += member.statements
         else:
@@ -89,9 +103,13 @@ def lay(
 
 
 def _laid(
-    parent: Sequence[Statement], parents: Sequence[Member], anchored: dict[tuple[int, int], list[Statement]]
+    parent: Sequence[Statement],
+    parents: Sequence[Member],
+    anchored: dict[tuple[int, int], list[Statement]],
 ) -> Iterable[Statement]:
-    replaced = {s.key: member.key for member in parents if member.key in anchored for s in member.statements}
+    replaced = {
+        s.key: member.key for member in parents if member.key in anchored for s in member.statements
+    }
     for statement in parent:
         if statement.key not in replaced:
             yield statement

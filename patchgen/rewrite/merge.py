@@ -14,7 +14,14 @@ from patchgen.plan.indentation import with_plain_indentation
 from patchgen.plan.model import ClassPlan, MergedClass
 from patchgen.rewrite.classbody import ClassBody, class_body
 from patchgen.rewrite.classreads import write_out_literals
-from patchgen.rewrite.classscope import Key, captured, changed_reads, laid_over, movable, written_order
+from patchgen.rewrite.classscope import (
+    Key,
+    captured,
+    changed_reads,
+    laid_over,
+    movable,
+    written_order,
+)
 from patchgen.rewrite.deletions import useless_deletions
 from patchgen.rewrite.edits import apply_edits
 from patchgen.rewrite.fields import field_problems, fields_of
@@ -58,7 +65,9 @@ class Draft:
         """The class as far as it has come; before its members are laid over each other, every class of the chain."""
         if self.order or len(self.bodies) == 1:
             return _class_text(self.head or f"class {self.plan.name}:\n", self.bodies, self.order)
-        return "\n".join(_class_text(f"{body.head}\n", [body], body.statements) for body in self.bodies)
+        return "\n".join(
+            _class_text(f"{body.head}\n", [body], body.statements) for body in self.bodies
+        )
 
 
 def check_declaration(draft: Draft) -> Draft:
@@ -80,7 +89,9 @@ def settle_names(draft: Draft) -> Draft:
     reads = write_out_literals(draft.bodies)
     specials = settle_specials(reads.bodies, draft.plan.name)
     fields = field_problems(specials.bodies, fields_of(draft.plan, specials.bodies))
-    return replace(draft, bodies=specials.bodies).found(*reads.problems, *specials.problems, *fields)
+    return replace(draft, bodies=specials.bodies).found(
+        *reads.problems, *specials.problems, *fields
+    )
 
 
 def lay_members(draft: Draft) -> Draft:
@@ -150,7 +161,9 @@ def merge_class(
                 trace(name, draft.text)
     except RecursionError as error:
         at = plan.chain[0].at(1, 0)
-        raise PatchgenError("PG006", at, "is nested too deeply to be merged", "bind parts of it to names") from error
+        raise PatchgenError(
+            "PG006", at, "is nested too deeply to be merged", "bind parts of it to names"
+        ) from error
     return MergedClass(plan.name, draft.text, draft.notes)
 
 

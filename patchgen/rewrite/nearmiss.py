@@ -17,7 +17,9 @@ _MOST_LINES = 16
 Place = Sequence[ast.AST]
 
 
-def nearest_miss(pattern: Sequence[ast.stmt], holes: Collection[str], target: Statement, body: ClassBody) -> str:
+def nearest_miss(
+    pattern: Sequence[ast.stmt], holes: Collection[str], target: Statement, body: ClassBody
+) -> str:
     """`nearest: file:line` and a small diff, upstream's code marked `+`; says so when nothing is like it."""
     match pattern:
         case [ast.Expr(value=expression)] if not is_dots(expression):
@@ -38,7 +40,9 @@ def _is_elif(node: ast.AST, target: Statement) -> bool:
     return isinstance(node, ast.If) and target.fragment.source(node).startswith("elif")
 
 
-def _nearest_expression(pattern: ast.expr, holes: Collection[str], method: ast.stmt) -> tuple[float, Place]:
+def _nearest_expression(
+    pattern: ast.expr, holes: Collection[str], method: ast.stmt
+) -> tuple[float, Place]:
     """The expression of the pattern's kind that has most of it, the first of several."""
     body: list[ast.stmt] = getattr(method, "body", [])
     kind = type(pattern)
@@ -58,7 +62,11 @@ def _nearest_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[
         if texts[0] == texts[1]:
             continue  # what differs cannot be shown
         alike = difflib.SequenceMatcher(None, *texts, autojunk=False)
-        if alike.real_quick_ratio() > best[0] and alike.quick_ratio() > best[0] and alike.ratio() > best[0]:
+        if (
+            alike.real_quick_ratio() > best[0]
+            and alike.quick_ratio() > best[0]
+            and alike.ratio() > best[0]
+        ):
             best = (alike.ratio(), place)
     return best
 

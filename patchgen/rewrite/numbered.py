@@ -95,14 +95,20 @@ class _Numbering(cst.CSTTransformer):
         self.copies: dict[int, cst.CSTNode] = {}
 
     def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:  # type: ignore[override]
-        if isinstance(updated_node, cst.Name) and updated_node.value not in (_CONSTANTS | self.kept):
-            updated_node = updated_node.with_changes(value=self.numbers.written(self.next, updated_node.value))
+        if isinstance(updated_node, cst.Name) and updated_node.value not in (
+            _CONSTANTS | self.kept
+        ):
+            updated_node = updated_node.with_changes(
+                value=self.numbers.written(self.next, updated_node.value)
+            )
             self.next += 1
         self.copies[id(original_node)] = updated_node
         return updated_node
 
 
-def numbered(tree: Tree, numbers: Numbers, first: int, kept: frozenset[str] = frozenset()) -> tuple[Numbered, int]:
+def numbered(
+    tree: Tree, numbers: Numbers, first: int, kept: frozenset[str] = frozenset()
+) -> tuple[Numbered, int]:
     """A copy of `tree` whose names have the numbers from `first` on, and the number after the last.
 
     The names that are `kept` get none.
@@ -153,7 +159,9 @@ def _occurrences(text: str) -> tuple[Occurrence, ...]:
     return occurrences(function)
 
 
-def _named(with_numbers: Sequence[Occurrence], without: Sequence[Occurrence], numbers: Numbers) -> Iterator[Named]:
+def _named(
+    with_numbers: Sequence[Occurrence], without: Sequence[Occurrence], numbers: Numbers
+) -> Iterator[Named]:
     for marked, plain in zip(with_numbers, without, strict=True):
         scope = None if plain.scope is None else _label(plain.scope, with_numbers)
         yield Named(plain.name, numbers.read(marked.name), scope, plain.is_read, plain.node)

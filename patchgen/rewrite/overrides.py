@@ -19,7 +19,9 @@ def claimed_twice(body: ClassBody) -> Iterator[Problem]:
         for one, other in zip(functions, functions[1:], strict=False):
             if not _belongs_to(one.node, other.node):
                 what = f"{name} is defined here and on line {body.at(one, one.node).line}"
-                yield PatchgenError("PG303", body.at(other, other.node), what, "keep one of them").problem
+                yield PatchgenError(
+                    "PG303", body.at(other, other.node), what, "keep one of them"
+                ).problem
 
 
 def _belongs_to(one: ast.stmt, other: ast.stmt) -> bool:

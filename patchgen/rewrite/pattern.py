@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from patchgen.rewrite.syntax import Statement, arguments, expressions, is_dots, kind, parts, statements
+from patchgen.rewrite.syntax import (
+    Statement,
+    arguments,
+    expressions,
+    is_dots,
+    kind,
+    parts,
+    statements,
+)
 from patchgen.rewrite.tree import walk
 
 
@@ -62,7 +70,9 @@ class Match:
         return self.place.nodes if isinstance(self.place, Run) else (self.place,)
 
 
-def find_statements(pattern: cst.BaseSuite, method: cst.FunctionDef, holes: Sequence[str]) -> Iterator[Match]:
+def find_statements(
+    pattern: cst.BaseSuite, method: cst.FunctionDef, holes: Sequence[str]
+) -> Iterator[Match]:
     """Every run of statements of one suite of `method` that the statements of `pattern` fit."""
     wanted, nothing = statements(pattern), Bound(dict.fromkeys(holes))
     for suite in suites(method):
@@ -72,7 +82,9 @@ def find_statements(pattern: cst.BaseSuite, method: cst.FunctionDef, holes: Sequ
                 break
 
 
-def find_expressions(pattern: cst.BaseExpression, method: cst.FunctionDef, holes: Sequence[str]) -> Iterator[Match]:
+def find_expressions(
+    pattern: cst.BaseExpression, method: cst.FunctionDef, holes: Sequence[str]
+) -> Iterator[Match]:
     """Every expression in the body of `method` that `pattern` fits."""
     there = {id(node) for node in walk(method.body)}
     for node in expressions(method.body):
@@ -98,7 +110,9 @@ def same(left: cst.CSTNode, right: cst.CSTNode) -> bool:
     return _fit(left, right, Bound({}, literal=True)) is not None
 
 
-def _runs(pattern: Sequence[Statement], suite: cst.BaseSuite, at: int, bound: Bound) -> Iterator[tuple[int, Bound]]:
+def _runs(
+    pattern: Sequence[Statement], suite: cst.BaseSuite, at: int, bound: Bound
+) -> Iterator[tuple[int, Bound]]:
     """Where a run that begins at `at` may end, shortest first."""
     code = statements(suite)
     if not pattern:
@@ -126,14 +140,20 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
         case cst.Call(), cst.Call() if not bound.literal and any(is_dots(a) for a in pattern.args):
             return _fit_call(pattern, code, bound)
         case cst.CSTNode(), cst.CSTNode():
-            return _fit_all(parts(pattern), parts(code), bound) if kind(pattern) == kind(code) else None
+            return (
+                _fit_all(parts(pattern), parts(code), bound)
+                if kind(pattern) == kind(code)
+                else None
+            )
         case tuple(), tuple():
             return _fit_all(pattern, code, bound)
         case _:
             return bound if type(pattern) is type(code) and pattern == code else None
 
 
-def _fit_all(pattern: Sequence[object], code: Sequence[object], bound: Bound | None) -> Bound | None:
+def _fit_all(
+    pattern: Sequence[object], code: Sequence[object], bound: Bound | None
+) -> Bound | None:
     if len(pattern) != len(code):
         return None
     for one, other in zip(pattern, code, strict=True):

@@ -53,7 +53,9 @@ def _in_code(text: str) -> Iterator[tuple[Place, str]]:
     outer = tree.body[0]
     assert isinstance(outer, ast.ClassDef)
     nested = [
-        (n.body[0].lineno, n.end_lineno or 0) for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n != outer
+        (n.body[0].lineno, n.end_lineno or 0)
+        for n in ast.walk(tree)
+        if isinstance(n, ast.ClassDef) and n != outer
     ]
     lines = split_lines(text)
     # The name of a keyword argument is not mangled.
@@ -64,7 +66,12 @@ def _in_code(text: str) -> Iterator[tuple[Place, str]]:
     }
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         inside = any(first <= token.start[0] <= last for first, last in nested)
-        if token.type == tokenize.NAME and is_private(token.string) and not inside and token.start not in keywords:
+        if (
+            token.type == tokenize.NAME
+            and is_private(token.string)
+            and not inside
+            and token.start not in keywords
+        ):
             yield token.start, token.string
 
 
@@ -74,13 +81,21 @@ def _in_fstrings(piece: Piece) -> Iterator[tuple[Place, str]]:
     for node in ast.walk(ast.parse(piece.text)):
         if not isinstance(node, ast.JoinedStr):
             continue
-        names = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and is_private(n.attr)}
+        names = {
+            n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and is_private(n.attr)
+        }
         names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and is_private(n.id)}
-        literal = "".join(n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+        literal = "".join(
+            n.value
+            for n in ast.walk(node)
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        )
         for name in sorted(names):
             if name in literal:
                 what = f"{name} stands in an f-string both as a name and as text"
-                raise PatchgenError("PG241", piece.at(node.lineno, node.col_offset), what, "bind it to a name first")
+                raise PatchgenError(
+                    "PG241", piece.at(node.lineno, node.col_offset), what, "bind it to a name first"
+                )
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 text = lines[line - 1]
                 for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text):

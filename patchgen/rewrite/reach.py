@@ -32,7 +32,9 @@ def _attributes(bodies: Sequence[ClassBody], name: str) -> set[str]:
             found |= {
                 node.attr
                 for node in ast.walk(function)
-                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == receiver
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == receiver
             }
     return found
 
@@ -47,9 +49,13 @@ def calls_inherited(override: ast.stmt, method: str) -> bool:
     """Whether `super().method` or `Parent.method` occurs in `override`."""
     for node in ast.walk(override):
         match node:
-            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name) if name == method:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name) if (
+                name == method
+            ):
                 return True
-            case ast.Attribute(value=owner, attr=name) if name == method and marker_index(owner) is not None:
+            case ast.Attribute(value=owner, attr=name) if (
+                name == method and marker_index(owner) is not None
+            ):
                 return True
             case _:
                 pass

@@ -39,7 +39,9 @@ class Asked:
     def is_called(self) -> bool:
         """Whether it is called right there, so that the object can be put in as the first argument."""
         code = self.statement.fragment
-        return self.use.call is not None and code.text[code.span(self.use.node)[1] :].startswith("(")
+        return self.use.call is not None and code.text[code.span(self.use.node)[1] :].startswith(
+            "("
+        )
 
     def require_resolvable(self, bodies: Sequence[ClassBody]) -> None:
         """Raises PatchgenError where the object or the member is not what it seems."""
@@ -72,7 +74,9 @@ def is_plain(group: Sequence[Statement]) -> bool:
     return len(group) == 1 and isinstance(node, Function) and not node.decorator_list
 
 
-def survives(asked: Asked, group: Sequence[Statement], order: Sequence[Statement], plan: ClassPlan) -> bool:
+def survives(
+    asked: Asked, group: Sequence[Statement], order: Sequence[Statement], plan: ClassPlan
+) -> bool:
     """Whether the flat class has the member under its own name, as a plain method that the method can name there."""
     name = asked.use.name
     if asked.use.receiver is not None and not asked.is_called:
@@ -83,7 +87,9 @@ def survives(asked: Asked, group: Sequence[Statement], order: Sequence[Statement
     return name not in IMPLICIT and plan.name not in local_names(asked.method)
 
 
-def reference(asked: Asked, group: Sequence[Statement], name: str, flat: str, qualified: bool) -> Splice:
+def reference(
+    asked: Asked, group: Sequence[Statement], name: str, flat: str, qualified: bool
+) -> Splice:
     """The replacement of the use by `name` of the class `flat`, which is the member that `group` binds.
 
     `qualified`: it has to be reached through the class, not the object.
@@ -106,7 +112,10 @@ def reference(asked: Asked, group: Sequence[Statement], name: str, flat: str, qu
     given = _object_given(asked, code) if plain and not qualified else None
     if given:
         return Splice(start, given[1], f"{given[0]}.{name}(")
-    if any(isinstance(d, ast.Name) and d.id == "classmethod" for d in getattr(group[0].node, "decorator_list", [])):
+    if any(
+        isinstance(d, ast.Name) and d.id == "classmethod"
+        for d in getattr(group[0].node, "decorator_list", [])
+    ):
         what = f"{use.name} is a classmethod of a class that is merged into another"
         raise PatchgenError("PG210", asked.at, what, f"write super().{use.name}")
     return Splice(start, end, f"{flat}.{name}")
@@ -128,7 +137,9 @@ def _object_given(asked: Asked, code: Fragment) -> tuple[str, int] | None:
     if asked.use.nested or is_static or own in rebound(asked.method):
         return None
     match asked.use.call:
-        case ast.Call(args=[ast.Name(id=receiver) as first, *rest], keywords=keywords) if receiver == own:
+        case ast.Call(args=[ast.Name(id=receiver) as first, *rest], keywords=keywords) if (
+            receiver == own
+        ):
             if rest:
                 return receiver, code.span(rest[0])[0]
             if keywords:

@@ -50,11 +50,17 @@ def still_there(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iter
     """Removals of what the class body `order` binds all the same, because it needs the statement."""
     for place, body in enumerate(bodies):
         for statement in body.statements:
-            left = [s for s in order if statement.removes and s.origin > place and statement.names[0] in s.names]
+            left = [
+                s
+                for s in order
+                if statement.removes and s.origin > place and statement.names[0] in s.names
+            ]
             if left:
                 name, owner = statement.names[0], bodies[left[0].origin]
                 what = f"{name} cannot be removed alone: {owner.own_name} binds it together with something else"
-                yield PatchgenError("PG230", body.at(statement), what, "override what is bound with it").problem
+                yield PatchgenError(
+                    "PG230", body.at(statement), what, "override what is bound with it"
+                ).problem
 
 
 def _claims(body: ClassBody, removal: Statement, name: str) -> list[Problem]:
@@ -63,5 +69,6 @@ def _claims(body: ClassBody, removal: Statement, name: str) -> list[Problem]:
     at = body.at(removal)
     what = f"{name} is removed here and bound on line {{}}"
     return [
-        PatchgenError("PG303", at, what.format(body.at(other).line), "keep one of them").problem for other in others
+        PatchgenError("PG303", at, what.format(body.at(other).line), "keep one of them").problem
+        for other in others
     ]

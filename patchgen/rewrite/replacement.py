@@ -134,7 +134,11 @@ def _branch(lines: Lines) -> Callable[[cst.If], cst.If | cst.Else | cst.RemovalS
 def _commented(above: list[Lines]) -> Callable[[Any], Any]:
     """The statement with `above` over it, below what stands there already."""
     lines = joined(above).below
-    return lambda line: line.with_changes(leading_lines=(*line.leading_lines, *lines)) if lines else line
+    return (
+        lambda line: line.with_changes(leading_lines=(*line.leading_lines, *lines))
+        if lines
+        else line
+    )
 
 
 def _in_place(new: cst.BaseExpression) -> Callable[[cst.BaseExpression], cst.BaseExpression]:
@@ -167,13 +171,19 @@ def _filled(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
     filled: dict[int, Callable[[Any], Any]] = {}
     for site in change.sites():
         value = bound.holes[site.value]
-        filled[id(site)] = _put(enclosed(value, wraps[id(site)]) if isinstance(value, cst.BaseExpression) else value)
+        filled[id(site)] = _put(
+            enclosed(value, wraps[id(site)]) if isinstance(value, cst.BaseExpression) else value
+        )
     for node in walk(change.new):
         if isinstance(node, cst.Call) and bound.rest and any(map(is_dots, node.args)):
             filled[id(node)] = _put_rest(bound.rest.call, bound.rest.arguments)
         elif isinstance(node, cst.BaseSuite) and bound.run:
             run = Lines(part(bound.run.suite, bound.run.start, bound.run.stop))
-            places = [(at, at + 1, run) for at, statement in enumerate(statements(node)) if is_dots(statement)]
+            places = [
+                (at, at + 1, run)
+                for at, statement in enumerate(statements(node))
+                if is_dots(statement)
+            ]
             if places:
                 filled[id(node)] = _with_runs(places)
     return filled

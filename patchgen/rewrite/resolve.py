@@ -45,7 +45,9 @@ class Resolved:
     problems: tuple[Problem, ...]
 
 
-def resolve_supers(plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequence[Statement]) -> Resolved:
+def resolve_supers(
+    plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequence[Statement]
+) -> Resolved:
     """The class body `order` with every `super()` of a class of the chain resolved."""
     work = _Resolver(plan, bodies, order, fields_of(plan, bodies))
     last = {name: place for place, statement in enumerate(order) for name in statement.names}
@@ -54,9 +56,13 @@ def resolve_supers(plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequen
     for place, statement in enumerate(order):
         done.append(work.resolved(_with_class_reads(statement)))
         # Below the whole member: a property stays together with its setter.
-        waiting.append((max((last[name] for name in statement.names), default=place), work.take_copies()))
+        waiting.append(
+            (max((last[name] for name in statement.names), default=place), work.take_copies())
+        )
         done += [copy for until, copies in waiting if until == place for copy in copies]
-    return Resolved(tuple(done), (*work.problems, *(_left_over(done, bodies) if not work.problems else ())))
+    return Resolved(
+        tuple(done), (*work.problems, *(_left_over(done, bodies) if not work.problems else ()))
+    )
 
 
 def _left_over(done: Sequence[Statement], bodies: Sequence[ClassBody]) -> Iterator[Problem]:
@@ -78,7 +84,13 @@ def _with_class_reads(statement: Statement) -> Statement:
 class _Resolver:
     """Remembers what has been hoisted, so that it is hoisted once."""
 
-    def __init__(self, plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequence[Statement], fields: Fields):
+    def __init__(
+        self,
+        plan: ClassPlan,
+        bodies: tuple[ClassBody, ...],
+        order: Sequence[Statement],
+        fields: Fields,
+    ):
         self.problems: list[Problem] = []
         self._plan, self._bodies, self._order, self._fields = plan, bodies, order, fields
         self._names: dict[tuple[str, int], str] = {}
@@ -118,7 +130,9 @@ class _Resolver:
         target = self._target(use)
         if generated_between(use.name, use.start, target, self._bodies, self._fields):
             what = f"super().{use.name} means the method that a decorator generates for a class that is merged"
-            raise PatchgenError("PG224", body.at(statement, use.node), what, f"write out what {use.name} does")
+            raise PatchgenError(
+                "PG224", body.at(statement, use.node), what, f"write out what {use.name} does"
+            )
         if target is None:
             self._require_beyond(use, method, statement)
             yield from self._beyond(use, statement)
@@ -126,7 +140,11 @@ class _Resolver:
         asked = Asked(use, method, statement, target, body.at(statement, use.node))
         asked.require_resolvable(self._bodies)
         alone = sum(isinstance(other, SuperUse) and other.name == use.name for other in uses) == 1
-        site = call_site(method, use, statement.fragment) if alone and statement.node is method else None
+        site = (
+            call_site(method, use, statement.fragment)
+            if alone and statement.node is method
+            else None
+        )
         written = self._inline(use, site, statement, target) if site else None
         if site and written:
             yield Splice(*statement.fragment.line_span(written.first, written.last), written.text)
@@ -135,7 +153,9 @@ class _Resolver:
 
     def _target(self, use: SuperUse) -> int | None:
         by_name = use.receiver is None
-        places = searched(self._bodies, use.start) if by_name else range(use.start, len(self._bodies))
+        places = (
+            searched(self._bodies, use.start) if by_name else range(use.start, len(self._bodies))
+        )
         return next((place for place in places if use.name in self._bodies[place].members), None)
 
     def _beyond(self, use: SuperUse, statement: Statement) -> Iterator[Splice]:
@@ -165,9 +185,16 @@ class _Resolver:
         known = self._plan.beyond(body.piece.symbol.module, use.name)
         if known is None:
             return
-        near = {name for place in range(use.start, len(self._bodies)) for name in self._bodies[place].members}
+        near = {
+            name
+            for place in range(use.start, len(self._bodies))
+            for name in self._bodies[place].members
+        }
         what = f"no class that {body.own_name} inherits from has {use.name}"
-        hint = did_you_mean(use.name, known | near) or "leave it out, or inherit from the class that has it"
+        hint = (
+            did_you_mean(use.name, known | near)
+            or "leave it out, or inherit from the class that has it"
+        )
         raise PatchgenError("PG215", body.at(statement, use.node), what, hint)
 
     def _inline(self, use: SuperUse, site: Site, child: Statement, target: int) -> Inlined | None:
@@ -179,7 +206,9 @@ class _Resolver:
         bound = binding(site, use, parent.node)
         if bound is None:
             return None
-        return inlined(site, child, parent, [(name, _argument(value, child)) for name, value in bound.bound])
+        return inlined(
+            site, child, parent, [(name, _argument(value, child)) for name, value in bound.bound]
+        )
 
     def _reference(self, asked: Asked) -> Splice:
         """The use replaced by a reference to the member, which is hoisted unless it survives under its own name."""

@@ -36,9 +36,15 @@ RULES: dict[str, tuple[Rule, str]] = {
     "requires": (Rule.ONCE, "names packages that must be installed"),
     "dataclass": (Rule.FIELDS, "makes fields of the annotations of one class"),
     "strict": (Rule.FIELDS, "checks what is assigned to the fields of one class"),
-    "use_kernel_forward_from_hub": (Rule.KERNEL, "lets a kernel of the hub replace forward, overridden or not"),
+    "use_kernel_forward_from_hub": (
+        Rule.KERNEL,
+        "lets a kernel of the hub replace forward, overridden or not",
+    ),
     "use_experts_implementation": (Rule.EXPERTS, "wraps forward and __init__"),
-    "use_kernelized_func": (Rule.REGISTERS, "adds module functions to what kernels may replace, in __init__"),
+    "use_kernelized_func": (
+        Rule.REGISTERS,
+        "adds module functions to what kernels may replace, in __init__",
+    ),
 }
 
 
@@ -97,20 +103,30 @@ class _Chosen:
             case rule if restated and rule is not Rule.REGISTERS:
                 pass
             case None if self.further.get(name) in changed:
-                self._drop(decorator, place, f"{self.plan.name} has a {self.further[name]} of its own")
+                self._drop(
+                    decorator, place, f"{self.plan.name} has a {self.further[name]} of its own"
+                )
             case None if name not in self.further:
-                hint = f"decorate {self.plan.name} with it too, or with what shall stand in its place"
+                hint = (
+                    f"decorate {self.plan.name} with it too, or with what shall stand in its place"
+                )
                 self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
             case Rule.KERNEL if changed & read_through_self(self.bodies[place:], "forward"):
                 self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
             case Rule.REGISTERS if any(other.text == decorator.text for other in self.kept):
                 pass
             case Rule.REGISTERS if not reaches_parent(self.bodies[:place], "__init__"):
-                self._drop(decorator, place, f"{self.plan.name} does not run {self.bodies[place].own_name}.__init__")
+                self._drop(
+                    decorator,
+                    place,
+                    f"{self.plan.name} does not run {self.bodies[place].own_name}.__init__",
+                )
             case _:
                 self.kept.append(decorator)
 
-    def _inherit_experts(self, decorator: Decorator, place: int, changed: frozenset[str], restated: bool) -> None:
+    def _inherit_experts(
+        self, decorator: Decorator, place: int, changed: frozenset[str], restated: bool
+    ) -> None:
         refusal = experts.refusal(self.bodies, place, changed, self.order, restated)
         if refusal:
             self._refuse("PG225", place, decorator, refusal.why, refusal.hint)
@@ -133,7 +149,9 @@ class _Chosen:
     def _refuse(self, code: str, place: int, decorator: Decorator, why: str, hint: str) -> None:
         body = self.bodies[place]
         what = f"{body.own_name} is decorated with {decorator.name}, {why}"
-        self.problems.append(PatchgenError(code, body.piece.at(decorator.line, 0), what, hint).problem)
+        self.problems.append(
+            PatchgenError(code, body.piece.at(decorator.line, 0), what, hint).problem
+        )
 
 
 def _keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
@@ -145,12 +163,18 @@ def _keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
             value = ast.unparse(keyword.value)
             if own.get(keyword.arg) == value or (keyword.arg == "metaclass" and keyword.arg in own):
                 continue
-            if keyword.arg == "metaclass" or (keyword.arg == "total" and not _adds_fields(bodies[:place])):
+            if keyword.arg == "metaclass" or (
+                keyword.arg == "total" and not _adds_fields(bodies[:place])
+            ):
                 own.setdefault(keyword.arg, value)
                 continue
             what = f"{body.own_name} is made with {keyword.arg or '**'}={value}, which its child does not say"
             at = body.piece.at(keyword.lineno, keyword.col_offset)
-            problems.append(PatchgenError("PG221", at, what, f"write {keyword.arg}={value} in the child too").problem)
+            problems.append(
+                PatchgenError(
+                    "PG221", at, what, f"write {keyword.arg}={value} in the child too"
+                ).problem
+            )
     return [f"{name}={value}" if name else f"**{value}" for name, value in own.items()], problems
 
 

@@ -48,10 +48,14 @@ def _bound_otherwise(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
             lost = sorted(set(statement.names) & body.deleted & inherited)
             if isinstance(statement.node, ast.Delete) and lost:
                 what = f"{lost[0]} is deleted in the class body, where the parent's {lost[0]} would be meant too"
-                yield PatchgenError("PG202", body.at(statement), what, "give it another name").problem
+                yield PatchgenError(
+                    "PG202", body.at(statement), what, "give it another name"
+                ).problem
             if isinstance(statement.node, ast.Global):
                 what = "a class body that binds global names cannot be merged"
-                yield PatchgenError("PG202", body.at(statement), what, "bind them at module level").problem
+                yield PatchgenError(
+                    "PG202", body.at(statement), what, "bind them at module level"
+                ).problem
 
 
 def _ran_for_the_child(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
@@ -69,7 +73,9 @@ def _without_hash(body: ClassBody, behind: Sequence[ClassBody]) -> ClassBody:
         return body
     eq = body.binders("__eq__")[-1]
     text = f"{INDENT}__hash__ = None\n"
-    statement = Statement("\n", text, ("__hash__",), eq.origin, len(body.statements), eq.line, changed=True)
+    statement = Statement(
+        "\n", text, ("__hash__",), eq.origin, len(body.statements), eq.line, changed=True
+    )
     return replace(body, statements=(*body.statements, statement))
 
 

@@ -38,6 +38,8 @@ def _turn(argument: cst.Arg) -> int:
 
 def _spaced(argument: cst.Arg) -> cst.Arg:
     """An argument that was the last and is not any more."""
-    if isinstance(argument.comma, cst.Comma) or not isinstance(argument.whitespace_after_arg, cst.SimpleWhitespace):
+    if isinstance(argument.comma, cst.Comma) or not isinstance(
+        argument.whitespace_after_arg, cst.SimpleWhitespace
+    ):
         return argument
     return argument.with_changes(whitespace_after_arg=_NOTHING)

@@ -55,7 +55,15 @@ def _is_certain(node: ast.stmt, names: frozenset[str]) -> bool:
     match node:
         case ast.If(body=body, orelse=[_, *_] as orelse):
             return all(names <= _certain(branch) for branch in (body, orelse))
-        case ast.If() | ast.For() | ast.While() | ast.Try() | ast.TryStar() | ast.With() | ast.Match():
+        case (
+            ast.If()
+            | ast.For()
+            | ast.While()
+            | ast.Try()
+            | ast.TryStar()
+            | ast.With()
+            | ast.Match()
+        ):
             return not names
         case ast.AnnAssign(value=None) | ast.Delete():
             return False

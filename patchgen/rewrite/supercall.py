@@ -82,7 +82,11 @@ def class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
             case ast.Attribute(value=owner) if marker_index(owner) is not None:
                 yield node
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                evaluated = [*getattr(node, "decorator_list", []), *node.args.defaults, *node.args.kw_defaults]
+                evaluated = [
+                    *getattr(node, "decorator_list", []),
+                    *node.args.defaults,
+                    *node.args.kw_defaults,
+                ]
                 stack += [expression for expression in evaluated if expression]
             case ast.ClassDef():
                 stack += [*node.decorator_list, *node.bases, *node.keywords]
@@ -94,7 +98,10 @@ def class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
 
 def marker_in(statement: ast.stmt) -> ast.Name | None:
     """A parent by name anywhere in `statement`."""
-    return next((n for n in ast.walk(statement) if isinstance(n, ast.Name) and _MARKER.fullmatch(n.id)), None)
+    return next(
+        (n for n in ast.walk(statement) if isinstance(n, ast.Name) and _MARKER.fullmatch(n.id)),
+        None,
+    )
 
 
 def super_uses(method: FunctionNode, origin: int, plan: ClassPlan) -> Iterator[SuperUse | Misuse]:
@@ -112,7 +119,9 @@ def is_tried(node: ast.AST, method: FunctionNode) -> bool:
         match outer:
             case ast.Try() | ast.TryStar():
                 inside: list[ast.stmt] = outer.body
-            case ast.With() | ast.AsyncWith() if any("suppress" in ast.unparse(i.context_expr) for i in outer.items):
+            case ast.With() | ast.AsyncWith() if any(
+                "suppress" in ast.unparse(i.context_expr) for i in outer.items
+            ):
                 inside = outer.body
             case _:
                 continue
@@ -123,7 +132,10 @@ def is_tried(node: ast.AST, method: FunctionNode) -> bool:
 
 def _is_static(method: FunctionNode) -> bool:
     decorators = method.decorator_list if not isinstance(method, ast.Lambda) else []
-    return any(isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in decorators)
+    return any(
+        isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
+        for decorator in decorators
+    )
 
 
 class _Walker:
@@ -135,7 +147,8 @@ class _Walker:
     def visit(self, node: ast.AST, parent: ast.AST | None, nested: bool) -> None:
         match node:
             case (
-                ast.Name(id="super" | "__class__") | ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[]))
+                ast.Name(id="super" | "__class__")
+                | ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[]))
             ) if self._in_class:
                 return  # a nested class has a `super` and a `__class__` of its own
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=arguments)):
@@ -147,13 +160,19 @@ class _Walker:
                 return
             case ast.Name(id="super"):
                 hint = "call it and use an attribute of it: super().name"
-                self.found.append(Misuse(node, "super is used otherwise than as super().name", hint))
+                self.found.append(
+                    Misuse(node, "super is used otherwise than as super().name", hint)
+                )
             case ast.Name() if marker_index(node) is not None:
                 hint = "name one of its attributes"
-                self.found.append(Misuse(node, "a parent that is merged into the class is used as a value", hint))
+                self.found.append(
+                    Misuse(node, "a parent that is merged into the class is used as a value", hint)
+                )
             case ast.Name(id="__class__") if self._origin:
                 hint = "write type(self), or name the class"
-                self.found.append(Misuse(node, "__class__ names a class that is merged into another", hint))
+                self.found.append(
+                    Misuse(node, "__class__ names a class that is merged into another", hint)
+                )
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._function(node, nested)
                 return
@@ -188,19 +207,29 @@ class _Walker:
                 if part is not first:
                     self.visit(part, node, True)
 
-    def _attribute(self, node: ast.Attribute, parent: ast.AST | None, nested: bool, arguments: list[ast.expr]) -> None:
+    def _attribute(
+        self, node: ast.Attribute, parent: ast.AST | None, nested: bool, arguments: list[ast.expr]
+    ) -> None:
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if not isinstance(node.ctx, ast.Load):
             self.found.append(
-                Misuse(node, f"super().{node.attr} is assigned to or deleted", f"write self.{node.attr}")
+                Misuse(
+                    node,
+                    f"super().{node.attr} is assigned to or deleted",
+                    f"write self.{node.attr}",
+                )
             )
             return
         match arguments:
             case [] if self._receiver is None:
                 what = f"super().{node.attr} stands in a method that takes no object: Python raises there"
-                self.found.append(Misuse(node, what, "write self as the first parameter, and no @staticmethod"))
+                self.found.append(
+                    Misuse(node, what, "write self as the first parameter, and no @staticmethod")
+                )
             case []:
-                self.found.append(SuperUse(node, call, node.attr, self._origin + 1, self._receiver, nested))
+                self.found.append(
+                    SuperUse(node, call, node.attr, self._origin + 1, self._receiver, nested)
+                )
             case [ast.Name() as owner, ast.Name(id=receiver)]:
                 start = self._start(owner)
                 # An explicit object is the same one wherever the call stands.
@@ -208,7 +237,9 @@ class _Walker:
                 self.found.append(SuperUse(node, call, node.attr, start, receiver, False, marker))
             case _:
                 hint = "write super()"
-                self.found.append(Misuse(node, "super is called with arguments that are no plain names", hint))
+                self.found.append(
+                    Misuse(node, "super is called with arguments that are no plain names", hint)
+                )
 
     def _start(self, owner: ast.Name) -> int:
         """Where in the chain the classes behind `owner` begin."""
@@ -221,5 +252,9 @@ class _Walker:
         if owner.id in (self._plan.name, piece.name):
             return self._origin + 1
         symbol = piece.needs.get(owner.id)
-        places = [i for i, other in enumerate(self._plan.chain) if symbol == other.symbol or owner.id == other.name]
+        places = [
+            i
+            for i, other in enumerate(self._plan.chain)
+            if symbol == other.symbol or owner.id == other.name
+        ]
         return places[0] + 1 if places and places[0] >= self._origin else len(self._plan.chain)

@@ -51,7 +51,12 @@ def kind(node: cst.CSTNode) -> object:
     match node:
         case cst.BaseSuite():
             return cst.BaseSuite
-        case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString() | cst.TemplatedString():
+        case (
+            cst.SimpleString()
+            | cst.ConcatenatedString()
+            | cst.FormattedString()
+            | cst.TemplatedString()
+        ):
             return cst.BaseString
         case _:
             return type(node)
@@ -62,7 +67,12 @@ def parts(node: cst.CSTNode) -> tuple[object, ...]:
     match node:
         case cst.Integer(value=value) | cst.Float(value=value) | cst.Imaginary(value=value):
             return (ast.literal_eval(value),)
-        case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString() | cst.TemplatedString():
+        case (
+            cst.SimpleString()
+            | cst.ConcatenatedString()
+            | cst.FormattedString()
+            | cst.TemplatedString()
+        ):
             return tuple(_joined(node))
         case cst.Call():
             positional, named = arguments(node)
@@ -108,7 +118,9 @@ def statements(suite: cst.BaseSuite) -> tuple[Statement, ...]:
 
 def arguments(call: cst.Call) -> tuple[tuple[cst.Arg, ...], tuple[cst.Arg, ...]]:
     """The arguments of `call` by position, `*` included, and those by name, `**` included."""
-    return tuple(a for a in call.args if is_positional(a)), tuple(a for a in call.args if not is_positional(a))
+    return tuple(a for a in call.args if is_positional(a)), tuple(
+        a for a in call.args if not is_positional(a)
+    )
 
 
 def is_positional(argument: cst.Arg) -> bool:
@@ -150,7 +162,10 @@ def _identifier(node: object) -> object:
 
 def _index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
     """What stands between the brackets; more than one expression are a tuple."""
-    elements = [e.slice.value if isinstance(e.slice, cst.Index) and not e.slice.star else e.slice for e in node.slice]
+    elements = [
+        e.slice.value if isinstance(e.slice, cst.Index) and not e.slice.star else e.slice
+        for e in node.slice
+    ]
     if len(elements) == 1 and not isinstance(node.slice[0].comma, cst.Comma):
         return elements[0]
     values = [e for e in elements if isinstance(e, cst.BaseExpression)]
@@ -186,7 +201,9 @@ def _joined(node: cst.BaseExpression) -> Iterator[object]:
         yield text
 
 
-def _strings(node: cst.BaseExpression) -> Iterator[cst.SimpleString | cst.FormattedString | cst.TemplatedString]:
+def _strings(
+    node: cst.BaseExpression,
+) -> Iterator[cst.SimpleString | cst.FormattedString | cst.TemplatedString]:
     match node:
         case cst.ConcatenatedString(left=left, right=right):
             yield from _strings(left)

@@ -68,7 +68,9 @@ def read_tree(text: str, at: Location) -> Tree:
         raise _too_deep(at) from error
     except cst.ParserSyntaxError as error:
         what = "an edit of a method that libcst cannot parse"
-        raise PatchgenError("PG308", at, what, "override the method, or write it in other syntax") from error
+        raise PatchgenError(
+            "PG308", at, what, "override the method, or write it in other syntax"
+        ) from error
 
 
 def read_function(text: str) -> cst.FunctionDef:

@@ -69,7 +69,11 @@ class Block:
     @property
     def is_for_types(self) -> bool:
         """Whether this is `if TYPE_CHECKING:`, which never runs."""
-        return self.kind == "guard" and bool(_TYPE_CHECKING.match(self.text)) and "\nel" not in self.text
+        return (
+            self.kind == "guard"
+            and bool(_TYPE_CHECKING.match(self.text))
+            and "\nel" not in self.text
+        )
 
     @property
     def is_guarded(self) -> bool:
@@ -149,7 +153,8 @@ def index(source: Source) -> ModuleIndex:
 def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
     """`index` for a tree that the caller has parsed already."""
     lazy = any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body) and (
-        "annotations" in {a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+        "annotations"
+        in {a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
     )
     blocks: list[Block] = []
     end = 0
@@ -185,11 +190,20 @@ def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
             case ast.ImportFrom():
                 for alias in node.names:
                     bound = alias.asname or alias.name
-                    yield Import(node.module or "", node.level, alias.name, bound, alias.lineno, alias.col_offset)
+                    yield Import(
+                        node.module or "",
+                        node.level,
+                        alias.name,
+                        bound,
+                        alias.lineno,
+                        alias.col_offset,
+                    )
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
                 pass
             case _:
-                stack.extend(reversed([c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.expr)]))
+                stack.extend(
+                    reversed([c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.expr)])
+                )
 
 
 def _by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
@@ -204,9 +218,13 @@ def _by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
         yield group
 
 
-def _block(source: Source, group: list[ast.stmt], leading: str, first: int, last: int, lazy: bool) -> Block:
+def _block(
+    source: Source, group: list[ast.stmt], leading: str, first: int, last: int, lazy: bool
+) -> Block:
     node = group[0]
-    bases = tuple(ast.unparse(base) for base in node.bases) if isinstance(node, ast.ClassDef) else ()
+    bases = (
+        tuple(ast.unparse(base) for base in node.bases) if isinstance(node, ast.ClassDef) else ()
+    )
     return Block(
         kind=_kind(group),
         first=first,
@@ -222,7 +240,9 @@ def _block(source: Source, group: list[ast.stmt], leading: str, first: int, last
 
 def _kind(group: list[ast.stmt]) -> str:
     if len(group) > 1:
-        return "import" if all(isinstance(n, ast.Import | ast.ImportFrom) for n in group) else "other"
+        return (
+            "import" if all(isinstance(n, ast.Import | ast.ImportFrom) for n in group) else "other"
+        )
     match group[0]:
         case ast.ClassDef():
             return "class"
@@ -247,7 +267,11 @@ def _exports(texts: tuple[str, ...]) -> tuple[str, ...]:
     """What statements about `__all__`, run one after the other, leave in it."""
     names: list[str] = []
     for node in (node for text in texts for node in ast.parse(text).body):
-        strings = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        strings = [
+            n.value
+            for n in ast.walk(node)
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        ]
         match node:
             case ast.Assign() | ast.AnnAssign():
                 names = strings
@@ -265,9 +289,15 @@ def _is_list_of_strings(text: str) -> bool:
 
 def _says_strings(node: ast.stmt) -> bool:
     match node:
-        case ast.Assign(value=value) | ast.AugAssign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+        case (
+            ast.Assign(value=value)
+            | ast.AugAssign(value=value)
+            | ast.AnnAssign(value=ast.expr() as value)
+        ):
             given: list[ast.expr] = [value]
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__"), attr=name), args=args)):
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__"), attr=name), args=args)
+        ):
             given = args if name in ("append", "extend", "remove") else [node.value]
         case _:
             return False

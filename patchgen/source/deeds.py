@@ -138,7 +138,9 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom | ast.Await):
-            self.aside |= {_place(name) for name in ast.walk(node.value) if isinstance(name, ast.Name)}
+            self.aside |= {
+                _place(name) for name in ast.walk(node.value) if isinstance(name, ast.Name)
+            }
         self.visit(node.value)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -198,7 +200,9 @@ class _Reader(ast.NodeVisitor):
 
     def _annotations(self, annotations: Sequence[ast.expr | None]) -> None:
         """`x: note("x")` calls `note` when it is not made a string of."""
-        self._of_use([a for a in annotations if a and any(isinstance(n, ast.Call) for n in ast.walk(a))])
+        self._of_use(
+            [a for a in annotations if a and any(isinstance(n, ast.Call) for n in ast.walk(a))]
+        )
 
     def _decorators(self, decorators: list[ast.expr]) -> None:
         for decorator in decorators:
@@ -231,7 +235,11 @@ def _roots(node: ast.expr) -> set[Place]:
         node = node.func if isinstance(node, ast.Call) else node.value
     if isinstance(node, ast.Name):
         return {_place(node)}
-    return _names(node) if isinstance(node, ast.IfExp | ast.BoolOp | ast.NamedExpr | ast.BinOp) else set()
+    return (
+        _names(node)
+        if isinstance(node, ast.IfExp | ast.BoolOp | ast.NamedExpr | ast.BinOp)
+        else set()
+    )
 
 
 def _names(node: ast.AST) -> set[Place]:

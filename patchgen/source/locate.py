@@ -50,7 +50,9 @@ class Environment:
         """
         key = question, subject
         if key not in self._answers:
-            self._answers[key] = self._find(subject) if question == "module" else _answer(question, subject)
+            self._answers[key] = (
+                self._find(subject) if question == "module" else _answer(question, subject)
+            )
         return self._answers[key]
 
     def path(self, module: str) -> Path | None:
@@ -65,7 +67,9 @@ class Environment:
         """
         path = self.path(module)
         if path is None:
-            raise PatchgenError("PG101", at, f"no module named {shown_module(module)}", self._nearest(module))
+            raise PatchgenError(
+                "PG101", at, f"no module named {shown_module(module)}", self._nearest(module)
+            )
         if module not in self._sources:
             # Imported here: who finds everything in the cache only asks where modules lie.
             from patchgen.source.text import read_source
@@ -78,7 +82,9 @@ class Environment:
 
     def index(self, module: str, at: Location) -> ModuleIndex:
         """The blocks of `module`, which `at` asks for; raises what `source` and parsing raise."""
-        source = self.source(module, at)  # asked each time: whoever remembers what is read must hear of it
+        source = self.source(
+            module, at
+        )  # asked each time: whoever remembers what is read must hear of it
         if module not in self._indexes:
             from patchgen.source.blocks import index
 
@@ -150,7 +156,9 @@ class Environment:
         return self.roots[int(module.partition(".")[0].removeprefix(_DOT)) :][:1]
 
     def _names(self, folders: Sequence[str]) -> list[str]:
-        return [name for folder in folders for name in self.look("names", folder).split("\n") if name]
+        return [
+            name for folder in folders for name in self.look("names", folder).split("\n") if name
+        ]
 
     def _nearest(self, module: str) -> str:
         """A hint for a misspelt module: the first part that does not exist, and what lies beside it."""
@@ -188,7 +196,9 @@ def shown_module(module: str) -> str:
 
 def _is_name(part: str) -> bool:
     """Whether a folder or a file can be called so: nothing that leads elsewhere."""
-    return part.isidentifier() or (bool(part) and part not in (".", "..") and not {"/", "\0", os.sep} & {*part})
+    return part.isidentifier() or (
+        bool(part) and part not in (".", "..") and not {"/", "\0", os.sep} & {*part}
+    )
 
 
 def _answer(question: str, subject: str) -> str:
@@ -204,13 +214,18 @@ def _answer(question: str, subject: str) -> str:
 def _module_names(folder: str) -> set[str]:
     try:
         with os.scandir(folder) as entries:
-            return {e.name.removesuffix(".py") for e in entries if e.name.endswith(".py") or e.is_dir()}
+            return {
+                e.name.removesuffix(".py") for e in entries if e.name.endswith(".py") or e.is_dir()
+            }
     except OSError:
         return set()
 
 
 def make_environment(
-    home: Path, package_root: Path | None = None, roots: Iterable[Path] = (), search: Iterable[str] | None = None
+    home: Path,
+    package_root: Path | None = None,
+    roots: Iterable[Path] = (),
+    search: Iterable[str] | None = None,
 ) -> Environment:
     """An environment that looks in `package_root`, `home`, `roots`, then in `search` (by default `search_path`)."""
     every = [*([package_root] if package_root else []), home, *roots]

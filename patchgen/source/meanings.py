@@ -50,7 +50,8 @@ def occurrences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[Occur
     walker = _Walker()
     walker.read_body(function, None)
     return tuple(
-        Occurrence(name, node, _binding_scope(name, scope), is_read) for name, node, scope, is_read in walker.found
+        Occurrence(name, node, _binding_scope(name, scope), is_read)
+        for name, node, scope, is_read in walker.found
     )
 
 
@@ -75,7 +76,9 @@ class _Walker:
     def __init__(self) -> None:
         self.found: list[tuple[str, ast.AST, Scope, bool]] = []
 
-    def read_body(self, function: FunctionNode, outer: Scope | None, label: int | None = None) -> None:
+    def read_body(
+        self, function: FunctionNode, outer: Scope | None, label: int | None = None
+    ) -> None:
         scope = self._enter(outer, "function", label)
         arguments = function.args
         positional = [*arguments.posonlyargs, *arguments.args]
@@ -130,7 +133,9 @@ class _Walker:
                 self._visit_all(node.body, scope)
             case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
                 self._visit_all(ast.iter_child_nodes(node), scope)
-                self._bind_maybe(node.rest if isinstance(node, ast.MatchMapping) else node.name, node, scope)
+                self._bind_maybe(
+                    node.rest if isinstance(node, ast.MatchMapping) else node.name, node, scope
+                )
             case _ if type(node).__name__ == "TypeAlias":
                 self._visit(node.name, scope)  # type: ignore[attr-defined]
                 inner = self._type_parameters(node, scope)
@@ -143,7 +148,9 @@ class _Walker:
             self._bind(name, node, scope)
 
     def _declare(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
-        declared = scope.declared_global if isinstance(node, ast.Global) else scope.declared_nonlocal
+        declared = (
+            scope.declared_global if isinstance(node, ast.Global) else scope.declared_nonlocal
+        )
         declared.update(node.names)
         self.found += [(name, node, scope, True) for name in node.names]
 
@@ -152,7 +159,13 @@ class _Walker:
         self._visit_all([*node.decorator_list, *arguments.defaults, *arguments.kw_defaults], scope)
         label = self._bind(node.name, node, scope)
         inner = self._type_parameters(node, scope)
-        every = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
+        every = [
+            *arguments.posonlyargs,
+            *arguments.args,
+            arguments.vararg,
+            *arguments.kwonlyargs,
+            arguments.kwarg,
+        ]
         self._visit_all([arg.annotation for arg in every if arg], inner)
         self._visit_all([node.returns], inner)
         self.read_body(node, inner, label)

@@ -16,7 +16,9 @@ def read_regular(path: Path | str) -> bytes:
 
     Raises OSError at once where there is none, for pipes, sockets and devices too.
     """
-    _require_regular(os.stat(path).st_mode, path)  # before it is opened, which alone can have effects
+    _require_regular(
+        os.stat(path).st_mode, path
+    )  # before it is opened, which alone can have effects
     # Should a pipe take its place meanwhile, opening it does not wait either.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags), "rb", buffering=0) as file:

@@ -68,7 +68,11 @@ def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield from (alias.asname or alias.name for alias in node.names)
             case ast.ExceptHandler(name=str(name)):
                 yield name
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            case (
+                ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+                | ast.MatchMapping(rest=str(name))
+            ):
                 yield name
             case _:
                 pass
@@ -107,7 +111,12 @@ def local_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -
 
 
 def _declared(body: Iterable[ast.AST]) -> set[str]:
-    return {name for node in own_nodes(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    return {
+        name
+        for node in own_nodes(body)
+        if isinstance(node, ast.Global | ast.Nonlocal)
+        for name in node.names
+    }
 
 
 def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -280,7 +289,9 @@ class _Walker:
         body: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
         # A `global x` inside makes reads of x global whatever encloses it.
         outer = self._scopes
-        declared = {n for child in own_nodes(body) if isinstance(child, ast.Global) for n in child.names}
+        declared = {
+            n for child in own_nodes(body) if isinstance(child, ast.Global) for n in child.names
+        }
         if declared:
             self._scopes = [(is_class, bound - declared) for is_class, bound in outer]
         self._scopes = [*self._scopes, (False, names)]
@@ -302,7 +313,11 @@ class _Walker:
         self._scopes.pop()
 
     def _read(self, node: ast.Name, chain: Sequence[ast.Attribute] = ()) -> None:
-        own = [depth for depth, (_, names) in enumerate(self._scopes) if not isinstance(names, _TypeParameters)]
+        own = [
+            depth
+            for depth, (_, names) in enumerate(self._scopes)
+            if not isinstance(names, _TypeParameters)
+        ]
         innermost = own[-1] if own else -1
         for depth, (is_class, names) in enumerate(self._scopes):
             # A class body's names are visible in the body itself only, not in the functions inside it.
@@ -312,7 +327,9 @@ class _Walker:
         eager = not self._lazy and self._quoted is None
         attributes = tuple(link.attr for link in chain)
         ends = tuple((link.end_lineno or line, link.end_col_offset or 0) for link in chain)
-        hidden = frozenset(n for i, (c, names) in enumerate(self._scopes) for n in names if not c or i == innermost)
+        hidden = frozenset(
+            n for i, (c, names) in enumerate(self._scopes) for n in names if not c or i == innermost
+        )
         quoted = self._quoted is not None
         self.found.append(Reference(node.id, line, column, eager, quoted, attributes, ends, hidden))
 
@@ -323,7 +340,11 @@ def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Subscript):
-            name = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+            name = (
+                node.value.attr
+                if isinstance(node.value, ast.Attribute)
+                else getattr(node.value, "id", "")
+            )
             if name == "Literal":
                 continue
             if name == "Annotated" and isinstance(node.slice, ast.Tuple):

@@ -48,7 +48,9 @@ class Source:
     def at(self, line: int, byte_column: int = 0) -> Location:
         """The location of an `ast` position, whose columns count UTF-8 bytes."""
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
-        return Location(self.path, line, len(text.encode()[:byte_column].decode(errors="ignore")) + 1)
+        return Location(
+            self.path, line, len(text.encode()[:byte_column].decode(errors="ignore")) + 1
+        )
 
     def at_node(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias) -> Location:
         """The location where `node` begins."""
@@ -66,7 +68,9 @@ def make_source(text: str, path: str, module: str = "") -> Source:
     return Source(module, path, text, digest, kept)
 
 
-def read_source(path: Path, module: str = "", shown: str | None = None, *, allow_bidi: bool = False) -> Source:
+def read_source(
+    path: Path, module: str = "", shown: str | None = None, *, allow_bidi: bool = False
+) -> Source:
     """The file at `path`; `shown` is the path that messages print.
 
     Raises PatchgenError PG001 to PG006 for what is not a readable, plain, UTF-8 (or declared) Python text.
@@ -89,7 +93,9 @@ def read_bytes(path: Path, name: str) -> bytes:
             raise PatchgenError("PG002", Location(name), what, "split the file")
         return read_regular(path)
     except OSError as error:
-        raise PatchgenError("PG001", Location(name), f"cannot be read: {error.strerror or error}") from error
+        raise PatchgenError(
+            "PG001", Location(name), f"cannot be read: {error.strerror or error}"
+        ) from error
 
 
 def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
@@ -106,7 +112,9 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
         what = f"is not {encoding.upper()}: byte {data[error.start]:#04x} at offset {error.start}"
         raise PatchgenError("PG003", Location(name), what, "save it as UTF-8") from error
     except LookupError as error:
-        raise PatchgenError("PG003", Location(name), f"declares an unknown encoding {encoding!r}") from error
+        raise PatchgenError(
+            "PG003", Location(name), f"declares an unknown encoding {encoding!r}"
+        ) from error
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _refuse_controls(text, name, allow_bidi)
     return text
@@ -130,7 +138,9 @@ def _declared_encoding(data: bytes) -> str | None:
 
 
 def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
-    found = re.search("\x00", text) or (None if allow_bidi or text.isascii() else _BIDI.search(text))
+    found = re.search("\x00", text) or (
+        None if allow_bidi or text.isascii() else _BIDI.search(text)
+    )
     if found is None:
         return
     line = text.count("\n", 0, found.start()) + 1
@@ -139,7 +149,9 @@ def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
     if found.group() == "\x00":
         raise PatchgenError("PG004", at, "holds a NUL character")
     what = f"holds the invisible control character U+{ord(found.group()):04X}"
-    raise PatchgenError("PG005", at, what, "remove it: such characters make code read differently than it runs")
+    raise PatchgenError(
+        "PG005", at, what, "remove it: such characters make code read differently than it runs"
+    )
 
 
 def parse(source: Source) -> ast.Module:
@@ -182,9 +194,13 @@ def _parsed(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
         at = Location(name, (error.lineno or 1) + line, error.offset or 1)
         raise PatchgenError("PG006", at, f"is not valid Python: {_reason(error)}") from error
     except (RecursionError, MemoryError) as error:
-        raise PatchgenError("PG006", Location(name, 1, 1), "is nested too deeply to be parsed") from error
+        raise PatchgenError(
+            "PG006", Location(name, 1, 1), "is nested too deeply to be parsed"
+        ) from error
     except ValueError as error:
-        raise PatchgenError("PG006", Location(name, 1, 1), f"is not valid Python: {error}") from error
+        raise PatchgenError(
+            "PG006", Location(name, 1, 1), f"is not valid Python: {error}"
+        ) from error
     finally:
         if collecting:
             gc.enable()

@@ -14,7 +14,9 @@ from patchgen.train.switches import checkpointing, compiling, loading, refuse
 from patchgen.use.checkpointing import options_of
 
 
-def arguments_of(recipe: Recipe, output: Path, device: str, batch_size: int, **changes: Any) -> TrainingArguments:
+def arguments_of(
+    recipe: Recipe, output: Path, device: str, batch_size: int, **changes: Any
+) -> TrainingArguments:
     """What Trainer is to do, `changes` last.  Raises PatchgenError PG813 where it refuses."""
     given: dict[str, Any] = {
         "output_dir": str(output),
@@ -54,12 +56,19 @@ def _every(recipe: Recipe) -> dict[str, Any]:
     """What is logged, evaluated and saved every so many steps; 0: not before the end."""
     given: dict[str, Any] = {"logging_steps": recipe.log_every, "save_total_limit": recipe.keep}
     for name, every in (("eval", recipe.eval_every), ("save", recipe.save_every)):
-        given |= {f"{name}_strategy": "steps", f"{name}_steps": every} if every else {f"{name}_strategy": "no"}
+        given |= (
+            {f"{name}_strategy": "steps", f"{name}_steps": every}
+            if every
+            else {f"{name}_strategy": "no"}
+        )
     return given
 
 
 def _precision(recipe: Recipe, device: str) -> dict[str, Any]:
-    given: dict[str, Any] = {"fp16": recipe.precision == "amp-fp16", "bf16": recipe.precision == "amp-bf16"}
+    given: dict[str, Any] = {
+        "fp16": recipe.precision == "amp-fp16",
+        "bf16": recipe.precision == "amp-bf16",
+    }
     # Said on CUDA in either case: torch's own default may be set by the environment.
     return {**given, "tf32": recipe.precision == "tf32"} if device == "cuda" else given
 
@@ -72,7 +81,9 @@ def _checkpointing(recipe: Recipe) -> dict[str, Any]:
     options: dict[str, Any] = {"every_n_layers": chosen.every} if chosen.every > 1 else {}
     options |= options_of(chosen.policy)
     known = {field.name for field in dataclasses.fields(TrainingArguments)}
-    name = "activation" if "activation_checkpointing" in known else "gradient"  # renamed in transformers 5.2x
+    name = (
+        "activation" if "activation_checkpointing" in known else "gradient"
+    )  # renamed in transformers 5.2x
     return {f"{name}_checkpointing": True, f"{name}_checkpointing_kwargs": options}
 
 
@@ -80,7 +91,11 @@ def _compiling(recipe: Recipe) -> dict[str, Any]:
     chosen = compiling(recipe.compile)
     if chosen.scope != "whole":  # regional: see `compiled`
         return {}
-    return {"torch_compile": True, "torch_compile_backend": chosen.backend, "torch_compile_mode": chosen.mode}
+    return {
+        "torch_compile": True,
+        "torch_compile_backend": chosen.backend,
+        "torch_compile_mode": chosen.mode,
+    }
 
 
 def _loading(recipe: Recipe, device: str) -> dict[str, Any]:

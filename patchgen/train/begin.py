@@ -34,7 +34,11 @@ def material_of(recipe: Recipe, source: Source, folder: RunFolder | None = None)
     """Text, tokens and rows.  The tokenizer is the run's own where it has one, and is written there where not."""
     corpus = read_corpus(recipe)
     labels = tuple(insist_on_labels(corpus)) if recipe.task == "classification" else ()
-    before = loaded_tokenizer(folder.tokenizer) if folder is not None and folder.tokenizer.is_dir() else None
+    before = (
+        loaded_tokenizer(folder.tokenizer)
+        if folder is not None and folder.tokenizer.is_dir()
+        else None
+    )
     tokenizer = before or (loaded_tokenizer(source.checkpoint) if source.checkpoint else None)
     if tokenizer is None:
         tokenizer = trained_tokenizer((passage.text for passage in corpus.train), recipe.vocabulary)

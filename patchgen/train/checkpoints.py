@@ -32,7 +32,11 @@ def step_of(folder: Path) -> int:
 
 def checkpoints(run: Path) -> tuple[Path, ...]:
     """Those of a run, sealed or not, by their steps."""
-    found = [folder for folder in run.glob(f"{PREFIX_CHECKPOINT_DIR}-*") if folder.is_dir() and step_of(folder) >= 0]
+    found = [
+        folder
+        for folder in run.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
+        if folder.is_dir() and step_of(folder) >= 0
+    ]
     return tuple(sorted(found, key=step_of))
 
 
@@ -44,7 +48,9 @@ def sealed(run: Path) -> tuple[Path, ...]:
 def seal(folder: Path) -> None:
     """Write down what each file of the checkpoint is."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
-    told = {path.relative_to(folder).as_posix(): [path.stat().st_size, _digest(path)] for path in files}
+    told = {
+        path.relative_to(folder).as_posix(): [path.stat().st_size, _digest(path)] for path in files
+    }
     replace_file(folder / SEAL, (json.dumps(told, indent=1) + "\n").encode())
 
 
@@ -80,7 +86,9 @@ def discard_unfinished(run: Path) -> tuple[Path, ...]:
 
 def make_way(folder: Path) -> None:
     """Remove a checkpoint that is to be written again: what another engine left in it would be read with the rest."""
-    (folder / SEAL).unlink(missing_ok=True)  # first of all: who is killed here leaves one that is not whole
+    (folder / SEAL).unlink(
+        missing_ok=True
+    )  # first of all: who is killed here leaves one that is not whole
     if folder.is_dir():
         shutil.rmtree(folder)
 
@@ -95,14 +103,22 @@ def to_resume(run: Path, step: int | None = None) -> Path | None:
         chosen = next((folder for folder in found if step_of(folder) == step), None)
         if chosen is None:
             there = ", ".join(str(step_of(folder)) for folder in found) or "none"
-            raise PatchgenError("PG818", Location(str(run)), f"has no checkpoint of step {step}; there are: {there}")
+            raise PatchgenError(
+                "PG818", Location(str(run)), f"has no checkpoint of step {step}; there are: {there}"
+            )
     elif not found:
         return None
     else:
         chosen = found[-1]
     if wrong := damage(chosen):
-        before = [folder for folder in found if step_of(folder) < step_of(chosen) and not damage(folder)]
-        hint = f"--resume {run} --at {step_of(before[-1])} goes on from the one before" if before else "begin anew"
+        before = [
+            folder for folder in found if step_of(folder) < step_of(chosen) and not damage(folder)
+        ]
+        hint = (
+            f"--resume {run} --at {step_of(before[-1])} goes on from the one before"
+            if before
+            else "begin anew"
+        )
         raise PatchgenError("PG818", Location(str(chosen)), f"is damaged: {wrong}", hint)
     return chosen
 

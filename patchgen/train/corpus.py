@@ -61,14 +61,22 @@ def read_corpus(recipe: Recipe) -> Corpus:
         return _of_data_set(recipe, recipe.data[0])
     missing = [path for path in paths if not path.exists()]
     if missing:
-        raise PatchgenError("PG815", Location(str(missing[0])), "is not there", "name text files, or one data set")
-    files = [file for path in paths for file in (sorted(path.rglob("*.txt")) if path.is_dir() else [path])]
+        raise PatchgenError(
+            "PG815", Location(str(missing[0])), "is not there", "name text files, or one data set"
+        )
+    files = [
+        file
+        for path in paths
+        for file in (sorted(path.rglob("*.txt")) if path.is_dir() else [path])
+    ]
     return _split(_of_files(files), ", ".join(recipe.data))
 
 
 def _is_text(path: Path) -> bool:
     """A text file, or a folder with some."""
-    return next(path.rglob("*.txt"), None) is not None if path.is_dir() else path.suffix not in TABLES
+    return (
+        next(path.rglob("*.txt"), None) is not None if path.is_dir() else path.suffix not in TABLES
+    )
 
 
 def _of_files(files: Iterable[Path]) -> Iterator[Passage]:
@@ -76,7 +84,9 @@ def _of_files(files: Iterable[Path]) -> Iterator[Passage]:
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise PatchgenError("PG815", Location(str(file)), f"cannot be read as text: {error}") from error
+            raise PatchgenError(
+                "PG815", Location(str(file)), f"cannot be read as text: {error}"
+            ) from error
         for paragraph in re.split(r"\n\s*\n", text):
             if said := " ".join(paragraph.split()):
                 yield Passage(said, file.stem)
@@ -107,10 +117,14 @@ def _loaded(name: str) -> Any:
         import datasets
     except ImportError as error:
         hint = "pip install 'patchgen[train]'"
-        raise PatchgenError("PG814", Location(f"--data {name}"), "needs the package datasets", hint) from error
+        raise PatchgenError(
+            "PG814", Location(f"--data {name}"), "needs the package datasets", hint
+        ) from error
     path = Path(name)
     try:
-        if path.is_dir() and any((path / sign).exists() for sign in ("dataset_dict.json", "state.json")):
+        if path.is_dir() and any(
+            (path / sign).exists() for sign in ("dataset_dict.json", "state.json")
+        ):
             found = datasets.load_from_disk(name)
         elif path.suffix in TABLES:
             found = datasets.load_dataset(TABLES[path.suffix], data_files=name)
@@ -122,7 +136,9 @@ def _loaded(name: str) -> Any:
         raise PatchgenError("PG815", Location(name), f"cannot be read: {told}", hint) from error
     parts = found if isinstance(found, dict) else {"train": found}
     if "train" not in parts:
-        raise PatchgenError("PG815", Location(name), f"has no split `train`, but {', '.join(parts)}")
+        raise PatchgenError(
+            "PG815", Location(name), f"has no split `train`, but {', '.join(parts)}"
+        )
     return parts
 
 
@@ -145,12 +161,16 @@ def insist_on_one_text(corpus: Corpus, engine: Engine) -> None:
     other = next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
     if other is not None:
         what = f"process {other} reads another text under this name than process 0"
-        raise PatchgenError("PG815", Location(corpus.source), what, "the text must be the same on each machine")
+        raise PatchgenError(
+            "PG815", Location(corpus.source), what, "the text must be the same on each machine"
+        )
 
 
 def insist_on_labels(corpus: Corpus) -> Sequence[str]:
     """The labels; PG815 where there is nothing to tell apart."""
     if len(corpus.labels) < 2:
         told = f"classification tells labels apart, and here is one: {corpus.labels[0]}"
-        raise PatchgenError("PG815", Location(corpus.source), told, "give several text files, or a --label-column")
+        raise PatchgenError(
+            "PG815", Location(corpus.source), told, "give several text files, or a --label-column"
+        )
     return corpus.labels

@@ -30,17 +30,28 @@ def insist_on_what_is_said(recipe: Recipe, environment: Mapping[str, str]) -> No
     told = environment.get(ACCELERATED, "no").lower()
     if told != "no" and ACCELERATE.get(told, told) != recipe.precision:
         what = f"the launcher says {told} ({ACCELERATED}), and the recipe {recipe.precision}"
-        hint = "launch with --mixed_precision no; patchgen's own --precision is what is written down"
+        hint = (
+            "launch with --mixed_precision no; patchgen's own --precision is what is written down"
+        )
         raise PatchgenError("PG833", Location(f"--precision {recipe.precision}"), what, hint)
     compiler = environment.get(COMPILED, "no").lower()
     if compiler != "no":
         what = f"the launcher says {compiler} ({COMPILED}), and the recipe {recipe.compile}"
-        raise PatchgenError("PG833", Location(f"--compile {recipe.compile}"), what, "launch with --dynamo_backend no")
+        raise PatchgenError(
+            "PG833",
+            Location(f"--compile {recipe.compile}"),
+            what,
+            "launch with --dynamo_backend no",
+        )
 
 
 # On weights or states that are spread, other optimizers have not been compared with one process.
 SPREAD_OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "sgd")
-MIXED = ("fsdp2", "ep", "fsdp2+tp")  # engines that gather weights, and have been shown to do it in bfloat16
+MIXED = (
+    "fsdp2",
+    "ep",
+    "fsdp2+tp",
+)  # engines that gather weights, and have been shown to do it in bfloat16
 
 
 def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = False) -> None:
@@ -54,7 +65,9 @@ def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = 
         return
     if search:
         what = "tries batches and settings on one process"
-        raise PatchgenError("PG837", Location("--search"), what, "search on one process, and train on several")
+        raise PatchgenError(
+            "PG837", Location("--search"), what, "search on one process, and train on several"
+        )
     if recipe.asked_batch is None:
         what = "looks for what fits on one process: on several, one that has no memory left leaves the others waiting"
         hint = "find it on one process, with --memory; each process takes as many rows"
@@ -66,13 +79,17 @@ def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = 
         raise PatchgenError("PG837", Location(f"--lora {recipe.lora}"), what, "--engine ddp")
     if optimizer_of(recipe) not in SPREAD_OPTIMIZERS:
         what = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
-        raise PatchgenError("PG837", Location(f"--optim {recipe.optim}"), what, "--optim fused, foreach or sgd")
+        raise PatchgenError(
+            "PG837", Location(f"--optim {recipe.optim}"), what, "--optim fused, foreach or sgd"
+        )
     if recipe.precision == "amp-fp16":
         what = f"scales its gradients, which has not been tried where {engine.name} spreads them"
         raise PatchgenError("PG837", Location("--precision amp-fp16"), what, "--precision amp-bf16")
     if recipe.precision == "pure-bf16":
         what = f"has not been tried where {engine.name} lays weights out"
-        raise PatchgenError("PG837", Location("--precision pure-bf16"), what, "--precision amp-bf16")
+        raise PatchgenError(
+            "PG837", Location("--precision pure-bf16"), what, "--precision amp-bf16"
+        )
     if recipe.compile != "none":
         what = f"has not been tried where {engine.name} lays weights out"
         raise PatchgenError("PG837", Location(f"--compile {recipe.compile}"), what, "--engine ddp")

@@ -74,7 +74,9 @@ def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
         _leave_whole(folder)
         told = " ".join(str(error).split())
         hint = f"free some space; {way_on(folder)}"
-        raise PatchgenError("PG910", Location(str(folder.path)), f"cannot be written: {told}", hint) from error
+        raise PatchgenError(
+            "PG910", Location(str(folder.path)), f"cannot be written: {told}", hint
+        ) from error
     finally:
         if not collecting:
             gc.disable()

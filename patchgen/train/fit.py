@@ -34,7 +34,9 @@ class Tried:
     peak: int | None
 
 
-def largest_batch(rows: Sequence[Row], step: Step, device: str, memory: float) -> tuple[int, tuple[Tried, ...]]:
+def largest_batch(
+    rows: Sequence[Row], step: Step, device: str, memory: float
+) -> tuple[int, tuple[Tried, ...]]:
     """The largest power of two of rows that fits into `memory` GiB (0: what is free), and what was tried.
 
     No larger than there are rows.  Raises PatchgenError PG816 where not even one fits.
@@ -125,7 +127,9 @@ def out_of_memory_is_an_error() -> Iterator[None]:
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise NoMemory(str(error)) from error
     except RuntimeError as error:
-        if "not enough memory" in str(error) or "out of memory" in str(error):  # of torch's allocator for the CPU
+        if "not enough memory" in str(error) or "out of memory" in str(
+            error
+        ):  # of torch's allocator for the CPU
             raise NoMemory(str(error)) from error
         raise
 

@@ -29,7 +29,13 @@ from patchgen.parallel.engine import Engine
 from patchgen.parallel.meet import from_first
 from patchgen.train.recipe import Recipe, recipe_of
 
-RECIPE, FOUND, METRICS, CURVE, RESULT = "recipe.json", "run.json", "metrics.jsonl", "curve.svg", "result.json"
+RECIPE, FOUND, METRICS, CURVE, RESULT = (
+    "recipe.json",
+    "run.json",
+    "metrics.jsonl",
+    "curve.svg",
+    "result.json",
+)
 KINDS = ("loss", "eval_loss", "train_loss")  # what a line of figures is about
 TRIALS = "search.log"
 ALONE = ".lock"
@@ -62,9 +68,15 @@ class RunFolder:
         """PG817 where the other of a run and a search was begun here; each would go on in the other's figures."""
         if not self.found() or search == (self.path / TRIALS).is_file():
             return
-        begun, hint = ("run", "goes on without --search") if search else ("search", "--search ... goes on with it")
+        begun, hint = (
+            ("run", "goes on without --search")
+            if search
+            else ("search", "--search ... goes on with it")
+        )
         what = f"was begun as a {begun}"
-        raise PatchgenError("PG817", Location(str(self.path)), what, f"patchgen train --resume {self.path} {hint}")
+        raise PatchgenError(
+            "PG817", Location(str(self.path)), what, f"patchgen train --resume {self.path} {hint}"
+        )
 
     def write(self, name: str, content: str | Mapping[str, Any]) -> None:
         """Let the file `name` say this, whole or not at all."""
@@ -85,9 +97,13 @@ class RunFolder:
         """What the run had found so far; empty before it found anything.  PG817 where it cannot be read."""
         path = self.path / FOUND
         try:
-            told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            told: dict[str, Any] = (
+                json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            )
         except ValueError as error:
-            raise PatchgenError("PG817", Location(str(path)), f"cannot be read: {error}", "begin a new run") from error
+            raise PatchgenError(
+                "PG817", Location(str(path)), f"cannot be read: {error}", "begin a new run"
+            ) from error
         return told
 
     def forget(self) -> None:
@@ -164,8 +180,12 @@ def _claimed(path: Path) -> Path:
 
 def _in_use(path: Path) -> PatchgenError:
     again = (path / RECIPE).is_file()
-    hint = f"--resume {path} goes on with the run in it" if again else "give --output another folder"
-    return PatchgenError("PG817", Location(str(path)), "is there already, and not an empty folder", hint)
+    hint = (
+        f"--resume {path} goes on with the run in it" if again else "give --output another folder"
+    )
+    return PatchgenError(
+        "PG817", Location(str(path)), "is there already, and not an empty folder", hint
+    )
 
 
 def _free(recipe: Recipe) -> Path:
@@ -191,7 +211,9 @@ def alone(folder: RunFolder, engine: Engine) -> Iterator[None]:
             lock.acquire(timeout=0)
         except Timeout:
             what = "another process is at this run"
-            raise PatchgenError("PG817", Location(str(folder.path)), what, "wait for it to end") from None
+            raise PatchgenError(
+                "PG817", Location(str(folder.path)), what, "wait for it to end"
+            ) from None
 
     from_first(engine, take)
     try:

@@ -78,7 +78,9 @@ class Job:
         rows = rows_of_processes(self.engine)
         given = {"parallelism_config": rows} if rows is not None else {}
         given |= arguments_of_zero(self.engine, self.recipe.precision, self.device)
-        return arguments_of(self.recipe, self.folder.path, self.device, batch, **{**given, **changes})
+        return arguments_of(
+            self.recipe, self.folder.path, self.device, batch, **{**given, **changes}
+        )
 
     def trainer(self, arguments: Any, **changes: Any) -> Any:
         """Trainer, with the job's rows; `changes` are what else it takes."""
@@ -94,7 +96,9 @@ class Job:
         return made
 
 
-def job_of(recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, search: bool = False) -> Job:
+def job_of(
+    recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, search: bool = False
+) -> Job:
     """The job of a recipe.  Raises PatchgenError (PG81x, PG910) for what cannot be done."""
     insist_on_sense(recipe)
     recipe = shared(recipe, folder.found(), engine)
@@ -131,7 +135,10 @@ def _insist_on_schedule(recipe: Recipe) -> None:
         get_scheduler(recipe.schedule, nothing, num_warmup_steps=1, num_training_steps=2)
     except (ValueError, TypeError) as error:
         refuse(
-            "schedule", recipe.schedule, f"cannot be made: {' '.join(str(error).split())}", "linear, cosine, constant"
+            "schedule",
+            recipe.schedule,
+            f"cannot be made: {' '.join(str(error).split())}",
+            "linear, cosine, constant",
         )
 
 
@@ -159,12 +166,18 @@ def _insist_on_room(job: Job) -> None:
     needed = parameters * dtype_of(recipe).itemsize * (1 + STATES) * (recipe.keep + 1)
     if needed > (free := shutil.disk_usage(job.folder.path).free):
         what = f"{recipe.keep} checkpoints, and one more while it is written, take {gib(needed)}; {gib(free)} are free"
-        raise PatchgenError("PG910", Location(str(job.folder.path)), what, "another --output, or --save-every 0")
+        raise PatchgenError(
+            "PG910", Location(str(job.folder.path)), what, "another --output, or --save-every 0"
+        )
 
 
 def accuracy(predicted: Any) -> dict[str, float]:
     """The share of passages whose label is found."""
-    logits = predicted.predictions[0] if isinstance(predicted.predictions, tuple) else predicted.predictions
+    logits = (
+        predicted.predictions[0]
+        if isinstance(predicted.predictions, tuple)
+        else predicted.predictions
+    )
     return {"accuracy": float(numpy.mean(logits.argmax(-1) == predicted.label_ids))}
 
 
@@ -185,7 +198,9 @@ def rates_of(job: Job, config: Any) -> Rates:
         job.watch.note("no MFU: shapes alone do not say how many operations this model takes")
     dtype = products_in(recipe.precision)
     name = torch.cuda.get_device_name() if job.device == "cuda" else ""
-    per_token = None if forward is None else operations_of_a_token(forward, job.material.train, recipe)
+    per_token = (
+        None if forward is None else operations_of_a_token(forward, job.material.train, recipe)
+    )
     with products_by_tf32(recipe.precision == "tf32"):
         return Rates(per_token, product(job.device, dtype), datasheet(name, dtype))
 
@@ -215,7 +230,9 @@ def write_down(job: Job, model: Any, batch: int, meter: Meter) -> None:
     told = {
         "model": f"{job.source.model_class.__module__}.{job.source.model_class.__name__}",
         "parameters": sum(parameter.numel() for parameter in parameters),
-        "trained_parameters": sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
+        "trained_parameters": sum(
+            parameter.numel() for parameter in parameters if parameter.requires_grad
+        ),
         "data": {
             "source": material.corpus.source,
             "digest": material.corpus.digest,

@@ -15,7 +15,11 @@ from patchgen.train.switches import Compiling, checkpointing
 def repeated(model: nn.Module) -> Iterator[nn.Module]:
     """The layers of each list of layers of one class; lists inside layers are not looked into."""
     for child in model.children():
-        if isinstance(child, nn.ModuleList) and len(child) > 1 and len({type(layer) for layer in child}) == 1:
+        if (
+            isinstance(child, nn.ModuleList)
+            and len(child) > 1
+            and len({type(layer) for layer in child}) == 1
+        ):
             yield from child
         else:
             yield from repeated(child)
@@ -45,4 +49,6 @@ def insist_on_checkpointing(model: Any, recipe: Recipe) -> None:
     where = Location(f"--checkpoint {recipe.checkpoint}")
     if not inner.supports_gradient_checkpointing:
         what = f"{type(inner).__name__} cannot checkpoint its layers"
-        raise PatchgenError("PG812", where, what, "`patchgen new MODEL --with checkpoint` writes a variant that can")
+        raise PatchgenError(
+            "PG812", where, what, "`patchgen new MODEL --with checkpoint` writes a variant that can"
+        )

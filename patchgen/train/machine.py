@@ -32,7 +32,16 @@ OPTIMIZERS = {
 EIGHT_BIT = ("bnb", "8bit")  # in the names of optimizers of bitsandbytes
 AMPERE = (8, 0)
 GIB = 2**30
-TOLD = ("torch", "transformers", "accelerate", "tokenizers", "datasets", "peft", "optuna", "bitsandbytes")
+TOLD = (
+    "torch",
+    "transformers",
+    "accelerate",
+    "tokenizers",
+    "datasets",
+    "peft",
+    "optuna",
+    "bitsandbytes",
+)
 
 
 def insist_on_machine(recipe: Recipe, device: str, *, search: bool = False) -> None:
@@ -41,19 +50,44 @@ def insist_on_machine(recipe: Recipe, device: str, *, search: bool = False) -> N
     on_gpu = device == "cuda"
     match recipe.precision:
         case "tf32" if not on_gpu:
-            refuse("precision", "tf32", "is a mode of CUDA's matrix products, and this is a CPU", code="PG814")
+            refuse(
+                "precision",
+                "tf32",
+                "is a mode of CUDA's matrix products, and this is a CPU",
+                code="PG814",
+            )
         case "tf32" if torch.cuda.get_device_capability() < AMPERE:
-            refuse("precision", "tf32", f"{torch.cuda.get_device_name()} has none; Ampere is the first", code="PG814")
+            refuse(
+                "precision",
+                "tf32",
+                f"{torch.cuda.get_device_name()} has none; Ampere is the first",
+                code="PG814",
+            )
         case "amp-fp16" if not on_gpu:
             what = "scales its loss, which is there for CUDA alone; this is a CPU"
-            refuse("precision", "amp-fp16", what, "--precision amp-bf16 needs no scale", code="PG814")
-        case "amp-bf16" | "pure-bf16" | "fsdp-mixed" if on_gpu and not torch.cuda.is_bf16_supported():
+            refuse(
+                "precision", "amp-fp16", what, "--precision amp-bf16 needs no scale", code="PG814"
+            )
+        case "amp-bf16" | "pure-bf16" | "fsdp-mixed" if (
+            on_gpu and not torch.cuda.is_bf16_supported()
+        ):
             hint = f"--precision {'amp-fp16' if recipe.precision == 'amp-bf16' else 'fp32'}"
-            refuse("precision", recipe.precision, f"{torch.cuda.get_device_name()} has no bf16", hint, code="PG814")
+            refuse(
+                "precision",
+                recipe.precision,
+                f"{torch.cuda.get_device_name()} has no bf16",
+                hint,
+                code="PG814",
+            )
     optimizer = optimizer_of(recipe)
     if any(sign in optimizer for sign in EIGHT_BIT):
         if not on_gpu:
-            refuse("optim", recipe.optim, "keeps its states in 8 bits on CUDA; this is a CPU", code="PG814")
+            refuse(
+                "optim",
+                recipe.optim,
+                "keeps its states in 8 bits on CUDA; this is a CPU",
+                code="PG814",
+            )
         _insist_on("bitsandbytes", f"--optim {recipe.optim}", "gpu")
     if on_gpu and recipe.memory * GIB > torch.cuda.get_device_properties(0).total_memory:
         refuse("memory", recipe.memory, "the device has less", code="PG814")
@@ -72,14 +106,23 @@ def _insist_on_compiling(recipe: Recipe, on_gpu: bool) -> None:
             known &= named_backends()
         if chosen.backend not in known:
             refuse(
-                "compile", recipe.compile, f"{chosen.backend} is no backend", f"there are {', '.join(sorted(known))}"
+                "compile",
+                recipe.compile,
+                f"{chosen.backend} is no backend",
+                f"there are {', '.join(sorted(known))}",
             )
         if chosen.mode != "default":
-            refuse("compile", recipe.compile, "a mode is of inductor, and another backend would pass it over")
+            refuse(
+                "compile",
+                recipe.compile,
+                "a mode is of inductor, and another backend would pass it over",
+            )
         return
     modes = torch._inductor.list_mode_options()
     if chosen.mode not in modes:
-        refuse("compile", recipe.compile, f"{chosen.mode} is no mode", f"there are {', '.join(modes)}")
+        refuse(
+            "compile", recipe.compile, f"{chosen.mode} is no mode", f"there are {', '.join(modes)}"
+        )
     if not on_gpu and _compiler() is None:
         what = "torch.compile writes C++ for a CPU, and no compiler is found (CXX, g++, clang++)"
         refuse("compile", recipe.compile, what, code="PG814")
@@ -109,7 +152,10 @@ def optimizer_of(recipe: Recipe) -> str:
     name = OPTIMIZERS.get(recipe.optim, recipe.optim)
     known = {str(each.value) for each in OptimizerNames}
     if name not in known:
-        hint = did_you_mean(name, known | OPTIMIZERS.keys()) or f"there are {', '.join(OPTIMIZERS)}, and Trainer's own"
+        hint = (
+            did_you_mean(name, known | OPTIMIZERS.keys())
+            or f"there are {', '.join(OPTIMIZERS)}, and Trainer's own"
+        )
         refuse("optim", recipe.optim, "is no optimizer that Trainer knows", hint)
     return name
 
@@ -127,7 +173,9 @@ def _available() -> int | None:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+    return next(
+        (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None
+    )
 
 
 def _groups() -> list[tuple[int, int]]:
@@ -138,7 +186,9 @@ def _groups() -> list[tuple[int, int]]:
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
     ):
         try:
-            found.append(tuple(int(Path(folder, name).read_text(encoding="ascii")) for name in (most, used)))
+            found.append(
+                tuple(int(Path(folder, name).read_text(encoding="ascii")) for name in (most, used))
+            )
         except (OSError, ValueError):  # no such group, or "max"
             continue
     return [(most, used) for most, used in found]

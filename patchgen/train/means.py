@@ -19,7 +19,10 @@ SHORT = 16  # tokens
 
 def shortened(rows: Sequence[Row]) -> list[Row]:
     """The first tokens of rows: what a loss is a mean of is seen from few, at no cost beside a step's."""
-    return [{name: value[:SHORT] if isinstance(value, list) else value for name, value in row.items()} for row in rows]
+    return [
+        {name: value[:SHORT] if isinstance(value, list) else value for name, value in row.items()}
+        for row in rows
+    ]
 
 
 def takes_means(model: Any, batch: Mapping[str, Any]) -> bool:
@@ -31,7 +34,8 @@ def takes_means(model: Any, batch: Mapping[str, Any]) -> bool:
     try:
         with torch.no_grad():
             once, twice = (
-                float(model(**given, num_items_in_batch=torch.tensor(n, device=device)).loss) for n in (1, 2)
+                float(model(**given, num_items_in_batch=torch.tensor(n, device=device)).loss)
+                for n in (1, 2)
             )
     except TypeError:  # it takes no such keyword
         return True

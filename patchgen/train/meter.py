@@ -64,7 +64,9 @@ class Rates:
 class Meter(TrainerCallback):
     """Writes a line for each that Trainer logs, with tokens a second, MFU and peak memory beside the loss."""
 
-    def __init__(self, folder: RunFolder, watch: Watch, device: str, rates: Rates, engine: Engine) -> None:
+    def __init__(
+        self, folder: RunFolder, watch: Watch, device: str, rates: Rates, engine: Engine
+    ) -> None:
         self.folder, self.watch, self.device, self.engine = folder, watch, device, engine
         self.rates = rates
         self.seconds, self.tokens, self.warm = 0.0, 0, WARM
@@ -104,9 +106,15 @@ class Meter(TrainerCallback):
         self.watch.steps(state.global_step, state.max_steps)
         self._resume_clock(state)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **rest: Any) -> None:
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, float], **rest: Any
+    ) -> None:
         """Trainer has something to say; it is written down."""
-        figures: dict[str, float] = {"step": state.global_step, **logs, "seconds": round(time.time(), 1)}
+        figures: dict[str, float] = {
+            "step": state.global_step,
+            **logs,
+            "seconds": round(time.time(), 1),
+        }
         if state.trial_name is not None:
             figures["trial"] = int(state.trial_name)
         seconds, tokens = self.window

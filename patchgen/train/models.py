@@ -81,10 +81,14 @@ def source_of(recipe: Recipe) -> Source:
     if variant is not None:
         if checkpoint and kind not in model_types(variant):
             takes = " and ".join(sorted(model_types(variant)))
-            raise PatchgenError("PG811", Location(checkpoint), f"is a {kind}, and {variant.name} takes {takes}")
+            raise PatchgenError(
+                "PG811", Location(checkpoint), f"is a {kind}, and {variant.name} takes {takes}"
+            )
         return Source(recipe.model, _head_of_variant(variant, recipe.task), checkpoint, variant)
     if kind not in CONFIG_MAPPING:
-        raise PatchgenError("PG811", Location(checkpoint), f"is a {kind}, which transformers does not know")
+        raise PatchgenError(
+            "PG811", Location(checkpoint), f"is a {kind}, which transformers does not know"
+        )
     if checkpoint and recipe.model in CONFIG_MAPPING and kind != recipe.model:
         raise PatchgenError("PG811", Location(checkpoint), f"is a {kind}, and not a {recipe.model}")
     return Source(recipe.model, _head_of_type(str(kind), recipe.task), checkpoint)
@@ -107,7 +111,10 @@ def _refuse_name(name: str) -> None:
         "name a variant (`patchgen list`), a model type of transformers such as bert, or a checkpoint"
     )
     raise PatchgenError(
-        "PG811", Location(name), "is no variant, no model type of transformers and no checkpoint", hint
+        "PG811",
+        Location(name),
+        "is no variant, no model type of transformers and no checkpoint",
+        hint,
     )
 
 
@@ -118,7 +125,9 @@ def _told(checkpoint: str) -> Mapping[str, Any]:
         what = f"its configuration cannot be read: {' '.join(str(error).split())}"
         raise PatchgenError("PG811", Location(checkpoint), what) from error
     if not told:
-        raise PatchgenError("PG811", Location(checkpoint), "has no configuration", "a checkpoint has a config.json")
+        raise PatchgenError(
+            "PG811", Location(checkpoint), "has no configuration", "a checkpoint has a config.json"
+        )
     return told
 
 
@@ -135,7 +144,11 @@ def _head_of_type(kind: str, task: str) -> Any:
     config_class = CONFIG_MAPPING[kind]
     found = HEADS[task]._model_mapping.get(config_class, None)
     if found is None:
-        has = [name for name, auto in HEADS.items() if auto._model_mapping.get(config_class, None) is not None]
+        has = [
+            name
+            for name, auto in HEADS.items()
+            if auto._model_mapping.get(config_class, None) is not None
+        ]
         _refuse_task(kind, task, has)
     return found[0] if isinstance(found, tuple) else found
 
@@ -152,9 +165,15 @@ def configuration(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequen
     known = default.to_dict()
     common = {own: name for name, own in kind.attribute_map.items()}  # names that all models share
     asked = config_changes(recipe, {**known, **kind.attribute_map})
-    changes = {"vocab_size": len(tokenizer), **_special(tokenizer, known), **_labelled(recipe, labels)}
+    changes = {
+        "vocab_size": len(tokenizer),
+        **_special(tokenizer, known),
+        **_labelled(recipe, labels),
+    }
     if recipe.tiny and any(common.get(name, name) == "max_position_embeddings" for name in known):
-        changes["max_position_embeddings"] = max(SIZES["max_position_embeddings"], recipe.length + SPARE)
+        changes["max_position_embeddings"] = max(
+            SIZES["max_position_embeddings"], recipe.length + SPARE
+        )
     changes |= {common.get(name, name): value for name, value in asked.items()}
     make = (lambda: tiny_config(kind, **changes)) if recipe.tiny else (lambda: kind(**changes))
     made = _made(recipe, make)
@@ -167,12 +186,18 @@ def _made(recipe: Recipe, make: Any) -> Any:
         return make()
     except Exception as error:  # each configuration has its own
         told = f"the configuration is refused: {' '.join(str(error).split())}"
-        raise PatchgenError("PG813", Location(" ".join(f"--config {text}" for text in recipe.config)), told) from error
+        raise PatchgenError(
+            "PG813", Location(" ".join(f"--config {text}" for text in recipe.config)), told
+        ) from error
 
 
 def _special(tokenizer: Any, known: Mapping[str, Any]) -> dict[str, Any]:
     names = ("pad_token_id", "bos_token_id", "eos_token_id")
-    return {name: value for name in names if name in known and (value := getattr(tokenizer, name)) is not None}
+    return {
+        name: value
+        for name in names
+        if name in known and (value := getattr(tokenizer, name)) is not None
+    }
 
 
 def _labelled(recipe: Recipe, labels: Sequence[str]) -> dict[str, Any]:
@@ -189,7 +214,9 @@ def insist_on_positions(config: Any, recipe: Recipe) -> None:
         refuse("length", recipe.length, f"the model has {most} positions")
 
 
-def build(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str], note: Note = silent) -> Any:
+def build(
+    source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str], note: Note = silent
+) -> Any:
     """The model, weights in the precision's dtype, with LoRA's matrices where they are wanted.
 
     `note` is told of weights that its checkpoint does not have, or has for nobody.
@@ -235,9 +262,14 @@ def _loaded(source: Source, recipe: Recipe, labels: Sequence[str], note: Note) -
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         what = f"cannot be loaded: {' '.join(str(error).split())}"
         raise PatchgenError("PG811", Location(source.checkpoint), what) from error
-    for kind, meaning in (("missing_keys", "has no {}: drawn"), ("unexpected_keys", "has {}: not taken")):
+    for kind, meaning in (
+        ("missing_keys", "has no {}: drawn"),
+        ("unexpected_keys", "has {}: not taken"),
+    ):
         if names := sorted(told[kind]):
-            listed = ", ".join(names[:TOLD]) + (f" and {len(names) - TOLD} more" if len(names) > TOLD else "")
+            listed = ", ".join(names[:TOLD]) + (
+                f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+            )
             note(f"{source.checkpoint} {meaning.format(listed)}")
     return model
 

@@ -23,9 +23,13 @@ IGNORED = -100  # the label of what is not predicted, for every loss of transfor
 DRAWS = 20  # of masks, until one hides a token
 
 
-def rows_of(passages: Sequence[Passage], tokenizer: Any, recipe: Recipe, labels: Sequence[str]) -> list[Row]:
+def rows_of(
+    passages: Sequence[Passage], tokenizer: Any, recipe: Recipe, labels: Sequence[str]
+) -> list[Row]:
     """The rows, in the order of the passages; packed ones in that of their first passage or so."""
-    pieces = list(_pieces(passages, tokenizer, recipe, {label: place for place, label in enumerate(labels)}))
+    pieces = list(
+        _pieces(passages, tokenizer, recipe, {label: place for place, label in enumerate(labels)})
+    )
     if recipe.packing == "joined":
         return list(_joined(pieces, tokenizer, recipe.length))
     if recipe.packing == "apart":
@@ -33,7 +37,9 @@ def rows_of(passages: Sequence[Passage], tokenizer: Any, recipe: Recipe, labels:
     return pieces
 
 
-def _pieces(passages: Sequence[Passage], tokenizer: Any, recipe: Recipe, numbers: Mapping[str, int]) -> Iterator[Row]:
+def _pieces(
+    passages: Sequence[Passage], tokenizer: Any, recipe: Recipe, numbers: Mapping[str, int]
+) -> Iterator[Row]:
     told = tokenizer(
         [passage.text for passage in passages],
         truncation=True,
@@ -42,7 +48,9 @@ def _pieces(passages: Sequence[Passage], tokenizer: Any, recipe: Recipe, numbers
         return_attention_mask=False,
     )
     for ids, passage in zip(told["input_ids"], told["overflow_to_sample_mapping"], strict=True):
-        label = {"labels": numbers[passages[passage].label]} if recipe.task == "classification" else {}
+        label = (
+            {"labels": numbers[passages[passage].label]} if recipe.task == "classification" else {}
+        )
         yield {"input_ids": ids, **label}
 
 
@@ -80,7 +88,9 @@ def _apart(pieces: Sequence[Row], tokenizer: Any, length: int) -> Iterator[Row]:
 def _packed(pieces: list[list[int]], padding: list[int]) -> Row:
     every = [*pieces, padding]
     # A piece's first token is predicted from nothing.
-    labels = [token for piece in pieces for token in (IGNORED, *piece[1:])] + [IGNORED] * len(padding)
+    labels = [token for piece in pieces for token in (IGNORED, *piece[1:])] + [IGNORED] * len(
+        padding
+    )
     return {
         "input_ids": [token for piece in every for token in piece],
         "position_ids": [place for piece in every for place in range(len(piece))],
@@ -97,7 +107,11 @@ def lengths_of(row: Row) -> list[int]:
     lengths = [end - begin for begin, end in zip(begins, [*begins[1:], len(places)], strict=True)]
     # What fills a row up is a piece of its own without a label.
     pieces = zip(begins, lengths, strict=True)
-    return [n for at, n in pieces if n == 1 or any(label != IGNORED for label in row["labels"][at : at + n])]
+    return [
+        n
+        for at, n in pieces
+        if n == 1 or any(label != IGNORED for label in row["labels"][at : at + n])
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +139,9 @@ class Collate:
 
     def _hidden(self, rows: Sequence[Row]) -> dict[str, Any]:
         kept = [{name: value for name, value in row.items() if name != "labels"} for row in rows]
-        collate = DataCollatorForLanguageModeling(self.tokenizer, mlm=True, mlm_probability=self.masked)
+        collate = DataCollatorForLanguageModeling(
+            self.tokenizer, mlm=True, mlm_probability=self.masked
+        )
         seed = zlib.crc32(repr([row["input_ids"] for row in rows]).encode())
         for draw in range(DRAWS):
             collate.generator = torch.Generator().manual_seed(seed + draw)
@@ -140,7 +156,9 @@ class Collate:
 def insist_on_rows(rows: Sequence[Row], of: str) -> None:
     """PG815 where nothing is left to train or evaluate on."""
     if not rows:
-        raise PatchgenError("PG815", Location(of), "gives no full row", "give more text, or a smaller --length")
+        raise PatchgenError(
+            "PG815", Location(of), "gives no full row", "give more text, or a smaller --length"
+        )
 
 
 def insist_on_passages_apart(model: Any, vocabulary: int) -> None:
@@ -155,7 +173,9 @@ def insist_on_passages_apart(model: Any, vocabulary: int) -> None:
     was_training = model.training
     model.eval()
     with torch.no_grad():
-        packed = model(input_ids=torch.cat([first, second], 1).to(device), position_ids=place.to(device)).logits[:, 7:]
+        packed = model(
+            input_ids=torch.cat([first, second], 1).to(device), position_ids=place.to(device)
+        ).logits[:, 7:]
         alone = model(input_ids=second.to(device), position_ids=place[:, 7:].to(device)).logits
     model.train(was_training)
     apart = (packed - alone).abs().max() / alone.abs().max()

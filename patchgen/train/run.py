@@ -73,7 +73,9 @@ def train(
         means = job.takes_means(model)
         model = job.laid_out(model)
         callbacks = [Sealing(engine), meter]
-        trainer = job.trainer(job.arguments(batch), model=compiled(recipe, model), callbacks=callbacks, means=means)
+        trainer = job.trainer(
+            job.arguments(batch), model=compiled(recipe, model), callbacks=callbacks, means=means
+        )
         trainer.add_callback(Asserting(trainer, job))
         write_down(job, model, batch, meter)
         if start is not None and _is_the_end(start):
@@ -109,7 +111,9 @@ def _batch(job: Job) -> int:
     if before := job.folder.found().get("batch_size"):
         return int(before)
     found, tried = largest_batch(rows, step, job.device, recipe.memory)
-    told = ", ".join(f"{one.rows}: {gib(one.peak) if one.peak is not None else 'too much'}" for one in tried)
+    told = ", ".join(
+        f"{one.rows}: {gib(one.peak) if one.peak is not None else 'too much'}" for one in tried
+    )
     job.watch.note(f"batch of {found} rows; peak memory by rows: {told}")
     return found
 
@@ -122,7 +126,12 @@ def _steps(job: Job, rows: Sequence[Row], size: int) -> None:
     """
     batches = min(2, job.recipe.grad_accum)
     plain = replace(job.recipe, compile="none", loader="", grad_accum=batches)
-    nothing = {"max_steps": 2, "save_strategy": "no", "eval_strategy": "no", "logging_strategy": "no"}
+    nothing = {
+        "max_steps": 2,
+        "save_strategy": "no",
+        "eval_strategy": "no",
+        "logging_strategy": "no",
+    }
     arguments = replace(job, recipe=plain).arguments(size, **nothing)
     model = built(plain, job.source, job.material)
     job.trainer(arguments, model=model, train_dataset=list(rows) * batches).train()
@@ -153,7 +162,9 @@ def _take(trainer: Any, start: Path) -> None:
 
 def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> Ended:
     history = trainer.state.log_history
-    evaluated: dict[str, Any] = next((entry for entry in reversed(history) if "eval_loss" in entry), {})
+    evaluated: dict[str, Any] = next(
+        (entry for entry in reversed(history) if "eval_loss" in entry), {}
+    )
     last = evaluated if evaluated.get("step") == trainer.state.global_step else trainer.evaluate()
     logged = [entry["loss"] for entry in history if "loss" in entry]
     figures = {
@@ -168,7 +179,9 @@ def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> Ended:
     }
     weights = whole_weights(trainer, job.engine)
     if job.engine.first or job.engine.spreads:  # it gathers itself what DTensors spread
-        trainer.model.save_pretrained(job.folder.model, is_main_process=job.engine.first, state_dict=weights)
+        trainer.model.save_pretrained(
+            job.folder.model, is_main_process=job.engine.first, state_dict=weights
+        )
     if job.engine.first:
         job.material.tokenizer.save_pretrained(job.folder.model)
     draw(job.folder)

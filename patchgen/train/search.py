@@ -42,7 +42,9 @@ class Tried:
     front: bool  # no other trial beats it in every objective
 
 
-def search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume: bool = False) -> tuple[Tried, ...]:
+def search(
+    recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume: bool = False
+) -> tuple[Tried, ...]:
     """Run the trials that are still to be run; all that ended, the best first.
 
     Raises PatchgenError as `train` does.
@@ -53,7 +55,9 @@ def search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume
         if resume:
             folder.insist_on_kind(search=True)
         if recipe.asked_batch is None:
-            refuse("batch-size", recipe.batch_size, "a search tries batches around a number of rows")
+            refuse(
+                "batch-size", recipe.batch_size, "a search tries batches around a number of rows"
+            )
         job = job_of(recipe, folder, watch, engine, search=True)
         storage = _storage(folder.path)
         before = _ended(storage, wanted)
@@ -117,7 +121,9 @@ def _space(recipe: Recipe) -> Callable[[Any], dict[str, Any]]:
             "learning_rate": trial.suggest_float("learning_rate", low, high, log=True),
             "weight_decay": trial.suggest_float("weight_decay", 0.0, 0.1),
             "warmup_steps": trial.suggest_float("warmup_steps", 0.0, 0.2),
-            "per_device_train_batch_size": trial.suggest_categorical("per_device_train_batch_size", batches),
+            "per_device_train_batch_size": trial.suggest_categorical(
+                "per_device_train_batch_size", batches
+            ),
         }
 
     return drawn
@@ -140,13 +146,16 @@ def _ended(storage: Any, wanted: Searching) -> tuple[Tried, ...]:
     if NAME not in names:
         return ()
     study = optuna.load_study(study_name=NAME, storage=storage)
-    if [direction.name.lower() for direction in study.directions] != [DIRECTIONS[o] for o in wanted.objectives]:
+    if [direction.name.lower() for direction in study.directions] != [
+        DIRECTIONS[o] for o in wanted.objectives
+    ]:
         hint = "give --output another folder"
         raise PatchgenError("PG817", Location(TRIALS), "was begun with other objectives", hint)
     whole = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
     best = {trial.number for trial in study.best_trials} if whole else set()
     found = [
-        Tried(trial.number, tuple(trial.params.items()), tuple(trial.values), trial.number in best) for trial in whole
+        Tried(trial.number, tuple(trial.params.items()), tuple(trial.values), trial.number in best)
+        for trial in whole
     ]
     sign = -1 if wanted.objectives[0] == "throughput" else 1
     return tuple(sorted(found, key=lambda one: (not one.front, sign * one.values[0])))
@@ -154,7 +163,9 @@ def _ended(storage: Any, wanted: Searching) -> tuple[Tried, ...]:
 
 def _write(folder: RunFolder, wanted: Searching, found: Sequence[Tried]) -> None:
     told = [{**dataclasses.asdict(one), "settings": dict(one.settings)} for one in found]
-    folder.write(TABLE, json.dumps({"objectives": wanted.objectives, "trials": told}, indent=1) + "\n")
+    folder.write(
+        TABLE, json.dumps({"objectives": wanted.objectives, "trials": told}, indent=1) + "\n"
+    )
     if len(wanted.objectives) == 2 and found:
         folder.write(PICTURE, _pareto(wanted, found))
 

@@ -31,7 +31,9 @@ def shared(recipe: Recipe, found: Mapping[str, Any], engine: Engine) -> Recipe:
     rows, batch = int(found[ROWS]), int(found["batch_size"])
     if rows % engine.of_rows:
         what = f"a step takes {rows} rows, which {engine.of_rows} processes cannot share evenly"
-        raise PatchgenError("PG838", Location(f"--engine {engine.name}"), what, f"a number that divides {rows}")
+        raise PatchgenError(
+            "PG838", Location(f"--engine {engine.name}"), what, f"a number that divides {rows}"
+        )
     own = rows // engine.of_rows
     size = max(number for number in range(1, min(batch, own) + 1) if own % number == 0)
     return replace(recipe, batch_size=str(size), grad_accum=own // size)

@@ -71,17 +71,25 @@ class Searching:
 def checkpointing(text: str) -> Checkpointing:
     """`none`, `full`, `selective`, `every=K`, or a policy with it: `selective,every=2`."""
     words, options = _taken_apart("checkpoint", text, {"every": int})
-    policy = _one_of("checkpoint", text, words, ("none", "full", "selective"), "full" if options else "none")
+    policy = _one_of(
+        "checkpoint", text, words, ("none", "full", "selective"), "full" if options else "none"
+    )
     found = Checkpointing(policy, options.get("every", 1))
     if found.every < 1 or (policy == "none" and options):
-        refuse("checkpoint", text, "checkpoints every k-th layer from k = 1 on, and none under the policy none")
+        refuse(
+            "checkpoint",
+            text,
+            "checkpoints every k-th layer from k = 1 on, and none under the policy none",
+        )
     return found
 
 
 def compiling(text: str) -> Compiling:
     """`none`, or `whole` or `regional` with `mode=` and `backend=`."""
     words, options = _taken_apart("compile", text, {"mode": str, "backend": str})
-    return Compiling(_one_of("compile", text, words, ("none", "whole", "regional"), "whole"), **options)
+    return Compiling(
+        _one_of("compile", text, words, ("none", "whole", "regional"), "whole"), **options
+    )
 
 
 def loading(text: str) -> Loading:
@@ -89,7 +97,9 @@ def loading(text: str) -> Loading:
     words, options = _taken_apart("loader", text, {"workers": int, "prefetch": int})
     pinned = _one_of("loader", text, words, ("pinned", "pageable"), "pinned") == "pinned"
     if options.get("workers", 0) < 0 or options.get("prefetch", 1) < 1:
-        refuse("loader", text, "takes no fewer than 0 workers, and prefetches no fewer than 1 batch")
+        refuse(
+            "loader", text, "takes no fewer than 0 workers, and prefetches no fewer than 1 batch"
+        )
     if "prefetch" in options and not options.get("workers"):
         refuse("loader", text, "nothing is fetched ahead without workers", "workers=2,prefetch=2")
     return Loading(pinned=pinned, **options)
@@ -146,12 +156,16 @@ def insist_on_sense(recipe: Recipe) -> None:
     ):
         parse(text)
     if recipe.precision not in precision.NAMES:  # of a recipe that was written down
-        refuse("precision", recipe.precision, "is not known", f"there are {_listed(precision.NAMES)}")
+        refuse(
+            "precision", recipe.precision, "is not known", f"there are {_listed(precision.NAMES)}"
+        )
     if recipe.batch_size != AUTO and not (recipe.batch_size.isdecimal() and int(recipe.batch_size)):
         refuse("batch-size", recipe.batch_size, "is neither a number of rows nor auto")
     if recipe.packing != "none" and recipe.task == "classification":
         refuse(
-            "packing", recipe.packing, "packs passages into rows, and in classification each has a label of its own"
+            "packing",
+            recipe.packing,
+            "packs passages into rows, and in classification each has a label of its own",
         )
     for name in ("length", "grad_accum", "keep"):
         if getattr(recipe, name) < 1:
@@ -164,14 +178,20 @@ def insist_on_sense(recipe: Recipe) -> None:
     for name in ("log_every", "eval_every", "save_every"):
         every = getattr(recipe, name)
         if not 0 <= every < math.inf or (every > 1 and every % 1):
-            refuse(name.replace("_", "-"), every, "is a whole number of steps, or below 1 a share of all")
+            refuse(
+                name.replace("_", "-"),
+                every,
+                "is a whole number of steps, or below 1 a share of all",
+            )
     if recipe.steps <= 0 and recipe.epochs <= 0:
         refuse("epochs", recipe.epochs, "trains nothing")
     if recipe.task == "masked-lm" and not 0 < recipe.masked < 1:
         refuse("masked", recipe.masked, "is a share of the tokens, between 0 and 1")
 
 
-def _taken_apart(switch: str, text: str, readers: Mapping[str, Callable[[str], Any]]) -> tuple[list[str], Any]:
+def _taken_apart(
+    switch: str, text: str, readers: Mapping[str, Callable[[str], Any]]
+) -> tuple[list[str], Any]:
     """The words of `a,b,key=value` that stand alone, and the values of its keys."""
     words, options = [], {}
     for item in filter(None, text.split(",")):
@@ -180,7 +200,12 @@ def _taken_apart(switch: str, text: str, readers: Mapping[str, Callable[[str], A
             words.append(name)
             continue
         if name not in readers:
-            refuse(switch, text, f"{name} is no option", did_you_mean(name, readers) or f"it takes {_listed(readers)}")
+            refuse(
+                switch,
+                text,
+                f"{name} is no option",
+                did_you_mean(name, readers) or f"it takes {_listed(readers)}",
+            )
         try:
             options[name] = readers[name](value)
         except ValueError:
@@ -188,7 +213,9 @@ def _taken_apart(switch: str, text: str, readers: Mapping[str, Callable[[str], A
     return words, options
 
 
-def _one_of(switch: str, text: str, words: list[str], allowed: tuple[str, ...], default: str) -> str:
+def _one_of(
+    switch: str, text: str, words: list[str], allowed: tuple[str, ...], default: str
+) -> str:
     if len(words) > 1 or (words and words[0] not in allowed):
         wrong = next((word for word in words if word not in allowed), "")
         refuse(switch, text, f"{wrong or ','.join(words)}: is to be one of {_listed(allowed)}")

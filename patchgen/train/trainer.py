@@ -69,12 +69,21 @@ class EngineTrainer(Trainer):
     def _seen_here(self, seen: Any, **rest: Any) -> Any:
         """What this process has seen, without what fills up the last batch: Trainer counts that as a whole one."""
         state = self.accelerator.gradient_state
-        return nested_truncate(seen, state.remainder) if state.end_of_dataloader and state.remainder > 0 else seen
+        return (
+            nested_truncate(seen, state.remainder)
+            if state.end_of_dataloader and state.remainder > 0
+            else seen
+        )
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """As Trainer's, where nothing is left of an attempt that came as far before: see `--at`."""
         if self.engine.first:
-            make_way(Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"))
+            make_way(
+                Path(
+                    self._get_output_dir(trial=trial),
+                    f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}",
+                )
+            )
         wait(self.engine)
         super()._save_checkpoint(model, trial)
 
@@ -130,12 +139,18 @@ class EngineTrainer(Trainer):
     def _weights_in_order(self) -> list[Any]:
         """As Trainer counts them where it makes one group of what decays and one of the rest."""
         decaying = set(self.get_decay_parameter_names(self.model))
-        trained = [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
+        trained = [
+            (name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad
+        ]
         first = [weight for name, weight in trained if name in decaying]
         return first + [weight for name, weight in trained if name not in decaying]
 
 
-OF_GROUPS = ("base_lrs", "_last_lr", "lr_lambdas")  # in a schedule's state, lists of one value for each group
+OF_GROUPS = (
+    "base_lrs",
+    "_last_lr",
+    "lr_lambdas",
+)  # in a schedule's state, lists of one value for each group
 
 
 def of_groups(told: dict[str, Any], groups: int) -> dict[str, Any]:

@@ -25,7 +25,9 @@ def trained_tokenizer(texts: Iterable[str], size: int) -> Any:
 
     if size < BYTES + len(SPECIAL):
         least = BYTES + len(SPECIAL)
-        refuse("vocabulary", size, f"every byte and {len(SPECIAL)} special tokens are {least} already")
+        refuse(
+            "vocabulary", size, f"every byte and {len(SPECIAL)} special tokens are {least} already"
+        )
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
@@ -38,22 +40,32 @@ def trained_tokenizer(texts: Iterable[str], size: int) -> Any:
     made.train_from_iterator(texts, trainer)
     first, last = SPECIAL["bos_token"], SPECIAL["eos_token"]
     around = [(token, made.token_to_id(token)) for token in (first, last)]
-    made.post_processor = processors.TemplateProcessing(single=f"{first} $A {last}", special_tokens=around)
+    made.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A {last}", special_tokens=around
+    )
     again = {"cls_token": first, "sep_token": last}
     inputs = ["input_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=made, **SPECIAL, **again, model_input_names=inputs)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, **SPECIAL, **again, model_input_names=inputs
+    )
 
 
 def loaded_tokenizer(folder: str | Path) -> Any | None:
     """The tokenizer that a checkpoint brings; None where it brings none."""
     try:
         found = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError):  # what transformers raises where files are absent, or it knows no class
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+    ):  # what transformers raises where files are absent, or it knows no class
         return None
     if len(found) < 2:  # made of nothing but a name, without a vocabulary
         return None
     if found.pad_token_id is None:
         found.pad_token = found.eos_token
     if found.pad_token_id is None:
-        raise PatchgenError("PG812", Location(str(folder)), "its tokenizer has no token to pad with")
+        raise PatchgenError(
+            "PG812", Location(str(folder)), "its tokenizer has no token to pad with"
+        )
     return found

@@ -17,7 +17,9 @@ _KEYWORD = re.compile(r"(?:[^\W\d]\w*\s*=(?!=))|\*\*")
 _BARE = re.compile(r"[^\W\d]\w*\Z")
 
 
-def merged_arguments(child: Sequence[Item], parent: Sequence[Item], model_base: str) -> tuple[Item, ...]:
+def merged_arguments(
+    child: Sequence[Item], parent: Sequence[Item], model_base: str
+) -> tuple[Item, ...]:
     """The parent's arguments, with the child's further bases in their places; keywords are the parent's only."""
     extras = [item for item in child if not _is_keyword(item) and item.text != model_base]
     bases = [item for item in parent if not _is_keyword(item)]

@@ -49,11 +49,18 @@ def to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str]
 
 def _segment(lines: Sequence[str], node: ast.expr, first: int) -> str:
     line = lines[node.lineno - first]
-    return re.sub(r"\s", "", line[column(line, node.col_offset) : column(line, node.end_col_offset or 0)])
+    return re.sub(
+        r"\s", "", line[column(line, node.col_offset) : column(line, node.end_col_offset or 0)]
+    )
 
 
 def _span(one: ast.expr, other: ast.expr, first: int) -> tuple[int, int, int, int]:
-    return one.lineno - first, one.col_offset, (other.end_lineno or first) - first, other.end_col_offset or 0
+    return (
+        one.lineno - first,
+        one.col_offset,
+        (other.end_lineno or first) - first,
+        other.end_col_offset or 0,
+    )
 
 
 def _without_self(call: ast.Call, first: int) -> list[tuple[int, int, int, int, str]]:

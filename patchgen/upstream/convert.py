@@ -41,7 +41,10 @@ def convert(path: Path, read: Read) -> tuple[Output, ...]:
         raise PatchgenError("PG001", Location(path.as_posix()), "does not exist")
     models = path.parent.parent
     facts = read_facts(text, path.as_posix())
-    table = _table(read(models / "auto/auto_mappings.py") or "", read(models / "auto/configuration_auto.py") or "")
+    table = _table(
+        read(models / "auto/auto_mappings.py") or "",
+        read(models / "auto/configuration_auto.py") or "",
+    )
     model = path.stem.removeprefix("modular_")
     parents = make_parents(facts, model, models, read, table)
     return _Conversion(path, model, facts, parents, table).outputs()
@@ -54,7 +57,12 @@ class _Conversion:
     """The state of one conversion: the bodies grow class by class."""
 
     def __init__(
-        self, path: Path, model: str, facts: FileFacts, parents: Mapping[tuple[str, ...], Parent], table: NameTable
+        self,
+        path: Path,
+        model: str,
+        facts: FileFacts,
+        parents: Mapping[tuple[str, ...], Parent],
+        table: NameTable,
     ) -> None:
         self.path = path
         self.model = model
@@ -62,7 +70,9 @@ class _Conversion:
         self.facts = facts
         self.parents = parents
         self.table = table
-        self.classes = frozenset(name for name, block in facts.blocks.items() if block.what is What.CLASS)
+        self.classes = frozenset(
+            name for name, block in facts.blocks.items() if block.what is What.CLASS
+        )
         self.graph = Graph(View("", None, model), facts)
         self.bodies: dict[str, Body] = {}
         self.created: dict[str, ImportText] = {}
@@ -105,7 +115,9 @@ class _Conversion:
             if block.what is What.CLASS:
                 self._place(block)
         ends = self._ends()
-        return tuple(self._output(kind, ends.get(kind, "")) for kind in dict.fromkeys((*self.bodies, *ends)))
+        return tuple(
+            self._output(kind, ends.get(kind, "")) for kind in dict.fromkeys((*self.bodies, *ends))
+        )
 
     def _place(self, block: Block) -> None:
         """Puts one class of the modular file and what it brings into the body of its kind."""
@@ -114,7 +126,9 @@ class _Conversion:
         base = next((base for base in block.bases if base in self.by_name), None)
         if base is None:
             node = self.graph.nodes[block.name]
-            needed = self._of_kind(self.graph.needs(node.words.all) - {block.name}, self.graph, kind)
+            needed = self._of_kind(
+                self.graph.needs(node.words.all) - {block.name}, self.graph, kind
+            )
             for name in own_order({name for name in needed if name not in body}, self.graph):
                 body.place(name, self.graph.nodes[name].piece)
             body.place(block.name, node.piece)
@@ -138,7 +152,9 @@ class _Conversion:
     def _of_kind(self, names: frozenset[str], graph: Graph, kind: str) -> frozenset[str]:
         """`names` without what outputs of `kind` import from a sibling."""
         names -= self.hidden.get(kind, frozenset())
-        others = sorted(name for name in names if graph.nodes[name].is_class and self.route(name) != kind)
+        others = sorted(
+            name for name in names if graph.nodes[name].is_class and self.route(name) != kind
+        )
         for name in others:
             text = f"from .{self.route(name)}_{self.model} import {name}\n"
             self.created[text] = ImportText("", text, guard=False)
@@ -159,7 +175,9 @@ class _Conversion:
         try:
             return merge_class(own, above, base, docs, functools.partial(self._within, block))[0]
         except SyntaxError:
-            parse_text(parent.facts.text, parent.facts.path)  # Only here are the insides of a parent's class parsed.
+            parse_text(
+                parent.facts.text, parent.facts.path
+            )  # Only here are the insides of a parent's class parsed.
             raise
 
     def _docs(self, name: str, renamed: str) -> Callable[[str], str] | None:
@@ -179,8 +197,13 @@ class _Conversion:
     def _ends(self) -> dict[str, str]:
         """By kind, what stands at the end of the file."""
         ends: dict[str, str] = {}
-        for split, statement in ((split_getattr, self.facts.deprecated), (split_all, self.facts.exports)):
-            for kind, text in (split(statement.text, statement.leading, self.route) if statement else {}).items():
+        for split, statement in (
+            (split_getattr, self.facts.deprecated),
+            (split_all, self.facts.exports),
+        ):
+            for kind, text in (
+                split(statement.text, statement.leading, self.route) if statement else {}
+            ).items():
                 ends[kind] = ends.get(kind, "") + text
         return ends
 
@@ -195,7 +218,9 @@ class _Conversion:
         return Output(kind, header(shown, self.facts.header) + imports + body.text + end)
 
     def _imports(self, body: Body, kind: str, end: str) -> str:
-        return select_imports(self._pool, (*body.pieces, make_piece(end)), kind, frozenset(body.names))
+        return select_imports(
+            self._pool, (*body.pieces, make_piece(end)), kind, frozenset(body.names)
+        )
 
     @functools.cached_property
     def _pool(self) -> list[ImportText]:

@@ -31,7 +31,10 @@ class Body:
     @property
     def names(self) -> tuple[str, ...]:
         """The definitions in the order of the output."""
-        return (*(name for name in _FIRST if name in self), *(name for name in self._pieces if name not in _FIRST))
+        return (
+            *(name for name in _FIRST if name in self),
+            *(name for name in self._pieces if name not in _FIRST),
+        )
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -60,7 +63,9 @@ def own_order(names: Set[str], modular: Graph) -> list[str]:
     return sorted(names, key=rank)
 
 
-def inherited_order(names: Set[str], parent: Graph, modular: Graph, needs: Callable[[str], Set[str]]) -> list[str]:
+def inherited_order(
+    names: Set[str], parent: Graph, modular: Graph, needs: Callable[[str], Set[str]]
+) -> list[str]:
     """The order of what a class brings by way of its parent class: classes with their dependencies, then the rest."""
     classes = [name for name in names if parent.nodes[name].is_class]
     listed: dict[str, None] = {}
@@ -68,7 +73,9 @@ def inherited_order(names: Set[str], parent: Graph, modular: Graph, needs: Calla
         required = needs(name) & (names - listed.keys())
         theirs = [one for one in required if one in parent.positions]
         listed |= dict.fromkeys(sorted(theirs, key=lambda one: _place(one, parent)))
-        listed |= dict.fromkeys(sorted(required - set(theirs), key=lambda one: _place(one, modular)))
+        listed |= dict.fromkeys(
+            sorted(required - set(theirs), key=lambda one: _place(one, modular))
+        )
         listed[name] = None
     rest = names - listed.keys()
     others = [name for name in rest if name not in modular.positions]
@@ -86,7 +93,9 @@ def _place(name: str, graph: Graph) -> tuple[float, str]:
     return (graph.positions.get(name, float("inf")), name)
 
 
-def reached(start: Iterable[str], parent: Graph, needs: Callable[[str], Set[str]], body: Body) -> set[str]:
+def reached(
+    start: Iterable[str], parent: Graph, needs: Callable[[str], Set[str]], body: Body
+) -> set[str]:
     """`start` and everything that its classes need, at any distance, without what `body` has."""
     found: set[str] = set()
     left = list(start)

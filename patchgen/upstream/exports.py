@@ -34,7 +34,11 @@ def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:
     call = _value(text)
     if not isinstance(call, ast.Call):
         return {}
-    tables = [(keyword.arg, keyword.value) for keyword in call.keywords if isinstance(keyword.value, ast.Dict)]
+    tables = [
+        (keyword.arg, keyword.value)
+        for keyword in call.keywords
+        if isinstance(keyword.value, ast.Dict)
+    ]
     kinds = dict.fromkeys(route(name) for _, table in tables for name, _ in _items(table))
     return {kind: f"{leading}__getattr__ = {_call_for(call, kind, route)}\n" for kind in kinds}
 
@@ -44,7 +48,11 @@ def _call_for(call: ast.Call, kind: str, route: Route) -> str:
     for keyword in call.keywords:
         value = ast.unparse(keyword.value)
         if isinstance(keyword.value, ast.Dict):
-            mine = [f"{name!r}: {ast.unparse(entry)}" for name, entry in _items(keyword.value) if route(name) == kind]
+            mine = [
+                f"{name!r}: {ast.unparse(entry)}"
+                for name, entry in _items(keyword.value)
+                if route(name) == kind
+            ]
             value = f"{{{', '.join(mine)}}}"
             if not mine:
                 continue

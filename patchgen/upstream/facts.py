@@ -138,7 +138,11 @@ class _Reader:
             if first <= done:
                 continue  # It shares a line with the one before, whose text has it.
             last = ends.get(statement.lineno, statement.end_lineno or first)
-            following = _first_line(body[index + 1]) if index + 1 < len(body) else len(self.source.lines) + 1
+            following = (
+                _first_line(body[index + 1])
+                if index + 1 < len(body)
+                else len(self.source.lines) + 1
+            )
             if _is_compound(statement):
                 last = self._with_footer(last, following)
             leading = self.source.slice(done + 1, first - 1)
@@ -152,7 +156,9 @@ class _Reader:
         """The statements, and where those end whose insides were not looked at."""
         if not self.is_modular:
             text, ends = hollowed(self.source.text)
-            with contextlib.suppress(PatchgenError):  # What no formatter has seen may look like something else.
+            with contextlib.suppress(
+                PatchgenError
+            ):  # What no formatter has seen may look like something else.
                 return parse_text(text, self.source.path).body, ends
         return parse_text(self.source.text, self.source.path).body, {}
 
@@ -176,10 +182,14 @@ class _Reader:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 self._define(What.FUNCTION, name, leading, code, statement)
             case ast.Assign(targets=[ast.Name(("__all__" | "__getattr__") as name)]):
-                self.special[name] = Block(What.ASSIGNMENT, name, leading, code, statement.lineno, 0)
+                self.special[name] = Block(
+                    What.ASSIGNMENT, name, leading, code, statement.lineno, 0
+                )
             case ast.Assign(targets=[ast.Name(name)]):
                 self._define(What.ASSIGNMENT, name, leading, code, statement)
-            case ast.Assign(targets=[ast.Subscript(ast.Name(name)) | ast.Attribute(ast.Name(name)), *_]):
+            case ast.Assign(
+                targets=[ast.Subscript(ast.Name(name)) | ast.Attribute(ast.Name(name)), *_]
+            ):
                 target = ast.unparse(statement.targets[0])
                 self.followers[name] = (*self.followers.get(name, ()), target)
                 self._define(What.ASSIGNMENT, target, leading, code, statement)
@@ -187,14 +197,22 @@ class _Reader:
                 self._import_from(statement, leading, code)
             case ast.Import():
                 self.imports.append(ImportText(leading, code, guard=False))
-            case ast.If() if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in statement.body):
+            case ast.If() if any(
+                isinstance(inner, ast.Import | ast.ImportFrom) for inner in statement.body
+            ):
                 for inner in statement.body:
                     if isinstance(inner, ast.ImportFrom):
                         self._note_names(inner)
                 self.imports.append(ImportText(leading, code, guard=True))
 
     def _define(
-        self, what: What, name: str, leading: str, code: str, statement: ast.stmt, bases: tuple[str, ...] = ()
+        self,
+        what: What,
+        name: str,
+        leading: str,
+        code: str,
+        statement: ast.stmt,
+        bases: tuple[str, ...] = (),
     ) -> None:
         first = _first_line(statement)
         earlier = self.blocks.get(name)
@@ -216,7 +234,9 @@ class _Reader:
             _refuse_import(statement, module, self.source.at_node(statement))
         if not module:
             return False
-        self.model_imports += (ModelImport(alias.name, module, statement.lineno) for alias in statement.names)
+        self.model_imports += (
+            ModelImport(alias.name, module, statement.lineno) for alias in statement.names
+        )
         return True
 
 

@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-def in_forks(work: Callable[[Sequence[Path]], _T], parts: Sequence[Sequence[Path]]) -> list[_T | None]:
+def in_forks(
+    work: Callable[[Sequence[Path]], _T], parts: Sequence[Sequence[Path]]
+) -> list[_T | None]:
     """`work` done on every part, the first of them in this process; None for one whose process died."""
     waiting = [_fork(work, part) for part in parts[1:]]
     results: list[_T | None] = [work(parts[0])] if parts else []

@@ -86,7 +86,8 @@ class Graph:
             self.nodes[name] = Node(block, view)
             self.positions.setdefault(name, block.position)
         self._followers = {
-            view.name(name): tuple(map(view.name, targets)) for name, targets in facts.followers.items()
+            view.name(name): tuple(map(view.name, targets))
+            for name, targets in facts.followers.items()
         }
         self._closed: dict[str, frozenset[str]] = {}
         self._settled: Mapping[str, Node] = self.nodes

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from patchgen.upstream.tokens import STRING
 
 # Strings and comments are consumed whole, so that nothing in them is taken for the beginning of a statement.
-_START = re.compile(rf"\#[^\n]*+|{STRING}|^(?:@|(class|def|async def) (\w+)|[^\W\d])", re.DOTALL | re.MULTILINE)
+_START = re.compile(
+    rf"\#[^\n]*+|{STRING}|^(?:@|(class|def|async def) (\w+)|[^\W\d])", re.DOTALL | re.MULTILINE
+)
 
 
 def hollowed(text: str) -> tuple[str, Mapping[int, int]]:
@@ -26,7 +28,9 @@ def hollowed(text: str) -> tuple[str, Mapping[int, int]]:
         end = _end(text, at, after)
         above, inside = text.count("\n", first, at), text.count("\n", at, end)
         marker = "@_" + "\n" * above if above else ""
-        parts.append(f"{marker}{keyword} {name}{'' if keyword == 'class' else '()'}: pass{chr(10) * inside}")
+        parts.append(
+            f"{marker}{keyword} {name}{'' if keyword == 'class' else '()'}: pass{chr(10) * inside}"
+        )
         ends[line + above] = line + above + inside - text.endswith("\n", at, end)
         line += above + inside
         done = end

@@ -67,7 +67,9 @@ class Guarded:
 Statement = Import | Guarded
 
 
-def select_imports(pool: Sequence[ImportText], pieces: Sequence[Piece], kind: str, defined: frozenset[str]) -> str:
+def select_imports(
+    pool: Sequence[ImportText], pieces: Sequence[Piece], kind: str, defined: frozenset[str]
+) -> str:
     """The imports that `pieces` use and do not define themselves, plain ones first, then those under an `if`.
 
     A name comes from the first statement of the pool that has it.
@@ -80,7 +82,9 @@ def select_imports(pool: Sequence[ImportText], pieces: Sequence[Piece], kind: st
     return "".join(f"{one.leading}{one.text}" for one in ordered)
 
 
-def _used(statements: Iterable[Statement], pieces: Sequence[Piece], defined: frozenset[str]) -> frozenset[str]:
+def _used(
+    statements: Iterable[Statement], pieces: Sequence[Piece], defined: frozenset[str]
+) -> frozenset[str]:
     """What is read of the names that `statements` bind: by the pieces, or by what decides about a guarded import.
 
     The latter holds even if that import is then left out: sam2_video has two names of it that only the linter removes.
@@ -106,7 +110,9 @@ def _select(statements: Iterable[Statement], used: frozenset[str]) -> list[State
     kept: list[Statement] = []
     for one in statements:
         if isinstance(one, Guarded):
-            inner = tuple(part for each in one.imports if (part := _filtered(each, used, provided)).names)
+            inner = tuple(
+                part for each in one.imports if (part := _filtered(each, used, provided)).names
+            )
             if inner:
                 kept.append(replace(one, imports=inner))
         elif (part := _filtered(one, used, provided)).names:
@@ -156,7 +162,11 @@ def _importing(statements: Sequence[Statement], name: str) -> list[Statement]:
         if isinstance(one, Import) and one.module.rpartition(".")[2] == "utils":
             if (name, "") in one.names:
                 break
-            return [*statements[:at], replace(one, names=(*one.names, (name, ""))), *statements[at + 1 :]]
+            return [
+                *statements[:at],
+                replace(one, names=(*one.names, (name, ""))),
+                *statements[at + 1 :],
+            ]
     return [Import("", "...utils", ((name, ""),)), *statements]
 
 
@@ -207,4 +217,6 @@ def _parsed_guard(text: str) -> Guarded:
 
 
 def _indented(leading: str) -> str:
-    return "".join(f"    {line}" if line.strip() else line for line in leading.splitlines(keepends=True))
+    return "".join(
+        f"    {line}" if line.strip() else line for line in leading.splitlines(keepends=True)
+    )

@@ -33,10 +33,14 @@ class Order:
 
 def make_order(texts: Mapping[Path, str]) -> Order:
     """The order of all files; those on a cycle, and those that need them, are in no level but `stuck`."""
-    needs = {path: frozenset(_needed(path, text)) & texts.keys() - {path} for path, text in texts.items()}
+    needs = {
+        path: frozenset(_needed(path, text)) & texts.keys() - {path} for path, text in texts.items()
+    }
     waiting = dict(needs)
     levels: list[tuple[Path, ...]] = []
-    while ready := tuple(sorted(path for path, needed in waiting.items() if not needed & waiting.keys())):
+    while ready := tuple(
+        sorted(path for path, needed in waiting.items() if not needed & waiting.keys())
+    ):
         levels.append(ready)
         waiting = {path: needed for path, needed in waiting.items() if path not in ready}
     return Order(tuple(levels), needs, tuple(sorted(waiting)), _cycle(waiting))

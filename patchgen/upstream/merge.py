@@ -40,14 +40,18 @@ def merge_class(
     place.
     """
     at = child_at or (lambda line, _column: Location(child.name, line))
-    leading, text = (docs(parent.leading), docs(parent.text)) if docs else (parent.leading, parent.text)
+    leading, text = (
+        (docs(parent.leading), docs(parent.text)) if docs else (parent.leading, parent.text)
+    )
     own, inherited = members(child.text), members(text)
     arguments = merged_arguments(own.arguments, inherited.arguments, model_base)
     bases = names_of(arguments)
     merge = _Merge(own, inherited, bases, at)
     _require_sole_marker(own.decorators, lambda: at(1, 0))
     decorators = merged_decorators(own.decorators, inherited.decorators)
-    header = f"class {child.name}({joined(arguments)}):\n" if arguments else f"class {child.name}:\n"
+    header = (
+        f"class {child.name}({joined(arguments)}):\n" if arguments else f"class {child.name}:\n"
+    )
     body = "".join(merge.body()) or "    pass\n"
     return f"{leading}{decorators}{header}{body}", bases
 
@@ -55,7 +59,9 @@ def merge_class(
 def _require_sole_marker(decorators: str, at: Callable[[], Location]) -> None:
     if is_misused(decorators):
         what = "`@no_inherit_decorator` stands beside other decorators"
-        raise PatchgenError("PG620", at(), what, "leave it out: decorators of the modular file replace the parent's")
+        raise PatchgenError(
+            "PG620", at(), what, "leave it out: decorators of the modular file replace the parent's"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +89,27 @@ class _Merge:
             elif merged.pop(key, None) is None:
                 hint = did_you_mean(key, self.inherited.attributes)
                 at = self.at(attribute.line + 1, 4)
-                raise PatchgenError("PG621", at, f"the parent has no attribute `{key}` to remove", hint)
+                raise PatchgenError(
+                    "PG621", at, f"the parent has no attribute `{key}` to remove", hint
+                )
         return merged.values()
 
     def _methods(self) -> Iterable[str]:
         """The text of the parent's methods, overridden and without the removed ones, then the child's own."""
         tables, parents = Tables(), parents_called(self.bases)
         above = self.inherited.methods
-        merged = {name: method.whole for name, method in above.items() if name not in self.own.attributes}
+        merged = {
+            name: method.whole for name, method in above.items() if name not in self.own.attributes
+        }
         for name, method in self.own.methods.items():
             if name not in above:
                 merged[name] = self._added(make_method(method), tables, parents)
             elif is_method_removal(method):
                 merged.pop(name, None)
             else:
-                merged[name] = self._overriding(make_method(method), make_method(above[name]), tables, parents)
+                merged[name] = self._overriding(
+                    make_method(method), make_method(above[name]), tables, parents
+                )
         return merged.values()
 
     def _added(self, method: Method, tables: Tables, parents: frozenset[str]) -> str:
@@ -105,7 +117,9 @@ class _Merge:
         head = _head(method, method.parameters, method.returns)
         return f"{method.leading}{method.decorators}{head}{method.tail}{self._body(method, None, tables, parents)}"
 
-    def _overriding(self, method: Method, above: Method, tables: Tables, parents: frozenset[str]) -> str:
+    def _overriding(
+        self, method: Method, above: Method, tables: Tables, parents: frozenset[str]
+    ) -> str:
         """The text of the child's method in the place and with the comments of the parent's."""
         _require_sole_marker(method.decorators, lambda: self.at(method.line, 4))
         decorators = merged_decorators(method.decorators, above.decorators)
@@ -115,16 +129,25 @@ class _Merge:
         body = self._body(method, above, tables, parents)
         return f"{above.leading}{decorators}{head}{method.tail}{docstring}{body}"
 
-    def _body(self, method: Method, above: Method | None, tables: Tables, parents: frozenset[str]) -> str:
+    def _body(
+        self, method: Method, above: Method | None, tables: Tables, parents: frozenset[str]
+    ) -> str:
         """The body of the merged method, except for a docstring that only the parent's has."""
-        if f"super().{method.name}" not in method.body and not any(f"{parent}." in method.body for parent in parents):
+        if f"super().{method.name}" not in method.body and not any(
+            f"{parent}." in method.body for parent in parents
+        ):
             return method.body
         parsed_body = parsed(method)
         unravelled = self._unravelled(method, parsed_body, above, tables, parents)
         return "".join(statement.whole for statement in unravelled) + parsed_body.footer
 
     def _unravelled(
-        self, method: Method, own: Body, above: Method | None, tables: Tables, parents: frozenset[str]
+        self,
+        method: Method,
+        own: Body,
+        above: Method | None,
+        tables: Tables,
+        parents: frozenset[str],
     ) -> list[Statement]:
         """The statements of the merged body; those before the call to `super()` name the parent class no more."""
         statements: list[Statement] = []
@@ -148,7 +171,9 @@ class _Merge:
         what = f"the parent has no method `{method.name}` of its own to put here"
         # Line 1 of the parsed body is not of the class.
         at = self.at(method.line + statement.node.lineno - 1, statement.node.col_offset)
-        return PatchgenError("PG622", at, what, hint or f"name the class: `Base.{method.name}(self, ...)`")
+        return PatchgenError(
+            "PG622", at, what, hint or f"name the class: `Base.{method.name}(self, ...)`"
+        )
 
 
 def _head(method: Method, parameters: str, returns: str) -> str:

@@ -90,6 +90,12 @@ def docstring_of(method: Method) -> str:
     """The docstring with the lines above it, wherever in the body it stands; empty when there is none."""
     if '"""' not in method.body:
         return ""
-    if method.body.count('"""') == 2 and (first := _FIRST.match(method.body)) and first.group().endswith('"""\n'):
+    if (
+        method.body.count('"""') == 2
+        and (first := _FIRST.match(method.body))
+        and first.group().endswith('"""\n')
+    ):
         return first.group()
-    return "".join(statement.whole for statement in parsed(method).statements if is_docstring(statement))
+    return "".join(
+        statement.whole for statement in parsed(method).statements if is_docstring(statement)
+    )

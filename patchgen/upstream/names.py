@@ -58,12 +58,17 @@ def read_table(mappings: str, configuration: str) -> NameTable:
     for tree in (ast.parse(mappings), ast.parse(configuration)):
         for statement in tree.body:
             match statement:
-                case ast.Assign(targets=[ast.Name("CONFIG_MAPPING_NAMES")], value=ast.Call() as call):
+                case ast.Assign(
+                    targets=[ast.Name("CONFIG_MAPPING_NAMES")], value=ast.Call() as call
+                ):
                     found = _pairs(call)
                     # `OrderedDict(**{"gpt-sw3": ...}, **CONFIG_MAPPING_NAMES)` puts its entry in front.
                     (first if entries else entries).extend(found)
                 case ast.Expr(
-                    ast.Call(func=ast.Attribute(ast.Name("CONFIG_MAPPING_NAMES"), "update"), args=[ast.Dict()]) as call
+                    ast.Call(
+                        func=ast.Attribute(ast.Name("CONFIG_MAPPING_NAMES"), "update"),
+                        args=[ast.Dict()],
+                    ) as call
                 ):
                     entries.extend(_pairs(call))
     return make_table([*first, *entries])
@@ -105,7 +110,12 @@ class Renaming:
         touched = self._touches(text)
         if not touched and _COPIED not in text:
             return text
-        if touched and not self._is_delicate and not has_fstring(text) and not _NEEDS_TOKENS.search(text):
+        if (
+            touched
+            and not self._is_delicate
+            and not has_fstring(text)
+            and not _NEEDS_TOKENS.search(text)
+        ):
             return self._sub(text)
         return rewrite(text, self.name, self._token, self._comment)
 

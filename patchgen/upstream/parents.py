@@ -32,7 +32,9 @@ class Parent:
     def imports(self) -> tuple[ImportText, ...]:
         """Its imports, those from its own model renamed."""
         return tuple(
-            ImportText(one.leading, self.view.text(one.text), one.guard) if "from ." in one.text else one
+            ImportText(one.leading, self.view.text(one.text), one.guard)
+            if "from ." in one.text
+            else one
             for one in self.facts.imports
         )
 
@@ -44,7 +46,9 @@ def make_parents(
 
     Raises PatchgenError PG603 where one is missing, PG605 where a class has two.
     """
-    declared: dict[tuple[str, ...], list[tuple[str, str]]] = {one.module: [] for one in facts.model_imports}
+    declared: dict[tuple[str, ...], list[tuple[str, str]]] = {
+        one.module: [] for one in facts.model_imports
+    }
     module_of = {one.name: one.module for one in facts.model_imports}
     for block in facts.blocks.values():
         if block.what is What.CLASS:
@@ -53,18 +57,25 @@ def make_parents(
                 what = f"class `{block.name}` derives from two classes of other models: {' and '.join(bases)}"
                 at = Location(facts.path, block.line, 1)
                 raise PatchgenError(
-                    "PG605", at, what, "derive from one of them and repeat what is needed of the other"
+                    "PG605",
+                    at,
+                    what,
+                    "derive from one of them and repeat what is needed of the other",
                 )
             for base in bases:
                 declared[module_of[base]].append((block.name, base))
     lines = {one.module: one for one in reversed(facts.model_imports)}
     return {
-        module: _make_parent(_parent_facts(lines[module], facts, models, read), module, pairs, model, table)
+        module: _make_parent(
+            _parent_facts(lines[module], facts, models, read), module, pairs, model, table
+        )
         for module, pairs in declared.items()
     }
 
 
-def _parent_facts(one: ModelImport, facts: FileFacts, models: Path, read: Callable[[Path], str | None]) -> FileFacts:
+def _parent_facts(
+    one: ModelImport, facts: FileFacts, models: Path, read: Callable[[Path], str | None]
+) -> FileFacts:
     path = models.joinpath(*one.module).with_suffix(".py")
     text = read(path)
     if text is None:
@@ -75,7 +86,11 @@ def _parent_facts(one: ModelImport, facts: FileFacts, models: Path, read: Callab
 
 
 def _make_parent(
-    facts: FileFacts, module: tuple[str, ...], pairs: list[tuple[str, str]], model: str, table: NameTable
+    facts: FileFacts,
+    module: tuple[str, ...],
+    pairs: list[tuple[str, str]],
+    model: str,
+    table: NameTable,
 ) -> Parent:
     old, cased = module[-2], table.cased(model)
     cased_old = table.cased(old)

@@ -9,7 +9,9 @@ import re
 
 from patchgen.upstream.emission import Body
 
-_IMPORT = re.compile(r"^from \.image_processing_(?!pil_|backends|utils|outputs)\w+ import ([^\n#]+)", re.MULTILINE)
+_IMPORT = re.compile(
+    r"^from \.image_processing_(?!pil_|backends|utils|outputs)\w+ import ([^\n#]+)", re.MULTILINE
+)
 _DEFINITION = re.compile(r"(?:\s*\n|#[^\n]*\n)*(?:@|class\b|def\b|async\b)")
 
 
@@ -18,7 +20,12 @@ def with_copies(pil: Body, image: Body, imports: str) -> Body:
 
     Before the definition at that index, or after it if that is a value (conditional_detr).
     """
-    wanted = [name for names in _IMPORT.findall(imports) for name in re.split(r"[,\s]+", names) if name in image]
+    wanted = [
+        name
+        for names in _IMPORT.findall(imports)
+        for name in re.split(r"[,\s]+", names)
+        if name in image
+    ]
     pieces = list(zip(pil.names, pil.pieces, strict=True))
     theirs = dict(zip(image.names, image.pieces, strict=True))
     for name in wanted:

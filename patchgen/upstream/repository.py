@@ -37,7 +37,9 @@ class Result:
     problems: tuple[Problem, ...] = ()
 
 
-def flatten_repository(paths: Sequence[Path], env: Environment, jobs: int = 1) -> Iterator[Flattened]:
+def flatten_repository(
+    paths: Sequence[Path], env: Environment, jobs: int = 1
+) -> Iterator[Flattened]:
     """What each of `paths` gives, in their order."""
     collecting = gc.isenabled()
     gc.disable()  # There are no cycles to speak of, and a collection would walk all that is remembered.
@@ -66,7 +68,9 @@ class _Run:
         self.made |= {path: _on_cycle(path, self.order, self.env) for path in self.order.stuck}
         self._convert([path for path in self._waiting() if self._has_parents(path)])
         for level in self.order.levels:
-            self._convert([path for path in level if path not in self.made or self._is_outdated(path)])
+            self._convert(
+                [path for path in level if path not in self.made or self._is_outdated(path)]
+            )
             for path in level:
                 self.files.fresh.update(self._differing(path))
         return self.made
@@ -102,10 +106,14 @@ class _Run:
         if not paths:
             return
         jobs = self.jobs if can_fork() and len(paths) >= FILES_THAT_PAY else 1
-        work = functools.partial(convert_batch, files=self.files, env=self.env, threads=1 if jobs > 1 else self.jobs)
+        work = functools.partial(
+            convert_batch, files=self.files, env=self.env, threads=1 if jobs > 1 else self.jobs
+        )
         parts = deal(paths, lambda path: len(self.files.on_disk(path) or ""), jobs)
         for part, results in zip(parts, in_forks(work, parts), strict=True):
-            self.made |= results if results is not None else {path: self._again(work, path) for path in part}
+            self.made |= (
+                results if results is not None else {path: self._again(work, path) for path in part}
+            )
 
     def _again(self, work: functools.partial[dict[Path, Result]], path: Path) -> Result:
         """The result of a file of a process that died: it may have been another file's fault."""
@@ -117,15 +125,23 @@ class _Run:
         return Result(problems=(Problem(Location(self.env.shown(path)), "PG909", what, hint),))
 
 
-def convert_batch(paths: Sequence[Path], files: Files, env: Environment, threads: int) -> dict[Path, Result]:
+def convert_batch(
+    paths: Sequence[Path], files: Files, env: Environment, threads: int
+) -> dict[Path, Result]:
     """Results for all of `paths`, none of which needs another; formatted in one call."""
     raw = {path: _convert_one(path, files, env) for path in paths}
-    texts = {_in_package(_output(path, kind)): text for path in paths for kind, text in raw[path].texts.items()}
+    texts = {
+        _in_package(_output(path, kind)): text
+        for path in paths
+        for kind, text in raw[path].texts.items()
+    }
     styled = style(texts, threads)
     faults: dict[str, list[Fault]] = {}
     for fault in styled.faults:
         faults.setdefault(fault.path, []).append(fault)
-    return {path: _finished(path, result, styled.texts, faults, env) for path, result in raw.items()}
+    return {
+        path: _finished(path, result, styled.texts, faults, env) for path, result in raw.items()
+    }
 
 
 def _convert_one(path: Path, files: Files, env: Environment) -> Result:
@@ -138,7 +154,9 @@ def _convert_one(path: Path, files: Files, env: Environment) -> Result:
             problems = tuple(replace(one, at=_shown(one.at, env)) for one in problems_of(error))
             return Result({}, dict(asked), problems)
         except MemoryError:
-            problem = Problem(Location(env.shown(path)), "PG907", "there is not enough memory to flatten it")
+            problem = Problem(
+                Location(env.shown(path)), "PG907", "there is not enough memory to flatten it"
+            )
             return Result({}, dict(asked), (problem,))
         except Exception as error:
             # The boundary of the core: an error that it did not foresee is ours, and the run goes on.
@@ -146,17 +164,28 @@ def _convert_one(path: Path, files: Files, env: Environment) -> Result:
 
 
 def _finished(
-    path: Path, raw: Result, texts: Mapping[str, str], faults: Mapping[str, Iterable[Fault]], env: Environment
+    path: Path,
+    raw: Result,
+    texts: Mapping[str, str],
+    faults: Mapping[str, Iterable[Fault]],
+    env: Environment,
 ) -> Result:
     """`raw` with formatted texts, or with what the linter found."""
     outputs = {kind: _output(path, kind) for kind in raw.texts}
-    wrong = [(output, fault) for output in outputs.values() for fault in faults.get(_in_package(output), ())]
+    wrong = [
+        (output, fault)
+        for output in outputs.values()
+        for fault in faults.get(_in_package(output), ())
+    ]
     if wrong:
         found = sorted(
-            Problem(Location(env.shown(output), fault.line, 1), fault.code, fault.what) for output, fault in wrong
+            Problem(Location(env.shown(output), fault.line, 1), fault.code, fault.what)
+            for output, fault in wrong
         )
         return replace(raw, texts={}, problems=tuple(found))
-    return replace(raw, texts={kind: texts[_in_package(output)] for kind, output in outputs.items()})
+    return replace(
+        raw, texts={kind: texts[_in_package(output)] for kind, output in outputs.items()}
+    )
 
 
 def _flattened(path: Path, result: Result, env: Environment) -> Flattened:
@@ -177,7 +206,9 @@ def _flattened(path: Path, result: Result, env: Environment) -> Flattened:
 def _on_cycle(path: Path, order: Order, env: Environment) -> Result:
     names = " -> ".join(one.name for one in order.cycle)
     what = (
-        f"derives from itself: {names}" if path in order.cycle else f"needs files that derive from themselves: {names}"
+        f"derives from itself: {names}"
+        if path in order.cycle
+        else f"needs files that derive from themselves: {names}"
     )
     hint = "let one of them derive from a file that is written by hand"
     return Result(problems=(Problem(Location(env.shown(path)), "PG630", what, hint),))

@@ -42,7 +42,10 @@ class Statement:
 
 def first_line(node: ast.stmt) -> int:
     """The line on which `node` begins, its decorators included."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.decorator_list:
+    if (
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and node.decorator_list
+    ):
         return node.decorator_list[0].lineno
     return node.lineno
 

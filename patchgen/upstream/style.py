@@ -91,7 +91,9 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
             (package / path).unlink()
         if len(broken) < len(texts):
             _ruff(["format", "--quiet"], top, jobs)
-        return Styled({p: (package / p).read_bytes().decode() for p in texts if p not in broken}, faults)
+        return Styled(
+            {p: (package / p).read_bytes().decode() for p in texts if p not in broken}, faults
+        )
 
 
 def _faults(found: Sequence[Mapping[str, object]], package: Path) -> list[Fault]:
@@ -105,9 +107,18 @@ def _faults(found: Sequence[Mapping[str, object]], package: Path) -> list[Fault]
         message = str(item["message"]).rstrip(".").replace("`", "")
         if code == _UNDEFINED:
             name = message.removeprefix("Undefined name ")
-            faults.append(Fault(path, int(row["row"]), "PG402", f"the name {name} is bound by nothing"))
+            faults.append(
+                Fault(path, int(row["row"]), "PG402", f"the name {name} is bound by nothing")
+            )
         else:
-            faults.append(Fault(path, int(row["row"]), "PG404", f"the generated module does not compile: {message}"))
+            faults.append(
+                Fault(
+                    path,
+                    int(row["row"]),
+                    "PG404",
+                    f"the generated module does not compile: {message}",
+                )
+            )
     return faults
 
 
@@ -115,8 +126,12 @@ def _ruff(arguments: Sequence[str], folder: Path, jobs: int) -> str:
     # No other variable: RUFF_* would change what it does.
     environment = {"RAYON_NUM_THREADS": str(jobs)} if jobs else {}
     command = [ruff_program(), *arguments, "--config", "ruff.toml", "--no-cache", "."]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         message = (done.stderr or done.stdout).strip().partition("\n")[0]
-        raise PatchgenError("PG912", Location("ruff"), f"refused generated texts: {message}", "please report this")
+        raise PatchgenError(
+            "PG912", Location("ruff"), f"refused generated texts: {message}", "please report this"
+        )
     return done.stdout

@@ -21,7 +21,9 @@ STRING = (
     r"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*')"
 )
 # `import a.b` and `from a.b import ...` alone on their line or lines; relative imports do not match.
-_ABSOLUTE_IMPORT = r"^[ \t]*(?:import[ \t]|from[ \t]+[^\W\d][\w.]*[ \t]+import[ \t]*(?:\([^)]*\))?)[^\n]*"
+_ABSOLUTE_IMPORT = (
+    r"^[ \t]*(?:import[ \t]|from[ \t]+[^\W\d][\w.]*[ \t]+import[ \t]*(?:\([^)]*\))?)[^\n]*"
+)
 _TOKEN = re.compile(
     rf"(?P<formatted>\b{_FORMATTED}{STRING})"
     rf"|(?P<string>(?:\b{_PLAIN})?{STRING})"
@@ -81,7 +83,8 @@ def rewrite(
                 return comment(token)
             case "formatted":
                 return "".join(
-                    rewrite(part, name, string, comment) if is_code else part for is_code, part in split_fstring(token)
+                    rewrite(part, name, string, comment) if is_code else part
+                    for is_code, part in split_fstring(token)
                 )
             case _:
                 return token
@@ -104,7 +107,9 @@ def split_fstring(token: str) -> Iterator[tuple[bool, str]]:
             yield False, token[start : at + 1]
             stop = _end_of_field(token, at + 1)
             yield True, token[at + 1 : stop]
-            start = at = stop  # A conversion and a format may follow, the format with fields of its own.
+            start = at = (
+                stop  # A conversion and a format may follow, the format with fields of its own.
+            )
         else:
             at += 1
     yield False, token[start:]

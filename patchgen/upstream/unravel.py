@@ -41,9 +41,15 @@ def super_call(statement: Statement, name: str) -> bool:
     """Whether it is `super().name(...)`, returned or not, and nothing else."""
     match statement.node:
         case (
-            ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super"), args=[]), attr=attr)))
+            ast.Expr(
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Call(func=ast.Name("super"), args=[]), attr=attr)
+                )
+            )
             | ast.Return(
-                value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super"), args=[]), attr=attr))
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Call(func=ast.Name("super"), args=[]), attr=attr)
+                )
             )
         ):
             return attr == name and statement.alone

@@ -104,4 +104,6 @@ def _binds(text: str, start: int, end: int) -> bool:
     before = start
     while before and text[before - 1] in " \t":
         before -= 1
-    return (not before or text[before - 1] in "(,*[;\n") and _BEHIND_TARGET.match(text, end) is not None
+    return (not before or text[before - 1] in "(,*[;\n") and _BEHIND_TARGET.match(
+        text, end
+    ) is not None

@@ -17,7 +17,9 @@ _RAN_WITH = ("transformers", "torch")
 _LICENCE = "apache-2.0"  # of transformers, and so of what was made from it
 
 
-def model_card(variant: Variant, name: str, configuration: Mapping[str, Any], source: Path | None) -> str:
+def model_card(
+    variant: Variant, name: str, configuration: Mapping[str, Any], source: Path | None
+) -> str:
     """README.md of the folder `name`, whose config.json says `configuration`; `source` is the checkpoint's folder."""
     parts = [
         _front_matter(configuration, source),
@@ -36,7 +38,17 @@ def _front_matter(configuration: Mapping[str, Any], source: Path | None) -> str:
     licence = _LICENCE if source is None else _licence_of(source)
     lines = ["library_name: transformers", *([f"license: {licence}"] if licence else [])]
     kind = configuration.get("model_type")
-    return "\n".join(["---", *lines, "tags:", "- custom_code", "- patchgen", *([f"- {kind}"] if kind else []), "---"])
+    return "\n".join(
+        [
+            "---",
+            *lines,
+            "tags:",
+            "- custom_code",
+            "- patchgen",
+            *([f"- {kind}"] if kind else []),
+            "---",
+        ]
+    )
 
 
 def _licence_of(source: Path) -> str:
@@ -58,7 +70,9 @@ def _about(variant: Variant) -> Iterator[str]:
 
 
 def _how_to_load(name: str, configuration: Mapping[str, Any]) -> Iterator[str]:
-    autos = {reference.rpartition(".")[2]: auto for auto, reference in configuration["auto_map"].items()}
+    autos = {
+        reference.rpartition(".")[2]: auto for auto, reference in configuration["auto_map"].items()
+    }
     # AutoModel, where it is among them, is the first.
     other = min(name for name in configuration["auto_map"] if name != "AutoConfig")
     auto = autos.get(next(iter(configuration.get("architectures") or ()), ""), other)
@@ -100,7 +114,9 @@ def _versions(variant: Variant) -> Iterator[str]:
 def _licence(variant: Variant, source: Path | None) -> Iterator[str]:
     yield "## Licence"
     begin = "The code is a modified copy of code of transformers, under the Apache License 2.0."
-    holders = re.findall(r"^# (Copyright .*|.* All rights reserved\.?)$", variant.text(), re.MULTILINE)
+    holders = re.findall(
+        r"^# (Copyright .*|.* All rights reserved\.?)$", variant.text(), re.MULTILINE
+    )
     yield "\n".join([begin, *(f"{holder.strip()}  " for holder in dict.fromkeys(holders))])
     if source is not None:
         told = _licence_of(source)
@@ -109,7 +125,9 @@ def _licence(variant: Variant, source: Path | None) -> Iterator[str]:
 
 def _parity(variant: Variant) -> Iterator[str]:
     sections = [
-        told for page in sorted((variant.home / PARITY).glob("*.md")) if (told := _section(page, variant.name))
+        told
+        for page in sorted((variant.home / PARITY).glob("*.md"))
+        if (told := _section(page, variant.name))
     ]
     if sections:
         yield "## Parity with the parent"

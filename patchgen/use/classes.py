@@ -35,7 +35,9 @@ def module_of(variant: Variant) -> ModuleType:
             raise
         raise ImportError(_made_for_another(variant, error)) from error
     if module.__file__ is None or Path(module.__file__).resolve() != variant.path.resolve():
-        raise ValueError(f"{variant.module} is {module.__file__} in this process, and not {variant.path}")
+        raise ValueError(
+            f"{variant.module} is {module.__file__} in this process, and not {variant.path}"
+        )
     return module
 
 
@@ -48,7 +50,9 @@ def _made_for_another(variant: Variant, error: Exception) -> str:
 
 def model_classes(module: ModuleType) -> tuple[ModelClass, ...]:
     """The public models of a modeling module, in its order."""
-    listed = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    listed = getattr(module, "__all__", None) or [
+        name for name in vars(module) if not name.startswith("_")
+    ]
     found = (getattr(module, name, None) for name in listed)
     return tuple(
         item
@@ -66,7 +70,9 @@ def pairs(variant: Variant) -> tuple[tuple[ModelClass, ModelClass], ...]:
     return tuple(_paired(model_classes(module_of(variant)), parents))
 
 
-def _paired(ours: Iterable[ModelClass], parents: Iterable[ModelClass]) -> Iterator[tuple[ModelClass, ModelClass]]:
+def _paired(
+    ours: Iterable[ModelClass], parents: Iterable[ModelClass]
+) -> Iterator[tuple[ModelClass, ModelClass]]:
     by_name = {parent.__name__: parent for parent in parents}
     by_role = {role(parent): parent for parent in parents}
     for model in ours:
@@ -78,7 +84,9 @@ def _paired(ours: Iterable[ModelClass], parents: Iterable[ModelClass]) -> Iterat
 def role(model: ModelClass) -> str:
     """The class name without what it shares with its configuration's: "ForCausalLM" of LlamaMoeForCausalLM."""
     configuration = getattr(model, "config_class", None)
-    return model.__name__.removeprefix(configuration.__name__.removesuffix("Config") if configuration else "")
+    return model.__name__.removeprefix(
+        configuration.__name__.removesuffix("Config") if configuration else ""
+    )
 
 
 def has_own_configuration(model: ModelClass) -> bool:
@@ -90,7 +98,11 @@ def auto_classes() -> tuple[Any, ...]:
     """`AutoModel`, `AutoModelForCausalLM`, ...: all that transformers has."""
     from transformers.models.auto import modeling_auto
 
-    found = [getattr(modeling_auto, name) for name in modeling_auto.__all__ if name.startswith("AutoModel")]
+    found = [
+        getattr(modeling_auto, name)
+        for name in modeling_auto.__all__
+        if name.startswith("AutoModel")
+    ]
     return tuple(item for item in found if getattr(item, "_model_mapping", None) is not None)
 
 

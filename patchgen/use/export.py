@@ -17,12 +17,23 @@ from pathlib import Path
 from typing import Any
 
 from patchgen.use.card import model_card
-from patchgen.use.classes import ModelClass, auto_entries, has_own_configuration, model_classes, module_of
+from patchgen.use.classes import (
+    ModelClass,
+    auto_entries,
+    has_own_configuration,
+    model_classes,
+    module_of,
+)
 from patchgen.use.load import chosen_class, load
 from patchgen.use.variants import Variant, find_variant
 
 CONFIG = "config.json"
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin", "pytorch_model*.bin.index.json")
+WEIGHTS = (
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "pytorch_model*.bin",
+    "pytorch_model*.bin.index.json",
+)
 BESIDE = (
     "generation_config.json",
     "tokenizer*",
@@ -39,7 +50,12 @@ BESIDE = (
     "USE_POLICY*",
 )
 # Of an export without a checkpoint: the first of these that the variant has says what it is.
-_MAIN = ("AutoModelForMaskedLM", "AutoModelForSeq2SeqLM", "AutoModelForCausalLM", "AutoModelForImageClassification")
+_MAIN = (
+    "AutoModelForMaskedLM",
+    "AutoModelForSeq2SeqLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
+)
 
 
 def export(name: str, folder: Path, checkpoint: str | None = None) -> Variant:
@@ -52,7 +68,9 @@ def export(name: str, folder: Path, checkpoint: str | None = None) -> Variant:
     variant = find_variant(name)
     folder = folder.resolve()  # "." has no name, and a link to a folder is none
     if folder == Path.cwd():
-        raise FileExistsError(f"{folder} is the current folder, which would be replaced: name one that is not there")
+        raise FileExistsError(
+            f"{folder} is the current folder, which would be replaced: name one that is not there"
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already, and not an empty folder")
     source = _source(checkpoint) if checkpoint is not None else None
@@ -72,7 +90,9 @@ def _source(checkpoint: str) -> Path:
         return Path(checkpoint)
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(checkpoint, allow_patterns=[CONFIG, "README.md", *BESIDE, *WEIGHTS]))
+    return Path(
+        snapshot_download(checkpoint, allow_patterns=[CONFIG, "README.md", *BESIDE, *WEIGHTS])
+    )
 
 
 def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
@@ -87,9 +107,15 @@ def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
         told = _checkpoint_into(folder, variant, source)
     told["auto_map"] = auto_map(variant, told["model_type"])
     if not told["auto_map"]:
-        raise ValueError(f"no auto class builds {variant.parent}, and so none could load {variant.name} from a folder")
-    (folder / CONFIG).write_text(json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    (folder / "README.md").write_text(model_card(variant, folder.name, told, source), encoding="utf-8")
+        raise ValueError(
+            f"no auto class builds {variant.parent}, and so none could load {variant.name} from a folder"
+        )
+    (folder / CONFIG).write_text(
+        json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+    )
+    (folder / "README.md").write_text(
+        model_card(variant, folder.name, told, source), encoding="utf-8"
+    )
 
 
 def code_files(variant: Variant) -> tuple[Path, ...]:
@@ -112,13 +138,21 @@ def _imported_files(path: Path) -> Iterator[Path]:
         at = f"{path}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.ImportFrom) and node.level:
             if node.level > 1 or not node.module or "." in node.module:
-                raise ValueError(f"{at}: imports from another folder, and the files of an export stand in one")
+                raise ValueError(
+                    f"{at}: imports from another folder, and the files of an export stand in one"
+                )
             yield path.with_name(f"{node.module}.py")
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            names = (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+            )
             for name in names:
                 if name.partition(".")[0] in ("patchgen", "generated", "modular"):
-                    raise ValueError(f"{at}: imports {name}, which is not where an export is loaded")
+                    raise ValueError(
+                        f"{at}: imports {name}, which is not where an export is loaded"
+                    )
 
 
 def auto_map(variant: Variant, model_type: str) -> dict[str, str]:
@@ -150,7 +184,9 @@ def _default_configuration(variant: Variant) -> dict[str, Any]:
 
 
 def _main_class(variant: Variant) -> ModelClass:
-    by_auto = {auto.__name__: next(iter(of.values()))[0] for auto, of in auto_entries(variant).items()}
+    by_auto = {
+        auto.__name__: next(iter(of.values()))[0] for auto, of in auto_entries(variant).items()
+    }
     wanted = next((name for name in _MAIN if name in by_auto), None)
     classes = (by_auto[wanted],) if wanted else model_classes(module_of(variant))
     if not classes:
@@ -189,6 +225,8 @@ def _without_code(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copy(source: Path, folder: Path, patterns: tuple[str, ...]) -> None:
-    for path in sorted({path for pattern in patterns for path in source.glob(pattern) if path.is_file()}):
+    for path in sorted(
+        {path for pattern in patterns for path in source.glob(pattern) if path.is_file()}
+    ):
         if not (folder / path.name).exists():
             shutil.copyfile(path, folder / path.name)

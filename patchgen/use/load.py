@@ -14,7 +14,15 @@ from patchgen.use.inert import warn_where_the_loss_is_inert
 from patchgen.use.variants import Variant, find_variant, known_variants
 
 # What says where a checkpoint is to be looked for; all else is for the model.
-_WHERE = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "subfolder", "token")
+_WHERE = (
+    "cache_dir",
+    "force_download",
+    "local_files_only",
+    "proxies",
+    "revision",
+    "subfolder",
+    "token",
+)
 
 
 def load(
@@ -52,7 +60,9 @@ def chosen_class(variant: Variant, told: Mapping[str, Any], head: str | None = N
     """
     wanted = (head,) if head is not None else tuple(told.get("architectures") or ())
     if not wanted:
-        raise ValueError(f"the checkpoint's configuration names no architecture; say head={_names(variant)}")
+        raise ValueError(
+            f"the checkpoint's configuration names no architecture; say head={_names(variant)}"
+        )
     by_name = {parent.__name__: model for model, parent in pairs(variant)}
     by_name |= {model.__name__: model for model in model_classes(module_of(variant))}
     _refuse_another_model(variant, told)
@@ -75,7 +85,9 @@ def _refuse_another_model(variant: Variant, told: Mapping[str, Any]) -> None:
     begin = f"{kind}_"
     others = [other.name for other in known_variants(variant.home) if other.name.startswith(begin)]
     hint = f"; variants of {kind}: {', '.join(others)}" if others else ""
-    raise ValueError(f"the checkpoint is a {kind}, and {variant.name} takes {' and '.join(sorted(ours))}{hint}")
+    raise ValueError(
+        f"the checkpoint is a {kind}, and {variant.name} takes {' and '.join(sorted(ours))}{hint}"
+    )
 
 
 def _names(variant: Variant) -> str:

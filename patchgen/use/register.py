@@ -46,7 +46,10 @@ class Registration:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.undo()
 
@@ -64,7 +67,9 @@ def register(variant: str) -> Registration:
     """
     found = find_variant(variant)
     entries = auto_entries(found)
-    configurations = tuple(dict.fromkeys(config for by_config in entries.values() for config in by_config))
+    configurations = tuple(
+        dict.fromkeys(config for by_config in entries.values() for config in by_config)
+    )
     if not configurations:
         raise ValueError(f"no auto class builds {found.parent}, and so none can build {found.name}")
     for configuration in configurations:
@@ -93,7 +98,11 @@ def _put_all(made: Registration, entries: dict[Any, dict[Any, tuple[Any, ...]]])
 
 def _own_types(variant: Variant) -> Iterator[tuple[Any, Any]]:
     """Each configuration class that the variant brings, with the parent's in its place."""
-    found = {m.config_class: parent.config_class for m, parent in pairs(variant) if has_own_configuration(m)}
+    found = {
+        m.config_class: parent.config_class
+        for m, parent in pairs(variant)
+        if has_own_configuration(m)
+    }
     yield from found.items()
 
 
@@ -101,4 +110,6 @@ def _refuse_taken_types(made: Registration) -> None:
     for own, _ in _own_types(made.variant):
         if own.model_type in CONFIG_MAPPING:
             there = CONFIG_MAPPING[own.model_type]
-            raise ValueError(f"the model type {own.model_type} is {there.__module__}.{there.__name__}'s already")
+            raise ValueError(
+                f"the model type {own.model_type} is {there.__module__}.{there.__name__}'s already"
+            )

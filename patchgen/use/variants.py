@@ -20,7 +20,9 @@ from patchgen.project.config import find_config
 from patchgen.project.places import LOCK
 
 INSTALLED = "generated"  # the package that a wheel brings variants in
-_PARENT = re.compile(r"^# Modified from (?P<module>transformers\.\S+?\.modeling_\w+)(?P<followed>;)?", re.MULTILINE)
+_PARENT = re.compile(
+    r"^# Modified from (?P<module>transformers\.\S+?\.modeling_\w+)(?P<followed>;)?", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,9 @@ class Variant:
         """
         found = list(_PARENT.finditer(self.text()))
         if not found:
-            raise ValueError(f"{self.path}: names no modeling module of transformers that it was made from")
+            raise ValueError(
+                f"{self.path}: names no modeling module of transformers that it was made from"
+            )
         return next((match for match in found if match["followed"]), found[0])["module"]
 
 
@@ -67,9 +71,13 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
     if not found:
         names = sorted({variant.name for variant in known})
         hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none, here'}"
-        raise ValueError(f"{name} is no variant that {LOCK} or an installed package `{INSTALLED}` has; {hint}")
+        raise ValueError(
+            f"{name} is no variant that {LOCK} or an installed package `{INSTALLED}` has; {hint}"
+        )
     if len(found) > 1:
-        raise ValueError(f"{name} is the name of several variants; say {' or '.join(v.module for v in found)}")
+        raise ValueError(
+            f"{name} is the name of several variants; say {' or '.join(v.module for v in found)}"
+        )
     if not found[0].path.is_file():
         gone = f"is recorded in {LOCK} as {found[0].name}, and is not there: `patchgen convert` writes it"
         raise FileNotFoundError(errno.ENOENT, gone, str(found[0].path))
@@ -79,7 +87,11 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
 def known_variants(start: Path) -> Iterator[Variant]:
     """Those of the project that governs `start`, then the installed ones that these do not hide."""
     home = find_config([start]).home
-    ours = [_recorded(record, home) for record in read_lock(home / LOCK).values() if _is_model(Path(record.output))]
+    ours = [
+        _recorded(record, home)
+        for record in read_lock(home / LOCK).values()
+        if _is_model(Path(record.output))
+    ]
     yield from ours
     hidden = {variant.name for variant in ours}
     yield from (variant for variant in _installed() if variant.name not in hidden)
@@ -87,7 +99,9 @@ def known_variants(start: Path) -> Iterator[Variant]:
 
 def _recorded(record: Record, home: Path) -> Variant:
     module = record.output.removesuffix(".py").replace("/", ".")
-    return Variant(_name(record.output), module, home / record.output, home, record.modular, record.made_by)
+    return Variant(
+        _name(record.output), module, home / record.output, home, record.modular, record.made_by
+    )
 
 
 def _installed() -> tuple[Variant, ...]:

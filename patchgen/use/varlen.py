@@ -34,7 +34,9 @@ except ImportError:  # torch < 2.10
 NAME = "varlen"
 REFUSED = ("position_bias", "s_aux", "softcap")
 LARGEST_HEAD, HEAD_MULTIPLE = 256, 8  # of the kernels
-_OPTIONS = frozenset(inspect.signature(varlen_attn).parameters) if varlen_attn is not None else frozenset()
+_OPTIONS = (
+    frozenset(inspect.signature(varlen_attn).parameters) if varlen_attn is not None else frozenset()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,14 @@ def varlen_attention(
     """Attention of (rows, heads, tokens, size) as transformers' interface has it: (rows, tokens, heads, size)."""
     for name in REFUSED:
         if kwargs.get(name) is not None:
-            raise ValueError(f'attn_implementation="{NAME}" does not compute `{name}`, which {module} needs')
+            raise ValueError(
+                f'attn_implementation="{NAME}" does not compute `{name}`, which {module} needs'
+            )
     if attention_mask is not None and attention_mask.dim() != 2:
         shape = tuple(attention_mask.shape)
-        raise ValueError(f'attn_implementation="{NAME}" takes a mask of (rows, tokens), not of {shape}')
+        raise ValueError(
+            f'attn_implementation="{NAME}" takes a mask of (rows, tokens), not of {shape}'
+        )
     causal = bool(getattr(module, "is_causal", False)) if is_causal is None else is_causal
     form = Form(causal, scaling, dropout, sliding_window)
     rows, _, tokens, _ = query.shape
@@ -91,16 +97,25 @@ def varlen_attention(
         return _pad_input(output, places_T, rows, tokens), None
     if cu_seq_lens_q is not None:
         lengths = cu_seq_lens_q.diff()
-        texts = Texts(cu_seq_lens_q, int(lengths.max()) if max_length_q is None else int(max_length_q))
+        texts = Texts(
+            cu_seq_lens_q, int(lengths.max()) if max_length_q is None else int(max_length_q)
+        )
     elif position_ids is not None and position_ids.dim() == 2:
         texts = texts_of_positions(position_ids.expand(rows, tokens))
     else:
-        texts = Texts(torch.arange(rows + 1, dtype=torch.int32, device=query.device) * tokens, tokens)
+        texts = Texts(
+            torch.arange(rows + 1, dtype=torch.int32, device=query.device) * tokens, tokens
+        )
     return attend(query, key, value, texts, form).unflatten(0, (rows, tokens)), None
 
 
 def _with_cache(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, position_ids: Tensor | None, form: Form
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    position_ids: Tensor | None,
+    form: Form,
 ) -> Tensor:
     """Attention to more keys than there are queries, the last of which may be places that a static cache keeps."""
     keys = key.shape[2] if mask is None else mask.shape[-1]
@@ -120,7 +135,9 @@ def texts_of_positions(position_ids_BL: Tensor) -> Texts:
     return Texts(starts_N1, int(starts_N1.diff().max()))
 
 
-def attend(query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts, form: Form) -> Tensor:
+def attend(
+    query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts, form: Form
+) -> Tensor:
     """softmax(query @ key^T * scaling, masked) @ value within each text, (T, H, D)."""
     dtype = _dtype_of_kernels(query_THD)
     if not form.dropout and fits_kernels(query_THD, key_TGD, value_TGD, dtype):
@@ -174,7 +191,9 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, texts: Texts, form: Fo
     return output
 
 
-def by_rows(query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts, form: Form) -> Tensor:
+def by_rows(
+    query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts, form: Form
+) -> Tensor:
     """By one call of SDPA: a row for each text, or all in one row where that is less to compute."""
     tokens, device = query_THD.shape[0], query_THD.device
     starts_N, lengths_N = texts.starts_N1[:-1], texts.starts_N1.diff()
@@ -183,11 +202,15 @@ def by_rows(query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts,
     places_T = torch.arange(tokens, device=device)
     if count * longest**2 > tokens**2:
         seen = _seen(places_T[:, None] - places_T, form, None) & (text_T[:, None] == text_T)
-        query, key, value = (each.transpose(0, 1).unsqueeze(0) for each in (query_THD, key_TGD, value_TGD))
+        query, key, value = (
+            each.transpose(0, 1).unsqueeze(0) for each in (query_THD, key_TGD, value_TGD)
+        )
         return _by_sdpa(query, key, value, seen, form).squeeze(0)
     places_T = places_T - starts_N[text_T] + text_T * longest
     states = (query_THD, key_TGD, value_TGD)
-    query, key, value = (_pad_input(each, places_T, count, longest).transpose(1, 2) for each in states)
+    query, key, value = (
+        _pad_input(each, places_T, count, longest).transpose(1, 2) for each in states
+    )
     if form.causal and (form.window is None or form.window >= longest):
         mask = None  # the padding at the right is later than every token
     else:

@@ -35,8 +35,12 @@ def bench(tmp_path, monkeypatch, capsys):
     [
         pytest.param(("--device", "cpu"), "times of a CPU say nothing", id="CPU"),
         pytest.param(("--device", "tpu"), "bench knows cpu and cuda", id="device"),
-        pytest.param(("--device", "cuda:1"), "CUDA_VISIBLE_DEVICES chooses among GPUs", id="another GPU"),
-        pytest.param(("--look", "--device", "tpu"), "bench knows cpu and cuda", id="device to look at"),
+        pytest.param(
+            ("--device", "cuda:1"), "CUDA_VISIBLE_DEVICES chooses among GPUs", id="another GPU"
+        ),
+        pytest.param(
+            ("--look", "--device", "tpu"), "bench knows cpu and cuda", id="device to look at"
+        ),
         pytest.param(("--look", "L1"), "--look runs nothing", id="a look at a case"),
         pytest.param(("--look", "--tiny"), "--look runs nothing", id="a tiny look"),
         pytest.param(("--tiny", "--seconds", "0"), "0.0 is not in the range x>0", id="no time"),
@@ -61,7 +65,9 @@ def test_without_a_gpu_nothing_is_timed(bench):
     ("argv", "said"),
     [
         pytest.param(("L9", "--tiny"), "L9: PG826 is no case of the table matrix", id="case"),
-        pytest.param(("--tiny", "--only", "llama_losss"), "hint: did you mean llama_loss", id="variant"),
+        pytest.param(
+            ("--tiny", "--only", "llama_losss"), "hint: did you mean llama_loss", id="variant"
+        ),
     ],
 )
 def test_names_that_nothing_has(bench, tmp_path, argv, said):
@@ -74,25 +80,37 @@ def test_a_damaged_record_is_refused_and_kept(bench, tmp_path):
     path = tmp_path / "bench-matrix-tiny.json"
     path.write_text('{"format": 1, "made"', encoding="utf-8")
     code, _, err = bench("L1", "--tiny")
-    assert code == 1 and "PG817 is not a file that patchgen bench wrote" in err and "--again begins anew" in err
+    assert (
+        code == 1
+        and "PG817 is not a file that patchgen bench wrote" in err
+        and "--again begins anew" in err
+    )
     assert path.read_text(encoding="utf-8") == '{"format": 1, "made"'
 
 
 @pytest.mark.slow
 def test_a_full_disk_is_told_and_leaves_what_was_measured(bench, tmp_path, monkeypatch):
     """No file may grow beyond a few results: to a program that is a full disk."""
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # Python 3.11 would leave half a compiled file behind
+    monkeypatch.setenv(
+        "PYTHONDONTWRITEBYTECODE", "1"
+    )  # Python 3.11 would leave half a compiled file behind
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_500, before[1]))
     try:
-        code, _, err = bench("X1-rows", "B3", "--tiny", "--only", "five lines", "--only", "mpnet_sdpa_checkpoint")
+        code, _, err = bench(
+            "X1-rows", "B3", "--tiny", "--only", "five lines", "--only", "mpnet_sdpa_checkpoint"
+        )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     path = tmp_path / "bench-matrix-tiny.json"
     assert code == 2 and f"{path}: PG910 cannot be written: File too large" in err
     assert "run the same command again" in err
-    results = [one for told in json.loads(path.read_text())["cases"].values() for one in told["contestants"].values()]
+    results = [
+        one
+        for told in json.loads(path.read_text())["cases"].values()
+        for one in told["contestants"].values()
+    ]
     assert results and all(one["status"] == "ok" for one in results)
 
 
@@ -101,10 +119,14 @@ def test_one_case_is_run_written_and_taken_up(bench, tmp_path):
     code, out, err = bench(*argv)
     assert (code, out.splitlines()[0]) == (0, "2 ok"), err
     told = json.loads((tmp_path / "bench-matrix-tiny.json").read_text(encoding="utf-8"))
-    assert list(told["cases"]["M2"]["contestants"]) == ["sdpa", "five lines"] and told["made"]["tiny"]
+    assert (
+        list(told["cases"]["M2"]["contestants"]) == ["sdpa", "five lines"] and told["made"]["tiny"]
+    )
     page = (tmp_path / "bench-matrix-tiny.md").read_text(encoding="utf-8")
     assert "| five lines | ok | 0e+00 |" in page and "tokens/s" not in page
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".md"], "no picture of no times"
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".md"], (
+        "no picture of no times"
+    )
     again = bench(*argv)
     assert again == (0, out, ""), "nothing is run again"
 
@@ -124,6 +146,16 @@ def test_a_look_tells_when_a_mask_is_made(bench, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["matrix", "finetune", "pretrain", "memory"])
 def test_all_of_it(table, tmp_path):
-    argv = [sys.executable, "-m", "patchgen", "bench", "--table", table, "--tiny", "--folder", str(tmp_path)]
+    argv = [
+        sys.executable,
+        "-m",
+        "patchgen",
+        "bench",
+        "--table",
+        table,
+        "--tiny",
+        "--folder",
+        str(tmp_path),
+    ]
     done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

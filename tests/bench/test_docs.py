@@ -14,15 +14,23 @@ from patchgen.bench.sets import wanted_cases
 from tests.toytree import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/benchmarks.md").read_text(encoding="utf-8")
-ROWS = {cells[1].strip(): cells for cells in (line.split("|") for line in PAGE.splitlines() if line.startswith("| "))}
+ROWS = {
+    cells[1].strip(): cells
+    for cells in (line.split("|") for line in PAGE.splitlines() if line.startswith("| "))
+}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_each_case_is_told(case):
     _, _, about, variants, aims, _ = ROWS[case.id]
     assert about.strip() == case.about
-    assert set(re.findall("`(.*?)`", variants)) == {one.variant for one in case.contestants if one.variant}
-    told = [float(number) for number in re.findall(r"(?<![\w.-])\d+(?:\.\d+)?(?= times| of | TFLOP)", aims)]
+    assert set(re.findall("`(.*?)`", variants)) == {
+        one.variant for one in case.contestants if one.variant
+    }
+    told = [
+        float(number)
+        for number in re.findall(r"(?<![\w.-])\d+(?:\.\d+)?(?= times| of | TFLOP)", aims)
+    ]
     wanted = [target.ratio / (1e12 if target.metric == "rate" else 1) for target in case.targets]
     assert told == wanted
 
@@ -45,11 +53,18 @@ def test_the_five_lines_are_those_that_run():
 
 
 def test_padding_is_what_is_told():
-    padded, packed = (next(case.shape for case in CASES if case.id == name) for name in ("B2", "L2"))
+    padded, packed = (
+        next(case.shape for case in CASES if case.id == name) for name in ("B2", "L2")
+    )
     first, second = padded.texts(), packed.texts()
-    free = [1 - sum(first) / (len(first) * padded.length), 1 - sum(second) / (len(second) * max(second))]
+    free = [
+        1 - sum(first) / (len(first) * padded.length),
+        1 - sum(second) / (len(second) * max(second)),
+    ]
     told = re.search(r"padding is (\d+) of 100 places in B2 and (\d+) in L2", PAGE)
-    assert told is not None and [round(100 * part) for part in free] == [int(number) for number in told.groups()]
+    assert told is not None and [round(100 * part) for part in free] == [
+        int(number) for number in told.groups()
+    ]
 
 
 def test_commands_name_what_there_is():
@@ -63,7 +78,9 @@ def test_commands_name_what_there_is():
     for _, _, *words in lines:
         only = [value for name, value in zip(words, words[1:], strict=False) if name == "--only"]
         ids = [word for word in words if re.fullmatch(r"[A-Z]\d\S*", word)]
-        assert {one.name for case in wanted_cases("matrix", ids, only) for one in case.contestants} >= set(only)
+        assert {
+            one.name for case in wanted_cases("matrix", ids, only) for one in case.contestants
+        } >= set(only)
 
 
 def test_links_lead_somewhere():

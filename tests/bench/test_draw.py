@@ -25,7 +25,9 @@ def drawn(svg: str, tag: str, kind: str) -> list[ElementTree.Element]:
     [
         pytest.param(0, 10, (0, 2, 4, 6, 8, 10), id="ends at the highest"),
         pytest.param(0, 11, (0, 2, 4, 6, 8, 10, 12), id="or above it"),
-        pytest.param(2.31, 2.42, (2.3, 2.32, 2.34, 2.36, 2.38, 2.4, 2.42), id="need not begin at nothing"),
+        pytest.param(
+            2.31, 2.42, (2.3, 2.32, 2.34, 2.36, 2.38, 2.4, 2.42), id="need not begin at nothing"
+        ),
         pytest.param(3, 3, (3, 3.5), id="one value still has a width"),
         pytest.param(0, 0, (0, 0.2), id="so has nothing"),
     ],
@@ -41,7 +43,9 @@ def test_decades():
     assert decades(1, 1) == pytest.approx((1, 2))
 
 
-@pytest.mark.parametrize(("value", "said"), [(0.05, "0.05"), (320, "320"), (12500, "12.5k"), (3.2e6, "3.2M")])
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.05, "0.05"), (320, "320"), (12500, "12.5k"), (3.2e6, "3.2M")]
+)
 def test_short(value, said):
     assert short(value) == said
 
@@ -57,7 +61,9 @@ def test_parts_lie_end_to_end_in_the_colours_of_the_legend():
     legend, parts = drawn(svg, "rect", "fill")[:3], drawn(svg, "rect", "fill")[3:]
     assert [one.get("class") for one in legend] == [one.get("class") for one in parts]
     for before, after in zip(parts, parts[1:], strict=False):
-        assert float(before.get("x")) + float(before.get("width")) == pytest.approx(float(after.get("x")), abs=0.2)
+        assert float(before.get("x")) + float(before.get("width")) == pytest.approx(
+            float(after.get("x")), abs=0.2
+        )
 
 
 def test_a_logarithmic_bar_grows_by_the_same_for_the_same_factor():
@@ -71,7 +77,11 @@ def test_spread_and_target_stand_where_they_are():
     right = max(float(one.get("x2", "0")) for one in drawn(svg, "line", "spread"))
     target = float(drawn(svg, "line", "target")[0].get("x1", "0"))
     bar = drawn(svg, "rect", "fill")[1]
-    assert right == pytest.approx(target) == pytest.approx(float(bar.get("x")) + float(bar.get("width")), abs=0.2)
+    assert (
+        right
+        == pytest.approx(target)
+        == pytest.approx(float(bar.get("x")) + float(bar.get("width")), abs=0.2)
+    )
 
 
 @pytest.mark.parametrize(("target", "moved"), [(10.5, True), (5, False), (100, False)])
@@ -101,11 +111,18 @@ def test_a_logarithmic_axis_refuses_nothing_and_sums():
 
 
 def test_lines_join_their_points_and_break_at_no_number():
-    svg = lines("loss", [Line("a", ((0, 2), (1, 1))), Line("b", ((0, 2), (1, math.nan), (2, 1)))], across="s", up="l")
+    svg = lines(
+        "loss",
+        [Line("a", ((0, 2), (1, 1))), Line("b", ((0, 2), (1, math.nan), (2, 1)))],
+        across="s",
+        up="l",
+    )
     joined, broken = (one.get("d", "") for one in drawn(svg, "path", "line"))
     assert re.fullmatch(r"M[\d.]+ [\d.]+L[\d.]+ [\d.]+", joined)
     assert re.fullmatch(r"M[\d.]+ [\d.]+M[\d.]+ [\d.]+", broken)
-    (_, high), (_, low) = (map(float, pair.split()) for pair in re.findall(r"[\d.]+ [\d.]+", joined))
+    (_, high), (_, low) = (
+        map(float, pair.split()) for pair in re.findall(r"[\d.]+ [\d.]+", joined)
+    )
     assert high < low, "y grows downwards, a higher loss stands higher"
 
 

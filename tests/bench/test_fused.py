@@ -5,17 +5,17 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-from patchgen.bench.contestant import SDPA, variant  # noqa: E402
-from patchgen.bench.fused import wholes_of  # noqa: E402
-from patchgen.bench.matrix import B3  # noqa: E402
-from patchgen.bench.optimizers import optimizer_of  # noqa: E402
-from patchgen.bench.reference import reference_of  # noqa: E402
-from patchgen.bench.stage import Scale, Stage, adopt  # noqa: E402
-from patchgen.bench.step import Trainer  # noqa: E402
-from patchgen.bench.tiny import tiny_case  # noqa: E402
-from patchgen.bench.turn import TINY_TURNS, first_turn  # noqa: E402
+from patchgen.bench.contestant import SDPA, variant
+from patchgen.bench.fused import wholes_of
+from patchgen.bench.matrix import B3
+from patchgen.bench.optimizers import optimizer_of
+from patchgen.bench.reference import reference_of
+from patchgen.bench.stage import Scale, Stage, adopt
+from patchgen.bench.step import Trainer
+from patchgen.bench.tiny import tiny_case
+from patchgen.bench.turn import TINY_TURNS, first_turn
 
 FUSED = variant("bert_fused")
 
@@ -41,8 +41,12 @@ def test_an_error_in_a_part_is_seen(stage, monkeypatch):
     from generated.bert import modeling_bert_fused
 
     right = modeling_bert_fused.FusedLinear.forward
-    monkeypatch.setattr(modeling_bert_fused.FusedLinear, "forward", lambda self, x: right(self, x).flip(-1))
-    assert first_turn(stage, stage.enter(FUSED), reference_of(stage), TINY_TURNS[0]).status == "wrong"
+    monkeypatch.setattr(
+        modeling_bert_fused.FusedLinear, "forward", lambda self, x: right(self, x).flip(-1)
+    )
+    assert (
+        first_turn(stage, stage.enter(FUSED), reference_of(stage), TINY_TURNS[0]).status == "wrong"
+    )
 
 
 def test_it_is_trained_and_set_back(stage):

@@ -35,10 +35,16 @@ def test_a_row_gains_by_time_or_by_what_it_keeps(gains):
         ours, theirs = gains.Side(seconds, kept, flops, 1), gains.Side((1.0, 1.0), 100, 1.0, 1)
         return gains.Row("x", ("loss",), "sdpa", ours, theirs)
 
-    assert row((0.8, 0.9), 100).gains and row((1.1, 1.2), 50).gains and row((1.1, 1.2), 100, 0.5).gains
+    assert (
+        row((0.8, 0.9), 100).gains and row((1.1, 1.2), 50).gains and row((1.1, 1.2), 100, 0.5).gains
+    )
     assert not row((0.9, 1.1), 100).gains
     text = gains.page([row((0.8, 0.9), 100), row((1.1, 1.2), 100)], [("y", "it is large")])
-    assert "| `x` | loss | sdpa | 0.85 (0.83 to 0.88) |" in text and "| *`x`* |" in text and "- y: it is large" in text
+    assert (
+        "| `x` | loss | sdpa | 0.85 (0.83 to 0.88) |" in text
+        and "| *`x`* |" in text
+        and "- y: it is large" in text
+    )
     assert gains.picture([row((0.8, 0.9), 100)]).startswith("<svg")
 
 

@@ -70,7 +70,9 @@ CASE = Case(
 
 def play(case: Case) -> dict:
     said: list[dict] = []
-    run_case(case, "cuda", False, (), Budget(time.monotonic() + 500), lambda **told: said.append(told))
+    run_case(
+        case, "cuda", False, (), Budget(time.monotonic() + 500), lambda **told: said.append(told)
+    )
     return {told["contestant"]: from_json(told["result"]) for told in said if "result" in told}
 
 
@@ -82,7 +84,9 @@ def test_a_case_is_timed_on_the_device():
     assert broken_claims(CASE, results) == {}
     assert all([len(turn) for turn in result.turns] == [7, 3] for result in results.values())
     assert all(0 < result.step.median < 1 and result.peak for result in results.values())
-    assert results["llama_loss"].peak < results["sdpa"].peak, "logits of 4096 tokens by 4096 words are gone"
+    assert results["llama_loss"].peak < results["sdpa"].peak, (
+        "logits of 4096 tokens by 4096 words are gone"
+    )
     assert any("flash" in kernel.lower() for kernel in results["sdpa, flash forced"].kernels)
     assert any("cudnn" in kernel.lower() for kernel in results["sdpa, cuDNN forced"].kernels)
 
@@ -102,7 +106,9 @@ def test_what_does_not_fit_below_a_limit_is_found():
     free = rows_that_fit(stage, SDPA)
     tight = rows_that_fit(stage, SDPA, limit=2 * 2**30)
     assert tight.rows is not None and free.rows is not None and tight.rows < free.rows
-    assert rows_that_fit(stage, replace(SDPA, checkpoint="full"), limit=2 * 2**30).rows >= tight.rows
+    assert (
+        rows_that_fit(stage, replace(SDPA, checkpoint="full"), limit=2 * 2**30).rows >= tight.rows
+    )
 
 
 @pytest.mark.gpu
@@ -116,8 +122,19 @@ def test_the_machine_is_measured():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_the_command_measures(tmp_path):
-    argv = ["bench", "B3", "--only", "sdpa + CUDA graphs", "--folder", str(tmp_path), "--seconds", "200"]
-    done = subprocess.run([sys.executable, "-m", "patchgen", *argv], cwd=REPOSITORY, capture_output=True, text=True)
+    argv = [
+        "bench",
+        "B3",
+        "--only",
+        "sdpa + CUDA graphs",
+        "--folder",
+        str(tmp_path),
+        "--seconds",
+        "200",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "patchgen", *argv], cwd=REPOSITORY, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads((tmp_path / "bench-matrix.json").read_text(encoding="utf-8"))
     assert told["cases"]["B3"]["done"] and told["machine"]["product"] > 0

@@ -43,7 +43,9 @@ def test_the_plan_fits_the_lease_and_begins_with_what_matters():
         *("train-llama", "train-llama_loss"),
     ]
     warm, matrix = steps[2:4]
-    assert len(warm.commands) > 1 and matrix.grows, "compiled beside each other; the rest of the time is the matrix's"
+    assert len(warm.commands) > 1 and matrix.grows, (
+        "compiled beside each other; the rest of the time is the matrix's"
+    )
 
 
 @pytest.mark.parametrize("tiny", [False, True], ids=["on a GPU", "tiny"])
@@ -57,7 +59,9 @@ def test_every_command_of_the_plan_is_one(tiny):
                 patchgen.commands[name].make_context(name, rest)
                 assert name == "bench" or words[1] in NAMES, words
             else:
-                assert module == "pytest" and all((REPOSITORY / word).exists() for word in words if "/" in word)
+                assert module == "pytest" and all(
+                    (REPOSITORY / word).exists() for word in words if "/" in word
+                )
 
 
 def test_the_release_is_that_of_the_lock():
@@ -68,7 +72,9 @@ def test_the_release_is_that_of_the_lock():
 def test_a_step_that_fails_or_hangs_stops_nothing(tmp_path):
     python = (sys.executable, "-c")
     steps = (
-        Step("fine", ((*python, "print('{seconds}')"), (*python, "open('{scratch}/there', 'w')")), 50),
+        Step(
+            "fine", ((*python, "print('{seconds}')"), (*python, "open('{scratch}/there', 'w')")), 50
+        ),
         Step("fails", ((*python, "raise SystemExit(3)"),), 5),
         Step("hangs", ((*python, "import time; time.sleep(60)"),), 0.3),
         Step("last", ((*python, "print('here')"),), 5),
@@ -76,7 +82,9 @@ def test_a_step_that_fails_or_hangs_stops_nothing(tmp_path):
     worker = measure.Worker(tmp_path, steps, 100)
     worker.run()
     assert [done.codes for done in worker.done] == [(0, 0), (3,), (-1,), (0,)]
-    assert (tmp_path / "results/fine-0.txt").read_text() == "25\n" and (tmp_path / "scratch/there").exists()
+    assert (tmp_path / "results/fine-0.txt").read_text() == "25\n" and (
+        tmp_path / "scratch/there"
+    ).exists()
     assert (tmp_path / "results/last.txt").read_text() == "here\n"
     told = json.loads((tmp_path / measure.STATE).read_text())
     assert told["running"] == "" and told["left"] == [] and len(told["done"]) == 4
@@ -112,7 +120,9 @@ def test_the_worker_outlives_the_call_and_the_same_command_attaches(tmp_path):
     command = [sys.executable, program, "--home", tmp_path / "home", "--out", tmp_path / "out"]
 
     def call(*words: str) -> subprocess.CompletedProcess:
-        return subprocess.run([*command, *words], capture_output=True, text=True, env=environment(), timeout=60)
+        return subprocess.run(
+            [*command, *words], capture_output=True, text=True, env=environment(), timeout=60
+        )
 
     first = call("--wait", "0.1")
     assert first.returncode == 3 and "goes on with look" in first.stdout, first.stderr
@@ -121,11 +131,17 @@ def test_the_worker_outlives_the_call_and_the_same_command_attaches(tmp_path):
     assert second.returncode == 0 and "all is done" in second.stdout, second.stderr
     assert state["running"] == "look" and "look: 0 after" in second.stdout
     assert "left out: model.safetensors: weights" in second.stdout
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"steps.json", "look.txt", "results.tar.gz"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "steps.json",
+        "look.txt",
+        "results.tar.gz",
+    }
     with tarfile.open(tmp_path / "out/results.tar.gz") as packed:
         assert set(packed.getnames()) == {"look.txt", "weights.txt"}
     before = (tmp_path / "home" / measure.STATE).stat().st_mtime_ns
-    assert call().returncode == 0 and (tmp_path / "home" / measure.STATE).stat().st_mtime_ns == before, "it has ended"
+    assert (
+        call().returncode == 0 and (tmp_path / "home" / measure.STATE).stat().st_mtime_ns == before
+    ), "it has ended"
 
 
 def test_files_that_are_too_large_stay(tmp_path, monkeypatch):
@@ -154,7 +170,9 @@ def test_the_whole_way_with_tiny_models(tmp_path):
         if told.returncode != 3 or time.monotonic() - began > 3300:
             break
     assert told.returncode == 0, told.stdout + told.stderr
-    assert (tmp_path / "home/site/transformers").is_dir() == any(Path(REPOSITORY, ".wheels").glob("*.whl"))
+    assert (tmp_path / "home/site/transformers").is_dir() == any(
+        Path(REPOSITORY, ".wheels").glob("*.whl")
+    )
     with tarfile.open(tmp_path / "out/results.tar.gz") as packed:
         names = set(packed.getnames())
     tables = {f"bench-{table}-tiny.json" for table in ("matrix", "finetune", "pretrain", "memory")}

@@ -11,7 +11,13 @@ from patchgen.bench.record import Record
 from patchgen.bench.result import Result
 
 MADE = {"device": "NVIDIA H200", "tiny": False, "versions": {"torch": "2.13.0", "triton": ""}}
-MACHINE = {"memory": 140 * 2**30, "CUDA": "13.0", "cuDNN": 91900, "product": 800e12, "datasheet": 1000e12}
+MACHINE = {
+    "memory": 140 * 2**30,
+    "CUDA": "13.0",
+    "cuDNN": 91900,
+    "product": 800e12,
+    "datasheet": 1000e12,
+}
 
 
 def contestants() -> tuple[Contestant, ...]:
@@ -25,18 +31,45 @@ def contestants() -> tuple[Contestant, ...]:
 def case() -> Case:
     speed = Target(("v",), ("sdpa",), "speed", 1.5), Target(("v",), ("Liger",), "speed", 1.0)
     targets = (*speed, Target(("v",), (), "rate", 9e14))
-    return Case("C1", "g", "a case", "llama", "LlamaForCausalLM", (), Shape(1, 1000), "causal", contestants(), targets)
+    return Case(
+        "C1",
+        "g",
+        "a case",
+        "llama",
+        "LlamaForCausalLM",
+        (),
+        Shape(1, 1000),
+        "causal",
+        contestants(),
+        targets,
+    )
 
 
 def ran(seconds: float, gib: float, **more) -> Result:
     turns = ((seconds * 0.99, seconds, seconds * 1.01), (seconds, seconds))
-    return Result("ok", turns=turns, tokens=1000, samples=4, peak=int(gib * 2**30), apart=(1e-4, 2e-3, 1e-2), **more)
+    return Result(
+        "ok",
+        turns=turns,
+        tokens=1000,
+        samples=4,
+        peak=int(gib * 2**30),
+        apart=(1e-4, 2e-3, 1e-2),
+        **more,
+    )
 
 
 def record(tmp_path, results: dict[str, Result], **about) -> Record:
     made = Record(tmp_path / "bench-matrix.json", MADE, MACHINE)
     made.about("C1").update(
-        {"parameters": 1e9, "tokens": 1000, "places": 2000, "texts": 2, "work": 8e12, "done": True, **about}
+        {
+            "parameters": 1e9,
+            "tokens": 1000,
+            "places": 2000,
+            "texts": 2,
+            "work": 8e12,
+            "done": True,
+            **about,
+        }
     )
     for name, result in results.items():
         made.add("C1", name, result)
@@ -45,7 +78,9 @@ def record(tmp_path, results: dict[str, Result], **about) -> Record:
 
 def line(page: str, begin: str) -> list[str]:
     """The cells of the row that begins so, in the case's table."""
-    (row,) = [row for row in page.partition("## C1")[2].splitlines() if row.startswith(f"| {begin} |")]
+    (row,) = [
+        row for row in page.partition("## C1")[2].splitlines() if row.startswith(f"| {begin} |")
+    ]
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
@@ -64,7 +99,10 @@ def test_the_table_has_speed_time_mfu_and_memory(tmp_path):
     assert cells[2:8] == ["50,000", "1.00", "200.0", "20.00 (20.00 to 20.00)", "50 % / 40 %", "8.0"]
     assert line(page, "v + compile")[1] == "faster"
     assert "`patchgen bench` on NVIDIA H200: torch 2.13.0. 140 GiB" in page
-    assert "1,000 real tokens in 2,000 places" in page and "800 TFLOP/s here; the datasheet says 1000" in page
+    assert (
+        "1,000 real tokens in 2,000 places" in page
+        and "800 TFLOP/s here; the datasheet says 1000" in page
+    )
 
 
 def test_a_peak_by_the_driver_is_marked(tmp_path):
@@ -95,7 +133,9 @@ def test_the_best_row_of_a_variant_counts(tmp_path):
     where, row, found = best_verdicts(record(tmp_path, RESULTS), [case()])["v"]
     assert (where, row, found.word) == ("C1", "v + compile", "faster")
     page = as_markdown(record(tmp_path, RESULTS), [case()])
-    assert "Not right elsewhere, which no gain makes good: C1, v.\n" in page, "the other row's claim is broken"
+    assert "Not right elsewhere, which no gain makes good: C1, v.\n" in page, (
+        "the other row's claim is broken"
+    )
 
 
 def test_turns_that_drift_are_told(tmp_path):
@@ -105,16 +145,23 @@ def test_turns_that_drift_are_told(tmp_path):
 
 
 def test_what_did_not_run_has_its_reason_and_no_figure(tmp_path):
-    page = as_markdown(record(tmp_path, {"sdpa": Result("failed", "RuntimeError: x")}, done=False), [case()])
+    page = as_markdown(
+        record(tmp_path, {"sdpa": Result("failed", "RuntimeError: x")}, done=False), [case()]
+    )
     assert line(page, "sdpa") == ["sdpa", "failed", "", "", "", "", "", "", "", ""]
     assert "- sdpa: failed, RuntimeError: x" in page and "did not run to its end" in page
 
 
 def test_a_page_of_tiny_models_has_no_speed(tmp_path):
-    small = record(tmp_path, {"sdpa": Result("ok", saved=100, apart=(0.0, 1e-6, 1e-6)), "v": Result("ok", saved=50)})
+    small = record(
+        tmp_path,
+        {"sdpa": Result("ok", saved=100, apart=(0.0, 1e-6, 1e-6)), "v": Result("ok", saved=50)},
+    )
     small.made, small.machine = {**MADE, "tiny": True, "device": "cpu"}, {}
     page = as_markdown(small, [case()])
-    assert not {"tokens/s", "MFU", "GiB", "Verdicts", "Targets"} & set(page.replace("|", " ").split())
+    assert not {"tokens/s", "MFU", "GiB", "Verdicts", "Targets"} & set(
+        page.replace("|", " ").split()
+    )
     assert line(page, "v")[-1] == "0.50"
     assert pictures(small, [case()]) == {}
 
@@ -122,5 +169,10 @@ def test_a_page_of_tiny_models_has_no_speed(tmp_path):
 def test_pictures_are_whole_and_sorted_by_speed(tmp_path):
     found = pictures(record(tmp_path, RESULTS), [case()])
     assert sorted(found) == ["C1-memory", "C1-speed"]
-    texts = [one.text for one in ElementTree.fromstring(found["C1-speed"]).iter("{http://www.w3.org/2000/svg}text")]
+    texts = [
+        one.text
+        for one in ElementTree.fromstring(found["C1-speed"]).iter(
+            "{http://www.w3.org/2000/svg}text"
+        )
+    ]
     assert texts.index("v + compile") < texts.index("sdpa")

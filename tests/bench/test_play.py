@@ -75,7 +75,14 @@ CASE = Case(
 
 def play(case: Case, skip=(), seconds: float = 100.0, tiny: bool = False) -> list[dict]:
     said: list[dict] = []
-    run_case(case, "cpu", tiny, skip, Budget(time.monotonic() + seconds), lambda **told: said.append(told))
+    run_case(
+        case,
+        "cpu",
+        tiny,
+        skip,
+        Budget(time.monotonic() + seconds),
+        lambda **told: said.append(told),
+    )
     return said
 
 
@@ -139,10 +146,16 @@ def test_no_memory_in_a_further_turn_takes_the_first_one_not_away():
 
     AttentionInterface.register("too_large_later", first)
     case = replace(CASE, contestants=(Contestant("later", attention="too_large_later"),), block="")
-    run_case(case, "cpu", False, (), Budget(time.monotonic() + 100), lambda **told: said.append(told))
+    run_case(
+        case, "cpu", False, (), Budget(time.monotonic() + 100), lambda **told: said.append(told)
+    )
     (found,) = results(said).values()
     assert (found.status, found.note) == ("partial", "there was no memory left for a further turn")
-    assert [len(turn) for turn in found.turns] == [2] and found.counts and said[-1] == {"case": "S", "done": True}
+    assert (
+        [len(turn) for turn in found.turns] == [2]
+        and found.counts
+        and said[-1] == {"case": "S", "done": True}
+    )
 
 
 def test_what_breaks_the_device_ends_the_process():
@@ -154,7 +167,9 @@ def test_what_breaks_the_device_ends_the_process():
 
 def test_without_time_nothing_runs_and_all_are_told():
     found = results(play(CASE, seconds=0.0))
-    assert {result.status for result in found.values()} == {"no time"} and len(found) == len(CASE.contestants)
+    assert {result.status for result in found.values()} == {"no time"} and len(found) == len(
+        CASE.contestants
+    )
 
 
 def test_what_is_skipped_is_not_begun():

@@ -80,8 +80,15 @@ def play(tmp_path, monkeypatch):
         told: list[str] = []
         command = (sys.executable, str(script))
         wanted = Wanted("matrix", "cpu", tiny, seconds, command=command, jobs=jobs, again=again)
-        run(cases, wanted, record, lambda case, name, result: told.append(f"{case} {name} {result.status}"))
-        assert read_record(record.path).cases == json.loads(json.dumps(record.cases)), "all that is known is written"
+        run(
+            cases,
+            wanted,
+            record,
+            lambda case, name, result: told.append(f"{case} {name} {result.status}"),
+        )
+        assert read_record(record.path).cases == json.loads(json.dumps(record.cases)), (
+            "all that is known is written"
+        )
         return record, started.read_text(encoding="utf-8").split("\n")[:-1], told
 
     return play
@@ -180,7 +187,9 @@ wanted = Wanted("matrix", "cpu", False, 60.0, command=(sys.executable, {str(tmp_
 kill = lambda case, name, result: name == "fast" and os.kill(os.getpid(), 9)
 run([case], wanted, taken_up(Path({str(record.path)!r}), {MADE!r}), kill)
 """
-    done = subprocess.run([sys.executable, "-c", killed], cwd=REPOSITORY, env=os.environ, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", killed], cwd=REPOSITORY, env=os.environ, check=False
+    )
     assert done.returncode == -9
     assert statuses(read_record(record.path), "A1") == {"sdpa": "ok", "fast": "ok"}
     again, _, _ = play([case("A1")])
@@ -196,7 +205,9 @@ def test_when_time_is_up_the_rest_has_no_time(play):
 def test_a_child_that_cannot_even_start_is_told_once(play, monkeypatch):
     monkeypatch.setenv("NAMES", "not JSON")
     record, started, _ = play([case("A1", "a"), case("B1", "b")])
-    assert {result.status for name in ("A1", "B1") for result in record.results(name).values()} == {"failed"}
+    assert {result.status for name in ("A1", "B1") for result in record.results(name).values()} == {
+        "failed"
+    }
     assert len(started) == 0 and "JSONDecodeError" in record.results("A1")["sdpa"].note
 
 
@@ -280,7 +291,9 @@ def test_what_is_no_record_is_refused_and_kept(tmp_path, text):
     assert path.read_text(encoding="utf-8") == text
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere"
+)
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "shut").mkdir(mode=0o500)
     record = taken_up(tmp_path / "shut" / "matrix.json", MADE)
@@ -292,7 +305,9 @@ def test_a_full_disk_leaves_the_last_record(tmp_path, monkeypatch):
     record = taken_up(tmp_path / "matrix.json", MADE)
     record.add("A1", "sdpa", Result("ok"))
     record.write()
-    monkeypatch.setattr(os, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        os, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     record.add("A1", "fast", Result("ok"))
     with pytest.raises(OSError, match="No space left"):
         record.write()

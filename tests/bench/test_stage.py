@@ -47,7 +47,9 @@ TINY = Scale("cpu", tiny=True)
 
 def turn(case, contestant) -> Result:
     stage = Stage(tiny_case(case), TINY)
-    return first_turn(stage, stage.enter(contestant), reference_of(stage, contestant.rows), TINY_TURNS[0])
+    return first_turn(
+        stage, stage.enter(contestant), reference_of(stage, contestant.rows), TINY_TURNS[0]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +96,13 @@ def test_nothing_is_dropped():
 def test_the_reference_is_the_mean_over_all_parts(monkeypatch):
     stage = Stage(replace(tiny_case(B2), shape=Shape(4, 32, shortest=8)), TINY)
     whole = reference_of(stage)
-    monkeypatch.setattr("patchgen.bench.reference.TOKENS", 32)  # a part for each row, of other numbers of labels
+    monkeypatch.setattr(
+        "patchgen.bench.reference.TOKENS", 32
+    )  # a part for each row, of other numbers of labels
     parts = reference_of(stage)
-    assert parts.loss == pytest.approx(whole.loss, rel=1e-6) and parts.norm == pytest.approx(whole.norm, rel=1e-5)
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-6) and parts.norm == pytest.approx(
+        whole.norm, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +134,9 @@ def test_padding_taken_out_in_every_layer():
         result = turn(case, contestant)
         assert result.status == "ok", result.note
     assert flash_utils._loaded_implementation is None
-    assert turn(L2, replace(flat, layout="packed")).status == "wrong", "transformers looks for packed texts in one row"
+    assert turn(L2, replace(flat, layout="packed")).status == "wrong", (
+        "transformers looks for packed texts in one row"
+    )
 
 
 def test_a_gradient_that_is_missing_is_found(llama):
@@ -173,10 +181,16 @@ def test_claims_are_checked():
     assert broken["no"].startswith("SDPA got bool, none") and "not compiled" in broken["c"]
     assert broken["s"] == "keeps 0.60 of what the anchor keeps for backward, and was to keep 0.5"
     astray = {"sdpa": Result("ok", losses=(7.0, 6.0)), "s": Result("ok", losses=(7.0, 6.3))}
-    assert broken_claims(case, astray) == {"s": "its loss after the first turn is 6.3, and the anchor's 6"}
+    assert broken_claims(case, astray) == {
+        "s": "its loss after the first turn is 6.3, and the anchor's 6"
+    }
     lost = {"sdpa": Result("ok", losses=(7.0, 6.0)), "s": Result("ok", losses=(7.0, float("nan")))}
     assert "nan" in broken_claims(case, lost)["s"]
-    right = {"sdpa": results["sdpa"], "no": Result("ok", masks=("none",)), "s": Result("ok", saved=50)}
+    right = {
+        "sdpa": results["sdpa"],
+        "no": Result("ok", masks=("none",)),
+        "s": Result("ok", saved=50),
+    }
     assert broken_claims(case, right) == {}
 
 
@@ -235,11 +249,15 @@ def test_largest(limit):
 
 
 def test_ladders_rise():
-    assert ladder(8, tiny=False)[0] == 1 and list(ladder(8, tiny=False)) == sorted(set(ladder(8, tiny=False)))
+    assert ladder(8, tiny=False)[0] == 1 and list(ladder(8, tiny=False)) == sorted(
+        set(ladder(8, tiny=False))
+    )
 
 
 def test_checkpointing_fits_more(llama):
-    plain, checkpointed = (rows_that_fit(llama, replace(SDPA, checkpoint=policy)) for policy in ("", "full"))
+    plain, checkpointed = (
+        rows_that_fit(llama, replace(SDPA, checkpoint=policy)) for policy in ("", "full")
+    )
     assert plain.rows == 5 and checkpointed.rows > plain.rows
     assert rows_that_fit(llama, SDPA, limit=1).status == "does not fit"
 
@@ -252,7 +270,11 @@ def test_checkpointing_fits_more(llama):
     [
         pytest.param(Contestant("x", backend="cudnn"), "needs a CUDA device", id="backend"),
         pytest.param(OFFLOADED, "needs a CUDA device", id="offloading"),
-        pytest.param(Contestant("x", attention="flash_attention_2"), "needs a CUDA device", id="flash attention"),
+        pytest.param(
+            Contestant("x", attention="flash_attention_2"),
+            "needs a CUDA device",
+            id="flash attention",
+        ),
     ],
 )
 def test_unavailable(llama, contestant, reason):
@@ -277,7 +299,10 @@ def test_a_patch_is_held_while_it_is_on():
 def test_eager_keeps_scores(llama):
     entrant = llama.enter(EAGER)
     other = llama.enter(SDPA)
-    kept = [saved_bytes(lambda one=one: one.model(**one.batch.inputs), one.model) for one in (entrant, other)]
+    kept = [
+        saved_bytes(lambda one=one: one.model(**one.batch.inputs), one.model)
+        for one in (entrant, other)
+    ]
     assert kept[0] > kept[1]
 
 

@@ -54,8 +54,15 @@ def test_layouts_hold_the_same_words_and_labels():
         assert torch.equal(padded.inputs[name][real], packed.inputs[name].flatten())
     flat = batch_of(case, WORDS, "flat")
     assert flat.inputs["input_ids"].shape == (1, 64)
-    assert all(torch.equal(flat.inputs[name].flatten(), packed.inputs[name].flatten()) for name in flat.inputs)
-    assert (padded.tokens, padded.labelled) == (packed.tokens, packed.labelled) == (64, 64 - len(packed.texts))
+    assert all(
+        torch.equal(flat.inputs[name].flatten(), packed.inputs[name].flatten())
+        for name in flat.inputs
+    )
+    assert (
+        (padded.tokens, padded.labelled)
+        == (packed.tokens, packed.labelled)
+        == (64, 64 - len(packed.texts))
+    )
     assert padded.places > packed.places == 64
 
 
@@ -70,7 +77,9 @@ def test_a_masked_model_sees_no_word_that_it_is_to_find():
     batch = batch_of(tiny_case(B2), WORDS, "padded")
     found = batch.inputs["labels"] != NO_LABEL
     assert int(found.sum()) == batch.labelled > 0
-    assert (batch.inputs["input_ids"][found] == 4).all() and (batch.inputs["attention_mask"][found] == 1).all()
+    assert (batch.inputs["input_ids"][found] == 4).all() and (
+        batch.inputs["attention_mask"][found] == 1
+    ).all()
 
 
 def test_labels_stay_below_what_compiled_heads_take():
@@ -87,14 +96,18 @@ def test_parts_are_all_of_the_batch():
     assert torch.equal(torch.cat([part["input_ids"] for part in parts]), batch.inputs["input_ids"])
 
 
-@pytest.mark.parametrize("case", [case for cases in SETS.values() for case in cases], ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    "case", [case for cases in SETS.values() for case in cases], ids=lambda case: case.id
+)
 def test_cases_are_well_formed(case):
     names = [one.name for one in case.contestants]
     assert len(set(names)) == len(names)
     assert case.contestant(case.anchor).role == "baseline"
     known = {name for one in case.contestants for name in (one.name, one.variant)}
     for target in case.targets:
-        assert {*target.who, *target.against} <= known and bool(target.against) == (target.metric != "rate")
+        assert {*target.who, *target.against} <= known and bool(target.against) == (
+            target.metric != "rate"
+        )
 
 
 def test_sets_are_those_that_the_command_takes():
@@ -112,15 +125,25 @@ def test_wanted_cases():
     (one, *others) = wanted_cases("matrix", [], ["llama_packed"])
     assert one.id == "L2" and [other.id for other in others] == ["L2-amp"]
     assert [each.name for each in one.contestants][:2] == ["sdpa", "llama_packed, packed"]
-    assert {case.id for case in wanted_cases("matrix", [], ["sdpa"])} >= {"B1", "L1", "M1"}, "the anchor alone"
+    assert {case.id for case in wanted_cases("matrix", [], ["sdpa"])} >= {"B1", "L1", "M1"}, (
+        "the anchor alone"
+    )
 
 
 @pytest.mark.parametrize(
     ("ids", "only", "said"),
     [
         (["B1", "L9"], [], "L9: PG826 is no case of the table matrix"),
-        ([], ["sdpa", "lama_packed"], "--only lama_packed: PG826 is no contestant.*\n.*did you mean llama_packed"),
-        (["B1", "B2"], ["llama_packed"], "--only llama_packed: PG826 is no contestant and no variant of B1, B2"),
+        (
+            [],
+            ["sdpa", "lama_packed"],
+            "--only lama_packed: PG826 is no contestant.*\n.*did you mean llama_packed",
+        ),
+        (
+            ["B1", "B2"],
+            ["llama_packed"],
+            "--only llama_packed: PG826 is no contestant and no variant of B1, B2",
+        ),
     ],
     ids=["case", "one of two contestants", "contestant of another case"],
 )

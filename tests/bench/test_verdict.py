@@ -15,7 +15,9 @@ TEN = (0.98, 0.99, 1.0, 1.0, 1.01, 1.02)  # seconds of steps, a spread of a hund
 
 def ran(step: float, peak: int = 100, status: str = "ok", **more) -> Result:
     """A contestant whose steps took about so many seconds."""
-    return Result(status, turns=(tuple(step * part for part in TEN),), tokens=1000, peak=peak, **more)
+    return Result(
+        status, turns=(tuple(step * part for part in TEN),), tokens=1000, peak=peak, **more
+    )
 
 
 STOCK = {"eager": ran(2.0), "sdpa": ran(1.0)}
@@ -34,8 +36,15 @@ STOCK = {"eager": ran(2.0), "sdpa": ran(1.0)}
         pytest.param(ran(0.9, 300), {}, "faster", id="faster with more memory"),
         pytest.param(ran(0.8), {"five": ran(0.8)}, "redundant", id="the five lines are as fast"),
         pytest.param(ran(0.8), {"five": ran(0.7)}, "redundant", id="or faster"),
-        pytest.param(ran(0.8, 50), {"five": ran(0.8)}, "faster", id="as fast as these, with less memory"),
-        pytest.param(ran(1.0), {"five": ran(1.0)}, "redundant", id="nothing gained at all, and there are five lines"),
+        pytest.param(
+            ran(0.8, 50), {"five": ran(0.8)}, "faster", id="as fast as these, with less memory"
+        ),
+        pytest.param(
+            ran(1.0),
+            {"five": ran(1.0)},
+            "redundant",
+            id="nothing gained at all, and there are five lines",
+        ),
         pytest.param(ran(1.2), {"five": ran(1.2)}, "slower", id="slower counts before redundant"),
         pytest.param(ran(0.1, status="wrong", note="loss"), {}, "wrong", id="fast and wrong"),
         pytest.param(Result("does not fit"), {}, "unknown", id="did not run"),
@@ -65,7 +74,9 @@ def test_smaller_than_the_fastest_is_no_gain_beside_what_is_as_small(variant, wo
 
 def test_a_baseline_of_another_batch_is_not_said_to_be_as_small():
     few = Result("ok", turns=(TEN,), tokens=1200, peak=10)
-    assert verdict(ran(1.1, 50), {**STOCK, "more rows": few}, {}).word == "slower", "the fastest of all"
+    assert verdict(ran(1.1, 50), {**STOCK, "more rows": few}, {}).word == "slower", (
+        "the fastest of all"
+    )
     few = Result("ok", turns=(TEN,), tokens=950, peak=10)
     assert verdict(ran(1.1, 50), {**STOCK, "fewer rows": few}, {}).word == "smaller"
 
@@ -118,16 +129,33 @@ def case(*targets: Target, contestants: tuple[Contestant, ...] = ()) -> Case:
 @pytest.mark.parametrize(
     ("target", "word", "ratio"),
     [
-        pytest.param(Target(("v",), ("sdpa",), "speed", 1.9), "reached", 2.0, id="the best of a variant's rows"),
+        pytest.param(
+            Target(("v",), ("sdpa",), "speed", 1.9),
+            "reached",
+            2.0,
+            id="the best of a variant's rows",
+        ),
         pytest.param(Target(("v",), ("sdpa",), "speed", 2.1), "missed", 2.0, id="missed"),
-        pytest.param(Target(("v",), ("sdpa",), "memory", 0.6), "reached", 0.5, id="memory, at most"),
+        pytest.param(
+            Target(("v",), ("sdpa",), "memory", 0.6), "reached", 0.5, id="memory, at most"
+        ),
         pytest.param(Target(("v",), ("sdpa",), "memory", 0.4), "missed", 0.5, id="memory missed"),
-        pytest.param(Target(("v",), ("Liger",), "speed", 1.0), "not measured", None, id="a rival that did not run"),
+        pytest.param(
+            Target(("v",), ("Liger",), "speed", 1.0),
+            "not measured",
+            None,
+            id="a rival that did not run",
+        ),
         pytest.param(Target(("v",), ("sdpa",), "block", 1.0), "not measured", None, id="no block"),
     ],
 )
 def test_targets(target, word, ratio):
-    results = {"sdpa": ran(1.0), "v + compile": ran(0.5), "v": ran(0.9, 50), "Liger": Result("unavailable")}
+    results = {
+        "sdpa": ran(1.0),
+        "v + compile": ran(0.5),
+        "v": ran(0.9, 50),
+        "Liger": Result("unavailable"),
+    }
     (found,) = reached(case(target), results)
     assert found.word == word
     assert found.ratio == (None if ratio is None else pytest.approx(ratio, rel=0.01))

@@ -59,7 +59,9 @@ def test_a_folder_of_any_name_in_a_project(folder, tmp_path, monkeypatch):
 def test_a_folder_of_any_name_without_a_project(folder, tmp_path, monkeypatch):
     """Of `toy` nothing is declared, so it is imported; what is imported by a dot is carried."""
     tree, other = Tree(tmp_path / "alone" / folder), toy_project(tmp_path / "proj", variants=1)
-    text = MODULAR.replace("from toy import modeling_toy as toy", "from . import own").replace("toy.A", "own.A")
+    text = MODULAR.replace("from toy import modeling_toy as toy", "from . import own").replace(
+        "toy.A", "own.A"
+    )
     for name, content in (("modular_x.py", text), ("more.py", BESIDE), ("own.py", PARENT)):
         tree.write(name, content)
     before, outputs = tree.files(), set()
@@ -70,7 +72,10 @@ def test_a_folder_of_any_name_without_a_project(folder, tmp_path, monkeypatch):
         assert main(["check", "-q", str(tree("modular_x.py")), "--out", str(out)]) == 0
         outputs.add((out / "modeling_x.py").read_bytes())
     (output,) = outputs
-    assert "\n# Modified from .own; what was changed stands in the diff beside this file.\n" in output.decode()
+    assert (
+        "\n# Modified from .own; what was changed stands in the diff beside this file.\n"
+        in output.decode()
+    )
     space = {"__name__": "flat"}
     exec(output, space)
     assert (space["A"]().f(), space["A"]().mixed()) == (1.0, 2.0)
@@ -151,7 +156,9 @@ def test_what_git_ignores_changes_no_byte(formatter, tmp_path):
 def test_a_package_of_the_project_is_its_own_from_everywhere(tmp_path):
     tree = toy_project(tmp_path / "proj", variants=1)
     tree.write("mine/__init__.py", "x = 1\n")
-    with_imports(tree, "import zlib\n\nimport torch\nfrom mine import x\n\n", ["torch", "x", "zlib"])
+    with_imports(
+        tree, "import zlib\n\nimport torch\nfrom mine import x\n\n", ["torch", "x", "zlib"]
+    )
     assert run(tree, "convert").returncode == 0
     assert "import torch\n\nfrom mine import x\n" in tree.read("generated/v1/modeling_v1.py")
     assert run(tree, "check", "--no-cache", str(tree("modular")), cwd="/").returncode == 0

@@ -29,7 +29,11 @@ def test_every_explanation_is_of_a_code_in_the_source():
 def test_explanation_is_complete(code):
     entry = catalogue()[code]
     assert re.fullmatch(r"PG\d{3}", code)
-    assert entry.title[0].islower() or entry.title.split()[0] in ("NUL", "PatchGen", "DeepSpeed") or "`" in entry.title
+    assert (
+        entry.title[0].islower()
+        or entry.title.split()[0] in ("NUL", "PatchGen", "DeepSpeed")
+        or "`" in entry.title
+    )
     assert not entry.title.endswith(".")
     assert entry.why.strip().endswith((".", ":"))
     assert entry.fix.strip().endswith((".", "`", ")"))

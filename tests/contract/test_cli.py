@@ -32,7 +32,9 @@ def tree(tmp_path, monkeypatch):
 # Usage
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["convert", "--help"], ["check", "-h"], ["errors", "--help"]])
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["-h"], ["convert", "--help"], ["check", "-h"], ["errors", "--help"]]
+)
 def test_help(argv, capsys):
     assert main(argv) == 0
     assert capsys.readouterr().out.startswith("Usage: patchgen")
@@ -47,7 +49,9 @@ def test_help_names_what_there_is():
 
     assert commands.PARTS == tuple(WRITERS)
     assert commands.DTYPES == DTYPES
-    assert f"{SECONDS:.0f} by default" in next(o.help for o in commands.bench.params if o.name == "seconds")
+    assert f"{SECONDS:.0f} by default" in next(
+        o.help for o in commands.bench.params if o.name == "seconds"
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,13 @@ def test_no_command_prints_help(capsys):
 def test_version_names_what_outputs_depend_on(capsys):
     assert main(["--version"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["patchgen", "black", "libcst", "ruff", "transformers"]
+    assert [line.split()[0] for line in lines] == [
+        "patchgen",
+        "black",
+        "libcst",
+        "ruff",
+        "transformers",
+    ]
 
 
 def test_bad_configuration_is_2(tree, capsys):
@@ -115,7 +125,9 @@ def test_internal_error_is_one_paragraph(tree, monkeypatch, capsys):
     assert main(["check"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("patchgen: internal error at test_cli.py:")
-    assert "ZeroDivisionError: division by zero. This is a defect of patchgen; please report it" in err
+    assert (
+        "ZeroDivisionError: division by zero. This is a defect of patchgen; please report it" in err
+    )
     assert err.count("\n") == 1
 
 
@@ -143,16 +155,29 @@ def test_old_flags(old, new):
     assert translate(old) == new
 
 
-@pytest.mark.parametrize("script, argv", [("modular_converter", ["--files_to_parse", "modular/v1/modular_v1.py"])])
+@pytest.mark.parametrize(
+    "script, argv", [("modular_converter", ["--files_to_parse", "modular/v1/modular_v1.py"])]
+)
 def test_scripts_take_them(script, argv, tmp_path):
     tree = toy_project(tmp_path / "proj", variants=2)
-    options = {"cwd": tree.top, "env": environment(PYTHONPATH=""), "capture_output": True, "text": True}
+    options = {
+        "cwd": tree.top,
+        "env": environment(PYTHONPATH=""),
+        "capture_output": True,
+        "text": True,
+    }
     path = REPOSITORY / "utils"
     done = subprocess.run([sys.executable, str(path / f"{script}.py"), *argv], **options)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "2 written, 0 removed, 0 unchanged")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        0,
+        "2 written, 0 removed, 0 unchanged",
+    )
     check = [sys.executable, str(path / "check_modular.py")]
     assert subprocess.run(check, **options).returncode == 1
-    assert subprocess.run([*check, "--fix_and_overwrite", "--num_workers", "1"], **options).returncode == 0
+    assert (
+        subprocess.run([*check, "--fix_and_overwrite", "--num_workers", "1"], **options).returncode
+        == 0
+    )
     assert subprocess.run([*check, "--check_all"], **options).returncode == 0
 
 
@@ -162,7 +187,10 @@ def test_explain_shows_the_passes_that_change_something(tmp_path, monkeypatch, c
     assert main(["explain", "modular/v1/modular_v1.py"]) == 0
     sections = capsys.readouterr().out.split("== ")[1:]
     titles = [section.splitlines()[0] for section in sections]
-    assert (titles[:2], titles[-1]) == (["plan", "B: after declaration"], "modeling: the blocks in order")
+    assert (titles[:2], titles[-1]) == (
+        ["plan", "B: after declaration"],
+        "modeling: the blocks in order",
+    )
     texts = [section.partition("\n")[2] for section in sections[1:-1]]
     assert all(one != other for one, other in zip(texts, texts[1:], strict=False))
 
@@ -182,7 +210,10 @@ def test_report_goes_to_stdout_and_progress_to_stderr(tree, capsys):
 def test_quiet_prints_findings_only(tree, capsys):
     assert main(["check", "-q"]) == 1
     out = capsys.readouterr().out
-    assert [line.split(": ")[1][:5] for line in out.splitlines() if line[0] != " "] == ["PG502", "PG502"]
+    assert [line.split(": ")[1][:5] for line in out.splitlines() if line[0] != " "] == [
+        "PG502",
+        "PG502",
+    ]
     main(["convert", "-q"])
     assert main(["check", "-q"]) == 0
     assert capsys.readouterr() == ("", "")
@@ -235,7 +266,11 @@ def test_json_and_sarif_are_whole_documents_on_every_command(argv, tree, capsys)
     assert main([*argv, "--output-format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
     (problem,) = [p for p in report["problems"] if p["code"] == "PG101"]
-    assert (problem["path"], problem["line"], problem["severity"]) == ("modular/one/modular_one.py", 1, "error")
+    assert (problem["path"], problem["line"], problem["severity"]) == (
+        "modular/one/modular_one.py",
+        1,
+        "error",
+    )
     assert main([*argv, "--output-format", "sarif"]) == 1
     sarif = json.loads(capsys.readouterr().out)
     assert sarif["version"] == "2.1.0"
@@ -264,7 +299,9 @@ def test_check_writes_nothing_but_its_cache(tree):
 def test_closed_stdout_is_no_error(tmp_path):
     tree = toy_project(tmp_path / "proj", variants=1)
     shell = f"{' '.join(command('errors', '--markdown'))} | head -1"
-    done = subprocess.run(shell, shell=True, cwd=tree.top, env=environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        shell, shell=True, cwd=tree.top, env=environment(), capture_output=True, text=True
+    )
     assert (done.stdout, done.stderr) == ("# Errors\n", "")
 
 
@@ -272,7 +309,9 @@ def test_full_device_is_an_error_of_one_line(tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no full device")
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command("errors"), env=environment(), cwd=tmp_path, stdout=full, stderr=subprocess.PIPE)
+        done = subprocess.run(
+            command("errors"), env=environment(), cwd=tmp_path, stdout=full, stderr=subprocess.PIPE
+        )
     assert done.returncode == 2
     assert done.stderr.count(b"\n") == 1
 
@@ -284,7 +323,9 @@ def test_no_colour_and_no_bar_where_there_is_no_terminal(tmp_path):
     assert "\x1b" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("more, coloured", [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)])
+@pytest.mark.parametrize(
+    "more, coloured", [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)]
+)
 def test_bar_on_a_terminal(more, coloured, tmp_path):
     """On a pseudo-terminal, with no patience: the bar is shown, without colour where NO_COLOR is set."""
     import pty
@@ -293,7 +334,11 @@ def test_bar_on_a_terminal(more, coloured, tmp_path):
     script = "import sys; from patchgen.cli import main, progress; progress.PATIENCE = 0; sys.exit(main(['convert']))"
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=tree.top, env=environment(**more), stderr=slave, stdout=subprocess.PIPE
+        [sys.executable, "-c", script],
+        cwd=tree.top,
+        env=environment(**more),
+        stderr=slave,
+        stdout=subprocess.PIPE,
     )
     os.close(slave)
     seen = b""
@@ -321,7 +366,9 @@ def test_works_in_a_folder_that_is_gone(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
     script = f"import os, sys; os.rmdir({str(gone)!r}); from patchgen.cli import main; sys.exit(main(['check']))"
-    done = subprocess.run([sys.executable, "-c", script], cwd=gone, env=environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=gone, env=environment(), capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
@@ -368,7 +415,12 @@ def fastest(times, *argv, cwd):
         before = os.times()
         subprocess.run(command(*argv), cwd=cwd, env=environment(), capture_output=True, check=True)
         after = os.times()
-        spent = after.children_user + after.children_system - before.children_user - before.children_system
+        spent = (
+            after.children_user
+            + after.children_system
+            - before.children_user
+            - before.children_system
+        )
         best = min(best, spent)
     return best
 
@@ -406,7 +458,9 @@ def test_help_loads_nothing_that_works():
         "import sys; from patchgen.cli import main; main(['check', '--help']); "
         "print([n for n in ('libcst', 'rich', 'patchgen.batch.run', 'patchgen.project.files') if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -414,7 +468,9 @@ def test_one_changed_file_is_the_only_one_that_is_flattened(clean, monkeypatch, 
     import patchgen.flatten
 
     real, seen = patchgen.flatten.flatten, []
-    monkeypatch.setattr(patchgen.flatten, "flatten", lambda path, *rest: seen.append(path.name) or real(path, *rest))
+    monkeypatch.setattr(
+        patchgen.flatten, "flatten", lambda path, *rest: seen.append(path.name) or real(path, *rest)
+    )
     monkeypatch.chdir(clean.top)
     assert main(["check", "-q"]) == 0
     seen.clear()

@@ -32,7 +32,12 @@ def tree(tmp_path, monkeypatch):
 
 
 def start(tree, *argv):
-    options = {"cwd": tree.top, "env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    options = {
+        "cwd": tree.top,
+        "env": environment(),
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+    }
     return subprocess.Popen(command(*argv), text=True, **options)
 
 
@@ -75,11 +80,15 @@ def test_runs_at_once_give_what_one_gives(rounds, tree, tmp_path):
     for number in range(rounds):
         for each in (tree, serial):
             for index in range(1, 7):
-                each.write(f"modular/v{index}/modular_v{index}.py", variant("A", f"{number}-{index}"))
+                each.write(
+                    f"modular/v{index}/modular_v{index}.py", variant("A", f"{number}-{index}")
+                )
         assert run(serial, "convert").returncode == 0
         parts = [["modular/v1", "modular/v2"], ["modular/v2", "modular/v3"], [], ["modular/v4"]]
         running = [start(tree, "convert", *part) for part in parts]
-        assert [(process.communicate()[0], process.returncode) for process in running if process.wait()] == []
+        assert [
+            (process.communicate()[0], process.returncode) for process in running if process.wait()
+        ] == []
         assert tree.contents() == serial.contents()
         assert run(tree, "check").returncode == 0
 
@@ -141,20 +150,32 @@ runpy.run_module("patchgen", run_name="__main__")
 
 
 @pytest.mark.parametrize(
-    "when", ["patchgen.cli.commands", "click", "patchgen.cli.session", "patchgen.flatten", "black.report", "filelock"]
+    "when",
+    [
+        "patchgen.cli.commands",
+        "click",
+        "patchgen.cli.session",
+        "patchgen.flatten",
+        "black.report",
+        "filelock",
+    ],
 )
 def test_interrupted_at_any_time(when, tree):
     if when == "black.report":
         tree.edit("pyproject.toml", "[tool.patchgen]", '[tool.patchgen]\nformatter = "black"')
     argv = [sys.executable, "-c", INTERRUPTS_ITSELF.replace("WHEN", repr(when))]
-    done = subprocess.run(argv, cwd=tree.top, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, cwd=tree.top, env=environment(), capture_output=True, text=True, check=False
+    )
     assert (done.returncode, (done.stdout + done.stderr).lstrip("\n")) == (130, INTERRUPTED)
     assert run(tree, "convert").returncode == 0
 
 
 def test_interrupted_before_anything_is_said(tree):
     argv = [sys.executable, "-c", INTERRUPTS_ITSELF.replace("WHEN", "'patchgen.cli'")]
-    done = subprocess.run(argv, cwd=tree.top, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, cwd=tree.top, env=environment(), capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout + done.stderr) == (130, "")
 
 
@@ -219,5 +240,7 @@ def test_a_tree_that_was_moved_is_still_clean(tree, tmp_path):
     assert run(tree, "convert").returncode == 0
     shutil.move(tree.top, tmp_path / "moved")
     os.makedirs(tree.top)
-    done = subprocess.run(command("check"), cwd=tmp_path / "moved", env=environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        command("check"), cwd=tmp_path / "moved", env=environment(), capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout) == (0, "6 outputs: 6 ok\n")

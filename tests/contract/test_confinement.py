@@ -91,7 +91,9 @@ def test_name_that_no_module_can_have(name, tree, outside, capsys):
     out = capsys.readouterr().out
     assert "PG506" in out
     assert all(line.startswith(("    hint", "modular/", "::")) for line in out.splitlines())
-    assert all("one/modeling_one" in new or new == "patchgen.lock" for new in set(tree.files()) - before)
+    assert all(
+        "one/modeling_one" in new or new == "patchgen.lock" for new in set(tree.files()) - before
+    )
 
 
 def test_output_that_is_a_link_to_the_outside(tree, outside, capsys):
@@ -102,14 +104,21 @@ def test_output_that_is_a_link_to_the_outside(tree, outside, capsys):
     assert tree("generated/two/modeling_two.py").exists()
 
 
-@pytest.mark.parametrize("name", ["generated/one/modeling_one.py", "generated/one/modeling_one.diff", "patchgen.lock"])
-def test_what_is_linked_to_the_outside_is_reported_though_its_content_is_right(name, tree, outside, capsys):
+@pytest.mark.parametrize(
+    "name", ["generated/one/modeling_one.py", "generated/one/modeling_one.diff", "patchgen.lock"]
+)
+def test_what_is_linked_to_the_outside_is_reported_though_its_content_is_right(
+    name, tree, outside, capsys
+):
     assert main(["convert", "-q"]) == 0
     moved = tree(name).rename(outside("keep/moved"))
     tree(name).symlink_to(moved)
     assert refused(outside, "check", "--no-cache") == 2
     assert refused(outside, "check") == 2
-    assert f"{name}: PG904 lies outside proj\n    hint: it is a symbolic link" in capsys.readouterr().out
+    assert (
+        f"{name}: PG904 lies outside proj\n    hint: it is a symbolic link"
+        in capsys.readouterr().out
+    )
 
 
 def test_noop_what_is_linked_inside_the_project(tree, outside):
@@ -168,7 +177,10 @@ def test_record_of_an_output_outside_is_not_removed(tree, outside):
     assert main(["convert", "-q"]) == 0
     lock = tree.read("patchgen.lock")
     tree("modular/two/modular_two.py").unlink()
-    tree.write("patchgen.lock", lock.replace("generated/two/modeling_two.py", "generated/../../outside/keep/notes.py"))
+    tree.write(
+        "patchgen.lock",
+        lock.replace("generated/two/modeling_two.py", "generated/../../outside/keep/notes.py"),
+    )
     refused(outside, "check", "--fix")
 
 
@@ -218,7 +230,8 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize(
-    "argv", [["convert"], ["check"], ["list"], ["lint"], ["explain", "modular/trap/modular_trap.py"]]
+    "argv",
+    [["convert"], ["check"], ["list"], ["lint"], ["explain", "modular/trap/modular_trap.py"]],
 )
 def test_nothing_that_is_read_is_run(argv, tmp_path):
     """A modular file and a parent with side effects, under an audit hook, with torch and transformers unimportable."""
@@ -234,14 +247,18 @@ def test_nothing_that_is_read_is_run(argv, tmp_path):
 
     env = environment(PYTHONPATH=os.pathsep.join([str(tree("blocked")), str(REPOSITORY)]))
     command = [sys.executable, "-c", WATCH, *argv]
-    done = subprocess.run(command, cwd=tree.top, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tree.top, env=env, capture_output=True, text=True, check=False
+    )
     assert tree("marker").exists()
     assert done.returncode in (0, 1)
     assert not done.stderr.startswith(("import", "exec", "os.", "socket", "subprocess"))
 
 
 @pytest.mark.parametrize(
-    "make", [os.mkdir, os.mkfifo, lambda path: os.symlink("nowhere", path)], ids=["folder", "pipe", "broken link"]
+    "make",
+    [os.mkdir, os.mkfifo, lambda path: os.symlink("nowhere", path)],
+    ids=["folder", "pipe", "broken link"],
 )
 def test_what_is_no_file_is_refused_and_never_hangs(make, tmp_path):
     tree = toy_project(tmp_path / "proj", variants=1)

@@ -63,7 +63,8 @@ each_page = pytest.mark.parametrize("name", PAGES)
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SESSIONS]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SESSIONS],
 )
 def test_session(name, tmp_path):
     """Run alone, a page is what a reader gets who follows it in a fresh clone."""
@@ -81,7 +82,9 @@ def test_session(name, tmp_path):
             path.write_text(block.text, encoding="utf-8")
         elif "of" in block.options:
             text = _find(session.folder, block.options["of"]).read_text(encoding="utf-8")
-            assert fits(["...", *_lines(block.text), "..."], _lines(text)), f"{name}:{block.line} is not so"
+            assert fits(["...", *_lines(block.text), "..."], _lines(text)), (
+                f"{name}:{block.line} is not so"
+            )
         elif block.language == "console":
             _check_scripts(block)
         else:
@@ -106,7 +109,9 @@ def _session(top: Path) -> Session:
             shutil.copy(source, folder / name)
     programs.mkdir()
     for name, arguments in (("patchgen", "-m patchgen"), ("python", "")):
-        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n', encoding="utf-8")
+        (programs / name).write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n', encoding="utf-8"
+        )
         (programs / name).chmod(0o755)
     env = environment(
         PATH=f"{programs}:{os.environ['PATH']}",
@@ -156,7 +161,9 @@ def _check_not_run(command: Command) -> None:
 
 def _check_scripts(block: Block) -> None:
     for command in commands(block):
-        script = next((word for word in shlex.split(command.line) if word.endswith(".py")), "README.md")
+        script = next(
+            (word for word in shlex.split(command.line) if word.endswith(".py")), "README.md"
+        )
         assert (REPOSITORY / script).is_file(), command.line
 
 
@@ -170,7 +177,9 @@ def _parse(block: Block, name: str) -> None:
         case "yaml":
             yaml.safe_load(block.text)
         case language:
-            assert language == "text", f"{name}:{block.line}: nobody checks a block of {language or 'no language'}"
+            assert language == "text", (
+                f"{name}:{block.line}: nobody checks a block of {language or 'no language'}"
+            )
 
 
 def _lines(text: str) -> list[str]:
@@ -178,7 +187,11 @@ def _lines(text: str) -> list[str]:
 
 
 def _find(folder: Path, name: str) -> Path:
-    found = [root / name for root in (folder, REPOSITORY, *map(Path, sys.path)) if (root / name).is_file()]
+    found = [
+        root / name
+        for root in (folder, REPOSITORY, *map(Path, sys.path))
+        if (root / name).is_file()
+    ]
     assert found, f"{name} does not exist"
     return found[0]
 
@@ -230,10 +243,15 @@ def _is_file(code: str, page: Page) -> bool:
     pattern = re.sub(r"[A-Z]{3,}|<\w+>", "*", code.rstrip("/"))
     if any(fnmatch.fnmatch(path, f"*{pattern}") for path in written):
         return True
-    roots = [REPOSITORY, REPOSITORY / "patchgen", REPOSITORY / page.path.parent, *map(Path, sys.path)]
-    return any(next(root.glob(pattern), None) is not None for root in roots if root.is_dir()) or any(
-        path.match(pattern) for path in _files()
-    )
+    roots = [
+        REPOSITORY,
+        REPOSITORY / "patchgen",
+        REPOSITORY / page.path.parent,
+        *map(Path, sys.path),
+    ]
+    return any(
+        next(root.glob(pattern), None) is not None for root in roots if root.is_dir()
+    ) or any(path.match(pattern) for path in _files())
 
 
 @cache
@@ -250,7 +268,11 @@ def _words() -> frozenset[str]:
     """Every name that code of the repository spells, or that of transformers outside its models, or Python."""
     found = {*dir(builtins), *keyword.kwlist, *keyword.softkwlist, *sys.stdlib_module_names}
     spec = find_spec("transformers")
-    theirs = [path for root in (spec and spec.submodule_search_locations) or () for path in Path(root).glob("*.py")]
+    theirs = [
+        path
+        for root in (spec and spec.submodule_search_locations) or ()
+        for path in Path(root).glob("*.py")
+    ]
     for path in [*REPOSITORY.glob("*.toml"), *_files(), *theirs]:
         if path.suffix in (".py", ".toml") and path.name not in ("test_docs.py", "pages.py"):
             found.update(re.findall(r"[A-Za-z_][A-Za-z_0-9]+", path.read_text(encoding="utf-8")))
@@ -259,12 +281,18 @@ def _words() -> frozenset[str]:
 
 def _words_of(page: Page) -> frozenset[str]:
     """Every name in the code that the page shows."""
-    return frozenset(name for block in page.blocks for name in re.findall(r"[A-Za-z_][A-Za-z_0-9]+", block.text))
+    return frozenset(
+        name for block in page.blocks for name in re.findall(r"[A-Za-z_][A-Za-z_0-9]+", block.text)
+    )
 
 
 @cache
 def _targets() -> set[str]:
-    return set(re.findall(r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    return set(
+        re.findall(
+            r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
 
 
 @cache

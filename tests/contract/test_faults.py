@@ -18,7 +18,15 @@ ERRORS = {
 ERRORS |= {"MemoryError": MemoryError(), "KeyboardInterrupt": KeyboardInterrupt()}
 # The call that fails, and the how manieth of its kind: opening and writing a staged file, making it last, keeping the
 # former content, moving the journal, moving the first file, moving the last one.
-POINTS = [("open", 1), ("write", 2), ("fsync", 2), ("link", 1), ("replace", 1), ("replace", 2), ("replace", 4)]
+POINTS = [
+    ("open", 1),
+    ("write", 2),
+    ("fsync", 2),
+    ("link", 1),
+    ("replace", 1),
+    ("replace", 2),
+    ("replace", 4),
+]
 
 
 class Faulty:
@@ -65,7 +73,9 @@ def temps(tree):
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[0]}{point[1]}")
 @pytest.mark.parametrize("name", ERRORS)
 def test_fault_while_writing(name, point, tree, monkeypatch, capsys):
-    main(["check", "-q"])  # fills the cache, so that the fault meets outputs and no entry of the cache
+    main(
+        ["check", "-q"]
+    )  # fills the cache, so that the fault meets outputs and no entry of the cache
     before = tree.snapshot()
     faulty = Faulty(*point, ERRORS[name])
     if point[0] == "link" and isinstance(ERRORS[name], OSError):
@@ -96,13 +106,20 @@ def _convert_with(faulty, monkeypatch):
 
 def test_short_write_that_is_not_continued(tree, monkeypatch, capsys):
     before = tree.snapshot()
-    monkeypatch.setattr(write, "_write", lambda descriptor, data: os.write(descriptor, data[: len(data) // 2]))
+    monkeypatch.setattr(
+        write, "_write", lambda descriptor, data: os.write(descriptor, data[: len(data) // 2])
+    )
     assert main(["convert", "--no-cache"]) == 2
-    assert "PG903 cannot be written: what was written is not what is read back" in capsys.readouterr().err
+    assert (
+        "PG903 cannot be written: what was written is not what is read back"
+        in capsys.readouterr().err
+    )
     assert tree.snapshot() == before
 
 
-@pytest.mark.parametrize("point", [("replace", 2), ("replace", 3)], ids=["first move", "second move"])
+@pytest.mark.parametrize(
+    "point", [("replace", 2), ("replace", 3)], ids=["first move", "second move"]
+)
 def test_lasting_fault_is_finished_by_the_next_run(point, tree, monkeypatch, capsys):
     """The system stays broken, so that even putting back fails: no file is torn, and the next run goes on."""
     old = {name: text for name, text in tree.contents().items() if name.startswith("generated")}
@@ -140,7 +157,10 @@ def test_fault_while_reading_an_output(name, tree, monkeypatch, capsys):
         broken.setattr("os.open", broken_open)
         assert main(["check", "--no-cache"]) == 2
     out = capsys.readouterr().out
-    assert f"generated/one/modeling_one.py: PG903 cannot be read: {os.strerror(getattr(errno, name))}" in out
+    assert (
+        f"generated/one/modeling_one.py: PG903 cannot be read: {os.strerror(getattr(errno, name))}"
+        in out
+    )
     assert "generated/two/modeling_two.py" in out
     assert tree.snapshot() == before
 
@@ -170,7 +190,10 @@ def test_interrupt_while_flattening(tree, monkeypatch, capsys):
     monkeypatch.setattr(patchgen.flatten, "flatten", flatten)
     before = tree.snapshot()
     assert main(["convert"]) == 130
-    assert capsys.readouterr().err.strip() == "patchgen: interrupted; nothing was written that is not whole"
+    assert (
+        capsys.readouterr().err.strip()
+        == "patchgen: interrupted; nothing was written that is not whole"
+    )
     assert tree.snapshot() == before
 
 

@@ -115,7 +115,13 @@ def test_other_parent(tree, findings, tmp_path):
     shutil.copytree(package / "models/llama", tmp_path / "transformers/models/llama")
     parent = tmp_path / "transformers/models/llama/modeling_llama.py"
     parent.write_text(
-        parent.read_text().replace("class LlamaMLP(nn.Module):", "class LlamaMLP(nn.Module):\n    new = 1\n")
+        parent.read_text().replace(
+            "class LlamaMLP(nn.Module):", "class LlamaMLP(nn.Module):\n    new = 1\n"
+        )
     )
-    (finding,) = [line for line in findings("--package-root", str(tmp_path)) if line.startswith(f"{LLAMA}:")]
-    assert "is stale: the parent changed: transformers.models.llama.modeling_llama.LlamaMLP" in finding
+    (finding,) = [
+        line for line in findings("--package-root", str(tmp_path)) if line.startswith(f"{LLAMA}:")
+    ]
+    assert (
+        "is stale: the parent changed: transformers.models.llama.modeling_llama.LlamaMLP" in finding
+    )

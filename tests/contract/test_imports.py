@@ -108,7 +108,17 @@ OUTSIDE = {
     "safetensors": {"train"},
     "tokenizers": {"train"},
     "torch": {"bench", "coverage", "lab", "memory", "parallel", "parts", "rate", "train", "use"},
-    "transformers": {"bench", "coverage", "lab", "memory", "parallel", "parts", "rate", "train", "use"},
+    "transformers": {
+        "bench",
+        "coverage",
+        "lab",
+        "memory",
+        "parallel",
+        "parts",
+        "rate",
+        "train",
+        "use",
+    },
 }
 
 FILES = sorted((REPOSITORY / "patchgen").rglob("*.py"))
@@ -162,7 +172,10 @@ def test_every_part_of_the_table_is_there():
 
 def test_no_modules_import_each_other():
     """Nor by way of others, while they are being imported."""
-    graph = {module_of(path): {name for _, name in imports(path, inside=False) if name in MODULES} for path in FILES}
+    graph = {
+        module_of(path): {name for _, name in imports(path, inside=False) if name in MODULES}
+        for path in FILES
+    }
     graph = {module: names - {module} for module, names in graph.items()}
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
 
@@ -180,8 +193,21 @@ LOOKS = {
     "iterdir",
     "listdir",
 }
-LOOKS |= {"scandir", "walk_up", "glob", "rglob", "stat", "lstat", "getcwd", "cwd", "read_regular", "read_regular_text"}
-WITHIN = [path for path in FILES if part_of(module_of(path)) in ("plan", "rewrite", "link", "flatten")]
+LOOKS |= {
+    "scandir",
+    "walk_up",
+    "glob",
+    "rglob",
+    "stat",
+    "lstat",
+    "getcwd",
+    "cwd",
+    "read_regular",
+    "read_regular_text",
+}
+WITHIN = [
+    path for path in FILES if part_of(module_of(path)) in ("plan", "rewrite", "link", "flatten")
+]
 WITHIN += [path for path in FILES if path.parent.name == "emit" and path.name != "format.py"]
 
 
@@ -190,8 +216,14 @@ def test_the_core_sees_files_through_its_environment_alone(path):
     """`Environment.look` and `Environment.source` are remembered by the cache; nothing else would be."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            assert called not in LOOKS, f"{path.relative_to(REPOSITORY)}:{node.lineno} calls {called}"
+            called = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else getattr(node.func, "id", "")
+            )
+            assert called not in LOOKS, (
+                f"{path.relative_to(REPOSITORY)}:{node.lineno} calls {called}"
+            )
 
 
 SCRIPT = """
@@ -206,12 +238,16 @@ sys.exit(code)
 
 
 def test_nothing_of_models_is_imported(tmp_path):
-    (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8"
+    )
     for path in sorted((REPOSITORY / "modular/llama").rglob("modular_*.py")):
         copy = tmp_path / path.relative_to(REPOSITORY)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     argv = [sys.executable, "-c", SCRIPT]
-    done = subprocess.run(argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.rglob("modeling_llama_loss.py"))

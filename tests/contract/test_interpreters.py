@@ -15,7 +15,15 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 THIS = f"{sys.version_info[0]}.{sys.version_info[1]}"
-CORE = ["libcst>=1.8,<2", "ruff==0.14.10", "black>=26", "click>=8.2", "rich>=14", "filelock", "platformdirs"]
+CORE = [
+    "libcst>=1.8,<2",
+    "ruff==0.14.10",
+    "black>=26",
+    "click>=8.2",
+    "rich>=14",
+    "filelock",
+    "platformdirs",
+]
 TESTS = ["pytest", "pytest-timeout", "hypothesis", "psutil"]
 
 
@@ -64,8 +72,29 @@ def test_other_interpreters_give_the_same_bytes(python: Path, upstream: Path) ->
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_oracle_agrees_under_other_interpreters(python: Path, upstream: Path) -> None:
-    tests = ["tests/oracle/test_inheritance.py", "tests/golden", "tests/unit/rewrite", "tests/unit/source"]
-    command = [python, "-m", "pytest", "-q", "-m", "not slow and not gpu", "-p", "no:cacheprovider", *tests]
-    environment = {"PATH": str(python.parent), "PYTHONPATH": f"{REPOSITORY}:{upstream}", "HOME": str(upstream)}
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    tests = [
+        "tests/oracle/test_inheritance.py",
+        "tests/golden",
+        "tests/unit/rewrite",
+        "tests/unit/source",
+    ]
+    command = [
+        python,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow and not gpu",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+    ]
+    environment = {
+        "PATH": str(python.parent),
+        "PYTHONPATH": f"{REPOSITORY}:{upstream}",
+        "HOME": str(upstream),
+    }
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -46,9 +46,7 @@ def test_longest_run():
 
 
 def test_lines_of_code():
-    text = (
-        '"""What it is for."""\n\nimport os\n\n\n# why\ndef f(\n    a,  # one\n):\n    """Says."""\n    return "x"\n'
-    )
+    text = '"""What it is for."""\n\nimport os\n\n\n# why\ndef f(\n    a,  # one\n):\n    """Says."""\n    return "x"\n'
     assert code_lines(text) == 5
     assert code_lines("") == 0
 
@@ -73,7 +71,11 @@ def test_there_are_modular_files():
 @pytest.mark.parametrize("path", MODULAR, ids=lambda path: path.stem)
 def test_repeats_little_of_its_parents(path: Path):
     env, name = make_environment(REPOSITORY), path.relative_to(REPOSITORY).as_posix()
-    records = [record for record in read_lock(REPOSITORY / "patchgen.lock").values() if record.modular == name]
+    records = [
+        record
+        for record in read_lock(REPOSITORY / "patchgen.lock").values()
+        if record.modular == name
+    ]
     parents = {used.symbol.rpartition(".")[0] for record in records for used in record.parents}
     assert any(module.startswith("transformers.models.") for module in parents)
     own = lines_of(path.read_text(encoding="utf-8"))

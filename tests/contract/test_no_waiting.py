@@ -83,7 +83,10 @@ def test_what_is_no_file_is_never_replaced(tree, ends):
     code, said = ends("convert", "--force")
     assert code == 1
     assert path.is_fifo()
-    assert f"{OUTPUT}: PG509 is no regular file, and modular/v1/modular_v1.py gives a file of this name" in said
+    assert (
+        f"{OUTPUT}: PG509 is no regular file, and modular/v1/modular_v1.py gives a file of this name"
+        in said
+    )
 
 
 @pytest.mark.parametrize("command", ["check", "convert", "list", "lint"])
@@ -99,7 +102,11 @@ def test_what_is_no_file_is_named(name, tree, ends):
     put(tree, "pipe", name)
     code, said = ends("check")
     assert code in (1, 2)
-    assert "is not a regular file" in said or f"PG101 no module named toy.{name}" in said or "PG10" in said
+    assert (
+        "is not a regular file" in said
+        or f"PG101 no module named toy.{name}" in said
+        or "PG10" in said
+    )
 
 
 @pytest.mark.parametrize("command", ["check", "convert"])

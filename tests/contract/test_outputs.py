@@ -45,7 +45,10 @@ def test_P2_compiles() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else [pytest.mark.slow]) for path in OUTPUTS],
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else [pytest.mark.slow])
+        for path in OUTPUTS
+    ],
 )
 def test_P2_is_stable_under_black(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -57,7 +60,9 @@ def test_P2_is_stable_under_black(path: Path) -> None:
 
 def test_P2_no_name_is_undefined_or_defined_twice() -> None:
     rules = ["--isolated", "--no-cache", "--select", "F821,F822,F811", "--output-format", "concise"]
-    done = subprocess.run([ruff(), "check", *rules, *OUTPUTS], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [ruff(), "check", *rules, *OUTPUTS], capture_output=True, text=True, check=False
+    )
     assert OUTPUTS and done.returncode == 0, done.stdout
 
 
@@ -67,7 +72,9 @@ def test_P2_imports_in_a_fresh_process() -> None:
     pytest.importorskip("transformers")
     names = [".".join(path.relative_to(REPOSITORY).with_suffix("").parts) for path in OUTPUTS]
     argv = [sys.executable, "-c", IMPORT, *names]
-    done = subprocess.run(argv, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -77,13 +84,19 @@ def test_P4_formatting_changes_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="needs the files of transformers")
+@pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None, reason="needs the files of transformers"
+)
 def test_P4_made_again_nothing_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither bytes nor times, from an empty cache and with `--force`."""
     tree = Tree(tmp_path / "proj")
     tree.top.mkdir()
     shutil.copy(REPOSITORY / "pyproject.toml", tree("pyproject.toml"))
-    shutil.copytree(REPOSITORY / "modular/bert", tree("modular/bert"), ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        REPOSITORY / "modular/bert",
+        tree("modular/bert"),
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     monkeypatch.chdir(tree.top)
     assert main(["convert", "-q", "--no-cache"]) == 0
     before = tree.snapshot()

@@ -55,12 +55,16 @@ def test_the_wheel_works_without_the_repository(command: Path, tmp_path: Path) -
     for name in VARIANTS:
         copy = tmp_path / "modular" / name
         copy.parent.mkdir(parents=True)
-        copy.write_text((REPOSITORY / "modular" / name).read_text(encoding="utf-8"), encoding="utf-8")
+        copy.write_text(
+            (REPOSITORY / "modular" / name).read_text(encoding="utf-8"), encoding="utf-8"
+        )
 
     def run(*argv: str, code: int = 0) -> str:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         argv = (str(command), *argv)
-        done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -68,7 +72,9 @@ def test_the_wheel_works_without_the_repository(command: Path, tmp_path: Path) -
     for name in VARIANTS:
         output = Path("generated") / name.replace("modular_", "modeling_")
         assert (tmp_path / output).read_bytes() == (REPOSITORY / output).read_bytes()
-    assert "wrote modular/mpnet/modular_mpnet_sdpa_checkpoint.py" in run("new", "mpnet", "--with", "sdpa,checkpoint")
+    assert "wrote modular/mpnet/modular_mpnet_sdpa_checkpoint.py" in run(
+        "new", "mpnet", "--with", "sdpa,checkpoint"
+    )
     run("convert")
     assert "3 outputs: 3 ok" in run("check")
     assert "PG101" in run("errors")

@@ -19,7 +19,9 @@ def find_package() -> Path | None:
     if spec is None or spec.origin is None:
         return None
     package = Path(spec.origin).parent
-    release = re.search(r'^__version__ = "(.*)"', Path(spec.origin).read_text(encoding="utf-8"), re.MULTILINE)
+    release = re.search(
+        r'^__version__ = "(.*)"', Path(spec.origin).read_text(encoding="utf-8"), re.MULTILINE
+    )
     return package if release and release[1] == RATCHET["release"] else None
 
 
@@ -30,7 +32,11 @@ def modulars_in(package: Path, models: Iterable[str] = ("*",)) -> list[Path]:
 
 def is_generated(path: Path) -> bool:
     """Whether transformers' own converter wrote the file."""
-    return path.suffix == ".py" and path.name != "__init__.py" and _GENERATED in path.read_bytes()[:2000]
+    return (
+        path.suffix == ".py"
+        and path.name != "__init__.py"
+        and _GENERATED in path.read_bytes()[:2000]
+    )
 
 
 def generated_in(package: Path) -> dict[str, bytes]:
@@ -56,4 +62,8 @@ def copy_package(package: Path, tree: Path, models: Iterable[str] | None = None)
 
 def snapshot(folder: Path) -> dict[str, bytes]:
     """Every file below `folder` with its bytes."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

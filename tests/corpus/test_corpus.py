@@ -10,20 +10,38 @@ import sys
 
 import pytest
 
-from tests.corpus.corpus import RATCHET, copy_package, find_package, generated_in, is_generated, modulars_in, snapshot
+from tests.corpus.corpus import (
+    RATCHET,
+    copy_package,
+    find_package,
+    generated_in,
+    is_generated,
+    modulars_in,
+    snapshot,
+)
 from tests.toytree import REPOSITORY, environment
 
 PACKAGE = find_package()
-pytestmark = pytest.mark.skipif(PACKAGE is None, reason=f"transformers {RATCHET['release']} is not installed")
+pytestmark = pytest.mark.skipif(
+    PACKAGE is None, reason=f"transformers {RATCHET['release']} is not installed"
+)
 # A chain: gemma2 derives from what gemma gives, and both from llama.
 CHAIN = ("llama", "gemma", "gemma2", "mistral")
 
 
 def script(name, tree, *argv, **more):
     """Runs one of the two scripts on `tree`; more are variables of its environment."""
-    command = [sys.executable, str(REPOSITORY / "utils" / name), "--package-root", str(tree), *map(str, argv)]
+    command = [
+        sys.executable,
+        str(REPOSITORY / "utils" / name),
+        "--package-root",
+        str(tree),
+        *map(str, argv),
+    ]
     cache = {"PATCHGEN_CACHE_DIR": str(tree.parent / "cache"), **more}
-    return subprocess.run(command, cwd=tree, env=environment(**cache), capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=tree, env=environment(**cache), capture_output=True, text=True, check=False
+    )
 
 
 def unequal_outputs(paths):
@@ -36,10 +54,16 @@ def unequal_outputs(paths):
         paths, flatten_repository(paths, make_environment(PACKAGE.parent), jobs=2), strict=True
     ):
         problems += flattened.problems
-        made |= {f"models/{path.parent.name}/{file.name}": file.text.encode() for file in flattened.files}
+        made |= {
+            f"models/{path.parent.name}/{file.name}": file.text.encode() for file in flattened.files
+        }
     assert [str(problem) for problem in problems] == []
     folders = {f"models/{path.parent.name}" for path in paths}
-    wheel = {name: data for name, data in generated_in(PACKAGE).items() if name.rpartition("/")[0] in folders}
+    wheel = {
+        name: data
+        for name, data in generated_in(PACKAGE).items()
+        if name.rpartition("/")[0] in folders
+    }
     return sorted(name for name in made.keys() | wheel.keys() if made.get(name) != wheel.get(name))
 
 
@@ -55,7 +79,9 @@ def test_an_output_is_the_one_in_the_wheel():
 def test_every_output_is_the_one_in_the_wheel():
     paths = modulars_in(PACKAGE)
     assert (len(paths), len(generated_in(PACKAGE))) == (RATCHET["files"], RATCHET["outputs"])
-    assert unequal_outputs(paths) == RATCHET["unequal"], "shorten the list if it is only longer than what is unequal"
+    assert unequal_outputs(paths) == RATCHET["unequal"], (
+        "shorten the list if it is only longer than what is unequal"
+    )
 
 
 @pytest.fixture
@@ -73,7 +99,9 @@ def test_missing_parents_come_from_the_same_run(chain):
     before = snapshot(package.parent)
     done = script("modular_converter.py", package.parent, *modulars_in(package))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert snapshot(package.parent) == before | {f"transformers/{name}": data for name, data in wheel.items()}
+    assert snapshot(package.parent) == before | {
+        f"transformers/{name}": data for name, data in wheel.items()
+    }
 
 
 def test_models_need_not_be_importable(chain, tmp_path):
@@ -101,12 +129,16 @@ def test_a_changed_parent_reaches_what_derives_from_it(chain):
     for option in ("--no-cache", "--quiet", "--quiet"):
         done = script("check_modular.py", package.parent, option, *modulars_in(package))
         assert done.returncode == 1
-        assert [name for name in names if f"transformers/models/{name}:" in done.stdout] == names, option
+        assert [name for name in names if f"transformers/models/{name}:" in done.stdout] == names, (
+            option
+        )
         assert done.stdout.count("PG501") == 2, option
     assert script("modular_converter.py", package.parent, *modulars_in(package)).returncode == 0
     assert script("check_modular.py", package.parent, *modulars_in(package)).returncode == 0
     modular.write_text(text, encoding="utf-8")
-    assert script("check_modular.py", package.parent, *modulars_in(package)).stdout.count("PG501") == 2
+    assert (
+        script("check_modular.py", package.parent, *modulars_in(package)).stdout.count("PG501") == 2
+    )
 
 
 def test_a_cycle_is_an_error_that_prints_it(chain):
@@ -119,7 +151,10 @@ def test_a_cycle_is_an_error_that_prints_it(chain):
     gemma.write_text(gemma.read_text(encoding="utf-8") + added, encoding="utf-8")
     done = script("modular_converter.py", package.parent, *modulars_in(package))
     assert done.returncode == 1
-    assert "PG630 derives from itself: modular_gemma.py -> modular_mistral.py -> modular_gemma2.py" in done.stdout
+    assert (
+        "PG630 derives from itself: modular_gemma.py -> modular_mistral.py -> modular_gemma2.py"
+        in done.stdout
+    )
 
 
 @pytest.mark.slow
@@ -135,8 +170,16 @@ def test_the_whole_tree_comes_back(tmp_path):
     assert "0 written, 0 removed, 667 unchanged" in again.stdout + again.stderr
     assert snapshot(package) == before
     checked = script("check_modular.py", package.parent, *modulars_in(package))
-    assert (checked.returncode, "667 outputs: 667 ok" in checked.stdout + checked.stderr) == (0, True)
-    for name in ("modeling_llava_next.py", "modeling_gemma.py", "configuration_vivit.py", "processing_aria.py"):
+    assert (checked.returncode, "667 outputs: 667 ok" in checked.stdout + checked.stderr) == (
+        0,
+        True,
+    )
+    for name in (
+        "modeling_llava_next.py",
+        "modeling_gemma.py",
+        "configuration_vivit.py",
+        "processing_aria.py",
+    ):
         edited = next(path for path in package.glob(f"models/*/{name}"))
         if not is_generated(edited):
             continue

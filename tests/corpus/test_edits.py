@@ -45,7 +45,9 @@ class {name}(parent.{name}):
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 
 pytestmark = [
-    pytest.mark.skipif(PACKAGE is None, reason=f"transformers {RATCHET['release']} is not installed"),
+    pytest.mark.skipif(
+        PACKAGE is None, reason=f"transformers {RATCHET['release']} is not installed"
+    ),
     pytest.mark.slow,
 ]
 
@@ -57,7 +59,11 @@ def _forwards(path: Path) -> Iterator[tuple[str, ast.ClassDef, Method]]:
             methods = [n for n in node.body if isinstance(n, Method)]
             if len({method.name for method in methods}) == len(methods):
                 source = ast.get_source_segment(text, node, padded=True) or ""
-                yield from ((f"{source}\n", node, n) for n in methods if n.name == "forward" or _has_fstring(n))
+                yield from (
+                    (f"{source}\n", node, n)
+                    for n in methods
+                    if n.name == "forward" or _has_fstring(n)
+                )
 
 
 def _has_fstring(node: ast.AST) -> bool:
@@ -90,7 +96,9 @@ def _marked(method: Method, chosen: ast.stmt) -> tuple[Method, int]:
 def _declared(name: str, method: Method, chosen: ast.stmt, count: int) -> str:
     old = textwrap.indent(ast.unparse(chosen), " " * 12)
     names = ", ".join(sorted(names_in([chosen])))
-    return DECLARATION.format(name=name, method=method.name, count=count, names=names, old=old, mark=MARK)
+    return DECLARATION.format(
+        name=name, method=method.name, count=count, names=names, old=old, mark=MARK
+    )
 
 
 def _edited(source: str, modular: str, name: str) -> Method:

@@ -10,7 +10,9 @@ from patchgen.upstream.files import Files
 from tests.corpus.corpus import RATCHET, find_package
 
 PACKAGE = find_package()
-pytestmark = pytest.mark.skipif(PACKAGE is None, reason=f"transformers {RATCHET['release']} is not installed")
+pytestmark = pytest.mark.skipif(
+    PACKAGE is None, reason=f"transformers {RATCHET['release']} is not installed"
+)
 
 # Known to be wrong in the wheel: file, code, words of the message.
 SHIPPED_WRONG = [
@@ -44,7 +46,9 @@ CLEAN = ["phi3", "qwen2", "data2vec_text", "wavlm"]
 
 def lint(model):
     path = next(PACKAGE.glob(f"models/*/modular_{model}.py"))
-    return list(findings(make_case(path, Files().text, lambda p: p.relative_to(PACKAGE.parent).as_posix())))
+    return list(
+        findings(make_case(path, Files().text, lambda p: p.relative_to(PACKAGE.parent).as_posix()))
+    )
 
 
 @pytest.mark.parametrize("model, code, words", SHIPPED_WRONG + FOUND)
@@ -61,6 +65,8 @@ def test_a_clean_file_stays_clean(model):
 
 
 def test_vivit_points_at_the_assignment_that_leaks():
-    text = next(PACKAGE.glob("models/vivit/modular_vivit.py")).read_text(encoding="utf-8").split("\n")
+    text = (
+        next(PACKAGE.glob("models/vivit/modular_vivit.py")).read_text(encoding="utf-8").split("\n")
+    )
     leak = next(problem for problem in lint("vivit") if problem.code == "PG702")
     assert text[leak.at.line - 1].strip() == "num_patches = self.patch_embeddings.num_patches"

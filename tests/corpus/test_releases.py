@@ -23,20 +23,38 @@ RELEASES = [("5.17.0", 294, 585, 576), ("5.10.1", 255, 481, 465), ("4.57.6", 132
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("release", "modulars", "generated", "equal"), RELEASES)
-def test_another_release(release: str, modulars: int, generated: int, equal: int, tmp_path: Path) -> None:
+def test_another_release(
+    release: str, modulars: int, generated: int, equal: int, tmp_path: Path
+) -> None:
     package = _fetch(release, tmp_path)
     paths, wheel = modulars_in(package), generated_in(package)
     made: dict[str, bytes] = {}
-    for path, flattened in zip(paths, flatten_repository(paths, make_environment(tmp_path), jobs=2), strict=True):
-        assert all(problem.code.startswith("PG") and problem.at.line for problem in flattened.problems)
-        made |= {f"models/{path.parent.name}/{file.name}": file.text.encode() for file in flattened.files}
+    for path, flattened in zip(
+        paths, flatten_repository(paths, make_environment(tmp_path), jobs=2), strict=True
+    ):
+        assert all(
+            problem.code.startswith("PG") and problem.at.line for problem in flattened.problems
+        )
+        made |= {
+            f"models/{path.parent.name}/{file.name}": file.text.encode() for file in flattened.files
+        }
     assert (len(paths), len(wheel)) == (modulars, generated)
     assert sum(made.get(name) == data for name, data in wheel.items()) >= equal
 
 
 def _fetch(release: str, folder: Path) -> Path:
     """The package of `release`, unpacked below `folder`."""
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, f"transformers=={release}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "-d",
+        folder,
+        f"transformers=={release}",
+    ]
     if subprocess.run(command, check=False).returncode:
         pytest.skip(f"transformers {release} cannot be fetched here")
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:

@@ -46,7 +46,9 @@ def put(folder: Path, files: Mapping[str, str | bytes]) -> None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
 
 
-def flat(folder: Path, files: Mapping[str, str | bytes], modular: str, search: Sequence[str] = ()) -> Flattened:
+def flat(
+    folder: Path, files: Mapping[str, str | bytes], modular: str, search: Sequence[str] = ()
+) -> Flattened:
     """The outputs of `modular`, with nothing to be found but `files`, the kept library and what lies in `search`."""
     put(folder, files)
     environment = make_environment(folder, search=[str(judge.LIBRARY), *search])
@@ -66,7 +68,11 @@ def project(folder: Path, files: Mapping[str, str | bytes] = {}) -> Path:
 
 
 def run(
-    folder: Path, *arguments: str, python: Sequence[str] = (), timeout: float = 60, **environment: str
+    folder: Path,
+    *arguments: str,
+    python: Sequence[str] = (),
+    timeout: float = 60,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """`python -m patchgen ARGUMENTS` in `folder`, with few environment variables of ours.
 
@@ -83,7 +89,9 @@ def run(
     command = [sys.executable, *python, "-m", "patchgen", *arguments]
     if not python and not environment:
         return _run_in_a_copy(folder, command, env, timeout)
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL
+    )
     return _completed(command, done.returncode, done.stdout, done.stderr)
 
 
@@ -105,13 +113,17 @@ def _run_in_a_copy(
     return _completed(command, os.waitstatus_to_exitcode(ended[1]), *texts)
 
 
-def _become(folder: Path, command: list[str], env: Mapping[str, str], stdout: int, stderr: int) -> NoReturn:
+def _become(
+    folder: Path, command: list[str], env: Mapping[str, str], stdout: int, stderr: int
+) -> NoReturn:
     """Be the process that `command` would start."""
     code = 1
     try:
         for number, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), stdout, stderr)):
             os.dup2(descriptor, number)
-        sys.stdin, sys.stdout, sys.stderr = (open(n, "r" if n == 0 else "w", encoding="utf-8") for n in range(3))
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(n, "r" if n == 0 else "w", encoding="utf-8") for n in range(3)
+        )
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(env)
@@ -123,7 +135,9 @@ def _become(folder: Path, command: list[str], env: Mapping[str, str], stdout: in
 
 
 def _completed(command: list[str], code: int, *texts: bytes) -> subprocess.CompletedProcess[str]:
-    return subprocess.CompletedProcess(command, code, *(text.decode("utf-8", "replace") for text in texts))
+    return subprocess.CompletedProcess(
+        command, code, *(text.decode("utf-8", "replace") for text in texts)
+    )
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -150,7 +164,9 @@ def assert_refused(
         assert len(printed.strip().split("\n")) <= lines, printed
 
 
-def assert_problem(problem: Problem, code: str, at: str, *, hint: str | None = "", what: str = "") -> None:
+def assert_problem(
+    problem: Problem, code: str, at: str, *, hint: str | None = "", what: str = ""
+) -> None:
     """A refusal with this code at this place (`path:line:column`); `hint` and `what` are parts of its texts.
 
     `hint=None` says that none is needed.

@@ -84,7 +84,9 @@ def test_case(path: Path, tmp_path: Path) -> None:
     judge.write(tmp_path / "source", case.files)
     search = [str(judge.LIBRARY), *(sys.path if entry.options.get("search") == "installed" else [])]
     result = flatten(
-        tmp_path / "source" / case.modular, make_environment(tmp_path / "source", search=search), Settings()
+        tmp_path / "source" / case.modular,
+        make_environment(tmp_path / "source", search=search),
+        Settings(),
     )
     expected = entry.options["expect"].split(" ")
     if expected[0] == "E":
@@ -98,20 +100,29 @@ def test_case(path: Path, tmp_path: Path) -> None:
 
 
 def _case(entry: sections.Entry) -> Case:
-    files = {path: text for path, text in entry.texts.items() if path.endswith(".py") and " " not in path}
+    files = {
+        path: text for path, text in entry.texts.items() if path.endswith(".py") and " " not in path
+    }
     oracle = {
-        title.removeprefix("oracle "): text for title, text in entry.texts.items() if title.startswith("oracle ")
+        title.removeprefix("oracle "): text
+        for title, text in entry.texts.items()
+        if title.startswith("oracle ")
     }
     (modular,) = [path for path in ("modular_toy_fast.py", "modular_neo.py") if path in files]
     return Case(
         seed=0,
         dimension=entry.name,
-        files={"toypack/__init__.py": "", **{f"toypack/{path}": text for path, text in files.items()}},
+        files={
+            "toypack/__init__.py": "",
+            **{f"toypack/{path}": text for path, text in files.items()},
+        },
         modular=f"toypack/{modular}",
         probe=tuple(entry.texts.get("probe", "").strip("\n").split("\n")),
         classes=entry.names("classes"),
         oracle_files={f"toypack/{path}": text for path, text in oracle.items()},
-        overrides=tuple(("toypack.modeling_toy", old, new) for old, new in entry.pairs("overrides")),
+        overrides=tuple(
+            ("toypack.modeling_toy", old, new) for old, new in entry.pairs("overrides")
+        ),
         renames=entry.pairs("renames"),
     )
 
@@ -119,7 +130,9 @@ def _case(entry: sections.Entry) -> Case:
 ROWS = [(row, dimension) for row, dimensions in GENERATED.items() for dimension in dimensions]
 
 
-@pytest.mark.parametrize(("row", "dimension"), ROWS, ids=[f"{row} {dimension}" for row, dimension in ROWS])
+@pytest.mark.parametrize(
+    ("row", "dimension"), ROWS, ids=[f"{row} {dimension}" for row, dimension in ROWS]
+)
 def test_generated(row: int, dimension: str, tmp_path: Path) -> None:
     check(dimension, range(1_000 + row, 1_002 + row), tmp_path)
 

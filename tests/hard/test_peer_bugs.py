@@ -20,8 +20,14 @@ from tests.oracle.sections import parse
 HEAD = "from . import modeling_toy as toy\n\n\n"
 
 
-def _flatten(folder: Path, parent: str, modular: str, **more: str) -> FlatFile | tuple[Problem, ...]:
-    files = {"toypack/__init__.py": "", "toypack/modeling_toy.py": parent, "toypack/modular_toy_fast.py": modular}
+def _flatten(
+    folder: Path, parent: str, modular: str, **more: str
+) -> FlatFile | tuple[Problem, ...]:
+    files = {
+        "toypack/__init__.py": "",
+        "toypack/modeling_toy.py": parent,
+        "toypack/modular_toy_fast.py": modular,
+    }
     files |= {f"toypack/{name}.py": text for name, text in more.items()}
     result = flat(folder, files, "toypack/modular_toy_fast.py")
     return result.problems or result.files[0]
@@ -66,14 +72,20 @@ USES = {
 
 @pytest.mark.parametrize("body", USES.values(), ids=USES)
 def test_F2_super_used_as_a_value(tmp_path: Path, body: str) -> None:
-    text = _text(tmp_path, VALUE, f"{HEAD}class ToyMLP(toy.ToyMLP):\n    def forward(self, x):\n        {body}\n")
+    text = _text(
+        tmp_path,
+        VALUE,
+        f"{HEAD}class ToyMLP(toy.ToyMLP):\n    def forward(self, x):\n        {body}\n",
+    )
     assert "super()" not in text
     made = _run(text).ToyMLP()
     assert [made.forward(3), made.forward(-3)] == ([8, 0] if "max" not in body else [8, 8])
 
 
 def test_F3_mixins_are_merged(tmp_path: Path) -> None:
-    modular = f"{HEAD}class A:\n    def forward(self, x):\n        return super().forward(x) + 1\n\n\n"
+    modular = (
+        f"{HEAD}class A:\n    def forward(self, x):\n        return super().forward(x) + 1\n\n\n"
+    )
     modular += "class B:\n    def forward(self, x):\n        return super().forward(x) * 10\n\n\n"
     modular += "class ToyMLP(A, B, toy.ToyMLP):\n    pass\n"
     made = _run(_text(tmp_path, VALUE, modular)).ToyMLP
@@ -105,14 +117,18 @@ ToyMLP.table = TABLE
 def test_F4_top_level_statements_are_kept(tmp_path: Path) -> None:
     text = _text(tmp_path, TOP, f"{HEAD}class ToyMLP(toy.ToyMLP):\n    size = 2\n")
     kept = [ast.dump(node) for node in ast.parse(text).body if not isinstance(node, ast.ClassDef)]
-    assert kept == [ast.dump(node) for node in ast.parse(TOP).body if not isinstance(node, ast.ClassDef)]
+    assert kept == [
+        ast.dump(node) for node in ast.parse(TOP).body if not isinstance(node, ast.ClassDef)
+    ]
 
 
 def test_F5_guards_stay_guards(tmp_path: Path) -> None:
     guard = "try:\n    from fast import kernel\nexcept ImportError:\n    kernel = None\n"
     local = "    def forward(self, x):\n        from math import floor\n\n        return floor(x) if kernel else x\n"
     modular = f"{guard}\n{HEAD}class ToyMLP(toy.ToyMLP):\n    def backward(self):\n        import json\n\n"
-    text = _text(tmp_path, f"{guard}\n\nclass ToyMLP:\n{local}", f"{modular}        return json, kernel\n")
+    text = _text(
+        tmp_path, f"{guard}\n\nclass ToyMLP:\n{local}", f"{modular}        return json, kernel\n"
+    )
     assert guard in text and local in text and "        import json\n" in text
     top = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not top
@@ -137,9 +153,7 @@ class LlamaMLP:
 
 def test_F6_a_prefix_of_a_name_is_not_renamed(tmp_path: Path) -> None:
     modular = "from .modeling_toy import Qwen3VLModel, Qwen3VLMoeModel\n\n\n"
-    modular += (
-        "class FastVLModel(Qwen3VLModel):\n    size = 2\n\n\nclass FastVLMoeModel(Qwen3VLMoeModel):\n    size = 2\n"
-    )
+    modular += "class FastVLModel(Qwen3VLModel):\n    size = 2\n\n\nclass FastVLMoeModel(Qwen3VLMoeModel):\n    size = 2\n"
     text = _text(tmp_path, NAMES, modular)
     # A string that is data stays what it is.
     assert 'parts: "tuple[FastVLModel, FastVLMoeModel]" = (FastVLModel, "Qwen3VLModel")' in text
@@ -153,10 +167,10 @@ def test_F7_a_name_inside_a_longer_one_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_F8_a_hash_in_a_string_is_no_comment(tmp_path: Path) -> None:
-    parent = (
-        'class ToyMLP:\n    color = "#fff"  # white\n\n    def forward(self, x):\n        return f"#{x}"  # named\n'
+    parent = 'class ToyMLP:\n    color = "#fff"  # white\n\n    def forward(self, x):\n        return f"#{x}"  # named\n'
+    text = _text(
+        tmp_path, parent, f"{HEAD}class ToyMLP(toy.ToyMLP):\n    other = '#000'  # black\n"
     )
-    text = _text(tmp_path, parent, f"{HEAD}class ToyMLP(toy.ToyMLP):\n    other = '#000'  # black\n")
     for line in ['color = "#fff"  # white', 'return f"#{x}"  # named', 'other = "#000"  # black']:
         assert line in text
 
@@ -194,7 +208,10 @@ class ToyModel:
 def test_F9_decorators_stand_once(tmp_path: Path) -> None:
     modular = f"import torch\n\n{HEAD}class ToyMLP(toy.ToyMLP):\n    @torch.no_grad()\n    def backward(self, x):\n"
     text = _text(tmp_path, DECORATED, f"{modular}        return x\n")
-    counts = {name: text.count(name) for name in ("@torch.no_grad()", "@functools.cache", "@property", "@marked")}
+    counts = {
+        name: text.count(name)
+        for name in ("@torch.no_grad()", "@functools.cache", "@property", "@marked")
+    }
     assert counts == {"@torch.no_grad()": 2, "@functools.cache": 1, "@property": 1, "@marked": 1}
 
 
@@ -213,7 +230,11 @@ def test_F10_a_decorator_that_swaps_forward_is_dropped_and_told(tmp_path: Path) 
     path.write_text(text)
     result = flatten(path, make_environment(tmp_path), Settings())
     (file,) = result.files
-    (norm,) = [n for n in ast.parse(file.text).body if isinstance(n, ast.ClassDef) and n.name == "LlamaRMSNorm"]
+    (norm,) = [
+        n
+        for n in ast.parse(file.text).body
+        if isinstance(n, ast.ClassDef) and n.name == "LlamaRMSNorm"
+    ]
     assert not norm.decorator_list
     assert any("use_kernel_forward_from_hub" in note.what for note in file.notes), file.notes
 
@@ -233,7 +254,9 @@ LICENCE = "# Copyright 2024 The Toy Authors.\n#\n# Licensed under the Apache Lic
 
 
 def test_F11_the_licence_stays_with_a_notice_of_modification(tmp_path: Path) -> None:
-    text = _text(tmp_path, f"{LICENCE}\n\n{VALUE}", f"{HEAD}class ToyMLP(toy.ToyMLP):\n    size = 2\n")
+    text = _text(
+        tmp_path, f"{LICENCE}\n\n{VALUE}", f"{HEAD}class ToyMLP(toy.ToyMLP):\n    size = 2\n"
+    )
     assert LICENCE in text
     assert "Modified from toypack.modeling_toy" in text.split(LICENCE)[0]
 
@@ -279,7 +302,11 @@ def test_F12_a_call_that_does_not_fit_any_more(tmp_path: Path, change: str, call
     problems = _flatten(tmp_path, CALLS, f"{HEAD}{change}{also}")
     assert isinstance(problems, tuple), problems.text
     line = next(number for number, text in enumerate(CALLS.split("\n"), 1) if call in text)
-    assert (problems[0].code, problems[0].at.path, problems[0].at.line) == ("PG406", "toypack/modeling_toy.py", line)
+    assert (problems[0].code, problems[0].at.path, problems[0].at.line) == (
+        "PG406",
+        "toypack/modeling_toy.py",
+        line,
+    )
     assert call in problems[0].what and problems[0].hint
 
 
@@ -334,7 +361,10 @@ def test_F13_two_claims_on_one_place(tmp_path: Path, name: str) -> None:
     assert isinstance(problems, tuple), problems.text
     second, first = LINES[name]
     assert problems[0].at.path == "toypack/modular_toy_fast.py" and problems[0].hint, problems
-    assert {first, second} == {problems[0].at.line, int(problems[0].what.rsplit("line ", 1)[1].split()[0])}, problems
+    assert {first, second} == {
+        problems[0].at.line,
+        int(problems[0].what.rsplit("line ", 1)[1].split()[0]),
+    }, problems
 
 
 def test_F14_a_parameter_that_an_override_does_not_take(tmp_path: Path) -> None:

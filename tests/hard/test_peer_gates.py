@@ -43,7 +43,10 @@ def cli(tree, capsys):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (variant("Aa"), r"modular_v1\.py:4:10: PG103 toy\.modeling_toy defines no Aa\n    hint: did you mean A"),
+        (
+            variant("Aa"),
+            r"modular_v1\.py:4:10: PG103 toy\.modeling_toy defines no Aa\n    hint: did you mean A",
+        ),
         (
             "from toy import modeling_toy as toy\n\nfrom patchgen.edits import edit, new, old\n\n\nclass A(toy.A):\n"
             '    @edit("ff")\n    def wrong(self):\n        with old:\n            return 1\n'
@@ -89,7 +92,11 @@ def test_G5_every_error_of_every_file_in_one_run(tree, cli):
     tree.edit("generated/v2/modeling_v2.py", "return 2", "return 3")
     code, told = cli("check")
     assert code == 1 and "Traceback" not in told
-    for place in (r"modular_v0\.py:1:\d+: PG", r"modular_v1\.py:4:\d+: PG103", r"modeling_v2\.py:\d+:\d+: PG501"):
+    for place in (
+        r"modular_v0\.py:1:\d+: PG",
+        r"modular_v1\.py:4:\d+: PG103",
+        r"modeling_v2\.py:\d+:\d+: PG501",
+    ):
         assert re.search(place, told), told
     assert told.count(" PG") == 3, told
 
@@ -100,15 +107,18 @@ def test_G6_messages_point_at_the_line_that_is_wrong(tree, cli):
     places = re.findall(r"^(\S+?):(\d+):(\d+): PG", told, re.MULTILINE)
     assert places
     for path, line, column in places:
-        assert tree(path).is_file() and tree.read(path).splitlines()[int(line) - 1][int(column) - 1 :].startswith(
-            "toy.Aa"
-        )
+        assert tree(path).is_file() and tree.read(path).splitlines()[int(line) - 1][
+            int(column) - 1 :
+        ].startswith("toy.Aa")
 
 
 def test_G7_another_version_makes_nothing_stale(tree, cli, monkeypatch):
     assert not re.search(r"\b\d+\.\d+\.\d+\b", tree.read(ONE))
     monkeypatch.setattr("patchgen.__version__", "99.0.0")
-    tree.write("lib/toy/__init__.py", '"""A release that changes nothing of this."""\n\n__version__ = "2.0.0"\n')
+    tree.write(
+        "lib/toy/__init__.py",
+        '"""A release that changes nothing of this."""\n\n__version__ = "2.0.0"\n',
+    )
     assert cli("check", "--no-cache") == (0, "2 outputs: 2 ok\n")
 
 
@@ -121,7 +131,10 @@ def test_G8_what_changed_in_the_parent_is_named(tree, cli):
 def test_G9_nothing_of_the_users_is_run(tree):
     """Neither a declaration nor its parent; torch and transformers: tests/contract/test_imports.py."""
     spell = 'open("ran", "w").close()\n'
-    tree.write("modular/v1/modular_v1.py", tree.read("modular/v1/modular_v1.py") + "\n\n" + f"CAST = {spell}")
+    tree.write(
+        "modular/v1/modular_v1.py",
+        tree.read("modular/v1/modular_v1.py") + "\n\n" + f"CAST = {spell}",
+    )
     tree.write("lib/toy/modeling_toy.py", tree.read("lib/toy/modeling_toy.py") + spell)
     done = run(tree, "convert")
     assert done.returncode == 0, done.stderr
@@ -143,15 +156,29 @@ def test_G11_nothing_generated_patches_what_is_imported():
     for path in files:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-        imported = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
+        imported = {
+            alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names
+        }
         written = [
-            node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         ]
-        patched = [node for node in written if isinstance(node.value, ast.Name) and node.value.id in imported]
+        patched = [
+            node
+            for node in written
+            if isinstance(node.value, ast.Name) and node.value.id in imported
+        ]
         assert not patched, [f"{path}:{node.lineno}" for node in patched]
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+        calls = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        ]
         assert not [
             node.lineno
             for node in calls
-            if node.func.id == "setattr" and isinstance(node.args[0], ast.Name) and node.args[0].id in imported
+            if node.func.id == "setattr"
+            and isinstance(node.args[0], ast.Name)
+            and node.args[0].id in imported
         ]

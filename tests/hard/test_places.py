@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.hard.support import CONFIGURATION, MODULAR, PARENT, REPOSITORY, assert_refused, project, put, run, tree
+from tests.hard.support import (
+    CONFIGURATION,
+    MODULAR,
+    PARENT,
+    REPOSITORY,
+    assert_refused,
+    project,
+    put,
+    run,
+    tree,
+)
 
 OUTPUT = "generated/modeling_toy_fast.py"
 SOURCE = "modular/modular_toy_fast.py"
@@ -34,7 +44,9 @@ def made(once: Path, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "LIMIT = 3\n"], ids=["01 empty", "02 comments", "03 no classes"])
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "LIMIT = 3\n"], ids=["01 empty", "02 comments", "03 no classes"]
+)
 def test_nothing_to_generate(tmp_path: Path, text: str) -> None:
     folder = project(tmp_path / "project", {SOURCE: text})
     done = run(folder, "convert", "-v")
@@ -50,7 +62,9 @@ def test_15_a_folder_named_like_a_modular_file(made: Path) -> None:
 
 def test_15_a_broken_link(made: Path) -> None:
     (made / "modular/modular_link.py").symlink_to("nowhere.py")
-    assert_refused(run(made, "convert"), "modular/modular_link.py", "PG001", "hint: correct the path")
+    assert_refused(
+        run(made, "convert"), "modular/modular_link.py", "PG001", "hint: correct the path"
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,13 +118,22 @@ def test_16_a_file_that_changes_during_the_run(made: Path) -> None:
         cwd=made,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PATCHGEN_CACHE_DIR": str(made.parent / "cache")},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "PATCHGEN_CACHE_DIR": str(made.parent / "cache"),
+        },
     )
     assert_refused(done, "PG905", code=2)
     assert tree(made / "generated") == before
 
 
-OUTSIDE = ["../outside", "/etc/patchgen-outside", "generated/../../outside", "modular/../../../outside"]
+OUTSIDE = [
+    "../outside",
+    "/etc/patchgen-outside",
+    "generated/../../outside",
+    "modular/../../../outside",
+]
 
 
 @pytest.mark.parametrize("place", OUTSIDE, ids=[f"17 {place}" for place in OUTSIDE])
@@ -184,7 +207,14 @@ def test_54_what_is_read_is_never_run(made: Path) -> None:
     marker = made / "marker"
     marker.touch()
     remove = f"\n\nimport os\n\nos.unlink({str(marker)!r})\n"
-    put(made, {SOURCE: MODULAR + remove, "toypack/modeling_toy.py": PARENT + remove, "toypack/__init__.py": remove})
+    put(
+        made,
+        {
+            SOURCE: MODULAR + remove,
+            "toypack/modeling_toy.py": PARENT + remove,
+            "toypack/__init__.py": remove,
+        },
+    )
     assert run(made, "convert").returncode == 0
     assert run(made, "check").returncode == 0
     assert marker.exists()
@@ -255,7 +285,14 @@ def test_wrong_configuration(made: Path, text: str, part: str) -> None:
 
 
 def test_57_transformers_is_missing(made: Path) -> None:
-    put(made, {SOURCE: MODULAR.replace("from toypack import modeling_toy", "from transformers.models.llama import x")})
+    put(
+        made,
+        {
+            SOURCE: MODULAR.replace(
+                "from toypack import modeling_toy", "from transformers.models.llama import x"
+            )
+        },
+    )
     # No site packages, but the libraries that patchgen itself needs.
     libraries = made.parent / "libraries"
     libraries.mkdir()
@@ -285,7 +322,9 @@ runpy.run_module("patchgen", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda n: f"58 {n.name}")
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda n: f"58 {n.name}"
+)
 def test_interrupted(made: Path, number: signal.Signals) -> None:
     before = tree(made / "generated")
     files = {f"modular/modular_toy_{i}.py": MODULAR.replace("* 2", f"* {i}") for i in range(12)}
@@ -298,10 +337,14 @@ def test_interrupted(made: Path, number: signal.Signals) -> None:
         text=True,
     )
     assert done.returncode in (-number, 128 + number) and "Traceback" not in done.stderr
-    now = {name: data for name, data in tree(made / "generated").items() if not name.endswith(".tmp")}
+    now = {
+        name: data for name, data in tree(made / "generated").items() if not name.endswith(".tmp")
+    }
     assert run(made, "convert").returncode == 0
     after = tree(made / "generated")
-    assert all(data in (before.get(name), after[name]) for name, data in now.items()), "something is torn"
+    assert all(data in (before.get(name), after[name]) for name, data in now.items()), (
+        "something is torn"
+    )
     assert run(made, "check").returncode == 0
     assert not list(made.rglob(".patchgen-*.tmp"))
 
@@ -326,7 +369,9 @@ def test_59_two_runs_at_once(made: Path) -> None:
     command = [sys.executable, "-m", "patchgen"]
     env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     runs = [
-        subprocess.Popen([*command, verb], cwd=made, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [*command, verb], cwd=made, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         for verb in ("convert", "convert", "check")
     ]
     ends = [(process.communicate(timeout=60), process.returncode) for process in runs]
@@ -340,7 +385,11 @@ def test_59_two_runs_at_once(made: Path) -> None:
 
 SURROUNDINGS: dict[str, dict[str, str]] = {
     "no locale": {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    "latin locale": {"LC_ALL": "en_US.ISO-8859-1", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"},
+    "latin locale": {
+        "LC_ALL": "en_US.ISO-8859-1",
+        "PYTHONUTF8": "0",
+        "PYTHONIOENCODING": "latin-1",
+    },
     "hash seed 1": {"PYTHONHASHSEED": "1"},
     "hash seed 7": {"PYTHONHASHSEED": "7"},
     "time zone": {"TZ": "Pacific/Kiritimati"},
@@ -352,7 +401,9 @@ SURROUNDINGS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("environment", SURROUNDINGS.values(), ids=[f"60 {name}" for name in SURROUNDINGS])
+@pytest.mark.parametrize(
+    "environment", SURROUNDINGS.values(), ids=[f"60 {name}" for name in SURROUNDINGS]
+)
 def test_the_surroundings_do_not_matter(tmp_path: Path, environment: dict[str, str]) -> None:
     files = {SOURCE: MODULAR.replace("    def", "    # café ✓\n    def")}
     usual, other = project(tmp_path / "usual", files), project(tmp_path / "other", files)
@@ -390,10 +441,18 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def test_61_nobody_reads_the_output(made: Path) -> None:
-    put(made, {OUTPUT: "# Generated by patchgen from modular/modular_toy_fast.py. \n" + "x = 1\n" * 50_000})
+    put(
+        made,
+        {
+            OUTPUT: "# Generated by patchgen from modular/modular_toy_fast.py. \n"
+            + "x = 1\n" * 50_000
+        },
+    )
     command = f"{sys.executable} -m patchgen diff | head -1; exit ${{PIPESTATUS[0]}}"
     env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run(["bash", "-c", command], cwd=made, env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=made, env=env, capture_output=True, text=True
+    )
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
 
 
@@ -428,7 +487,9 @@ def test_62_modes_are_kept(made: Path) -> None:
     assert "* 3" in (made / OUTPUT).read_text()
 
 
-@pytest.mark.parametrize("git", ["none", "empty folder", "broken file"], ids=lambda git: f"62 git {git}")
+@pytest.mark.parametrize(
+    "git", ["none", "empty folder", "broken file"], ids=lambda git: f"62 git {git}"
+)
 def test_no_git_is_needed(made: Path, git: str) -> None:
     if git == "empty folder":
         (made / ".git").mkdir()
@@ -440,4 +501,6 @@ def test_no_git_is_needed(made: Path, git: str) -> None:
 def test_every_row_has_a_test() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
     rows = {1, 2, 3, *range(15, 21), *range(54, 63)}
-    assert {row for row in rows if f"test_{row}_" in text or f"{row} " in text or f'"{row:02} ' in text} == rows
+    assert {
+        row for row in rows if f"test_{row}_" in text or f"{row} " in text or f'"{row:02} ' in text
+    } == rows

@@ -51,14 +51,18 @@ def test_nothing_to_generate(tmp_path: Path, text: str) -> None:
 
 BROKEN = {
     "04 unclosed bracket": MODULAR.replace("toy.ToyBlock)", "toy.ToyBlock"),
-    "04 bad indentation": MODULAR.replace("        return", "      return").replace("    def", "        def"),
+    "04 bad indentation": MODULAR.replace("        return", "      return").replace(
+        "    def", "        def"
+    ),
     "04 print of another Python": f"{MODULAR}print 'x'\n",
     "04 unterminated string": f"{MODULAR}x = 'a\n",
     "04 return outside a function": f"{MODULAR}return 1\n",
     "04 duplicate argument": MODULAR.replace("self, x", "self, x, x"),
     "04 break outside a loop": MODULAR.replace("return", "break;"),
     "05 tabs and spaces mixed": MODULAR.replace("        return", "\treturn"),
-    "45 newer syntax": f"{MODULAR}type X[T] = list[T]\n" if sys.version_info < (3, 12) else "x = (\n",
+    "45 newer syntax": f"{MODULAR}type X[T] = list[T]\n"
+    if sys.version_info < (3, 12)
+    else "x = (\n",
 }
 NUL = {"11 NUL": "* 2\0", "11 NUL inside a string": "* '\0'"}
 
@@ -89,9 +93,13 @@ def test_not_python(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
 def test_a_parent_that_is_not_python(tmp_path: Path, text: str) -> None:
-    parent = text.replace("from toypack import modeling_toy as toy\n", "").replace("(toy.ToyBlock", "(")
+    parent = text.replace("from toypack import modeling_toy as toy\n", "").replace(
+        "(toy.ToyBlock", "("
+    )
     (problem,) = _flat(tmp_path, MODULAR, parent).problems
-    assert_problem(problem, "PG006", f"toypack/modeling_toy.py:{_place(parent)}", hint=_caret(parent))
+    assert_problem(
+        problem, "PG006", f"toypack/modeling_toy.py:{_place(parent)}", hint=_caret(parent)
+    )
 
 
 def test_04_a_late_future_import(tmp_path: Path) -> None:
@@ -129,7 +137,9 @@ def test_the_bytes_do_not_matter(tmp_path: Path, data: bytes, expected: str) -> 
     assert text.isascii() and "\t" not in text and "\r" not in text
 
 
-@pytest.mark.parametrize("name", ["06 tabs", "07 byte order mark", "10 CRLF", "10 mixed line ends", "10 CR alone"])
+@pytest.mark.parametrize(
+    "name", ["06 tabs", "07 byte order mark", "10 CRLF", "10 mixed line ends", "10 CR alone"]
+)
 def test_the_bytes_of_a_parent_do_not_matter(tmp_path: Path, name: str, expected: str) -> None:
     change = {
         "06 tabs": lambda text: text.replace("    ", "\t"),
@@ -182,7 +192,10 @@ def test_a_cookie_stands_in_no_output(tmp_path: Path) -> None:
 
 
 WRONG_ENCODINGS = {
-    "08 latin-1 without a cookie": (MODULAR.replace("* 2", "* 2  # \xe9").encode("latin-1"), "offset 131"),
+    "08 latin-1 without a cookie": (
+        MODULAR.replace("* 2", "* 2  # \xe9").encode("latin-1"),
+        "offset 131",
+    ),
     "08 UTF-16": (MODULAR.encode("utf-16"), "offset 0"),
     "08 UTF-32": (MODULAR.encode("utf-32"), "offset 0"),
     "08 cut in the middle of a character": (MODULAR.encode() + "# \xe9".encode()[:-1], "offset"),
@@ -198,7 +211,11 @@ def test_not_text(tmp_path: Path, data: bytes, part: str) -> None:
     assert part in problem.what, problem
 
 
-CONTROLS = {"12 right-to-left override": "\u202e", "12 isolate": "\u2066", "12 zero width space": "\u200b"}
+CONTROLS = {
+    "12 right-to-left override": "\u202e",
+    "12 isolate": "\u2066",
+    "12 zero width space": "\u200b",
+}
 
 
 @pytest.mark.parametrize("control", CONTROLS.values(), ids=CONTROLS)
@@ -220,7 +237,9 @@ def test_13_too_large(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_13_fifty_thousand_lines(tmp_path: Path) -> None:
-    many = PARENT + "".join(f"\n\nclass Toy{i}:\n    def run(self):\n        return {i}\n" for i in range(10_000))
+    many = PARENT + "".join(
+        f"\n\nclass Toy{i}:\n    def run(self):\n        return {i}\n" for i in range(10_000)
+    )
     few = PARENT + many[len(PARENT) :].partition("\n\nclass Toy1000:")[0]
     short = _seconds_of(tmp_path / "few", few, "class Toy999:")
     # Ten times the lines: as many squares would take a hundred times as long.
@@ -239,7 +258,8 @@ DEEP = {
     "14 chain of operators": "x = " + " + ".join(["1"] * 10_000),
     "14 chain of calls": "x = f" + "()" * 3_000,
     "14 chain of attributes": "x = f" + ".a" * 3_000,
-    "14 indentations": "\n".join(f"{'    ' * i}if x:" for i in range(101)) + f"\n{'    ' * 101}pass",
+    "14 indentations": "\n".join(f"{'    ' * i}if x:" for i in range(101))
+    + f"\n{'    ' * 101}pass",
     "14 elif chain": "if x:\n    pass\n" + "elif x:\n    pass\n" * 3_000,
     "14 nested functions": "\n".join(f"{' ' * i}def f():" for i in range(99)) + f"\n{' ' * 99}pass",
     "14 lambda chain": "x = " + "lambda: " * 3_000 + "1",
@@ -267,7 +287,11 @@ def test_deep_input_ends_in_an_answer(tmp_path: Path, text: str, place: str) -> 
     method = "".join(f"        {line}\n" for line in text.split("\n"))
     inside = MODULAR.replace("        return", f"{method}        return")
     modular = {"in a method": inside, "in the module": f"{MODULAR}\n\n{text}\n"}.get(place, MODULAR)
-    parent = PARENT if place != "in the parent" else PARENT.replace("        return", f"{method}        return")
+    parent = (
+        PARENT
+        if place != "in the parent"
+        else PARENT.replace("        return", f"{method}        return")
+    )
     _flat_files = {"toypack/__init__.py": "", "toypack/modeling_toy.py": parent, NAME: modular}
     for name, content in _flat_files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

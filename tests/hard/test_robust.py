@@ -81,13 +81,25 @@ def test_nothing_is_run(tmp_path: Path, modular: str, parent: str) -> None:
     assert (problems, files) == ([], 1)
     foreign = ("torch", "transformers", "toypack", "numpy")
     assert not [name for name in modules if name.partition(".")[0] in foreign]
-    assert not [name for kind, name in events if kind == "import" and str(name).partition(".")[0] in foreign]
+    assert not [
+        name for kind, name in events if kind == "import" and str(name).partition(".")[0] in foreign
+    ]
     own = (str(Path(patchgen.__file__).parent), sys.prefix, sys.base_prefix, "<frozen", "<string>")
-    assert not [name for kind, name in events if kind == "exec" and (not name.startswith(own) or "/models/" in name)]
+    assert not [
+        name
+        for kind, name in events
+        if kind == "exec" and (not name.startswith(own) or "/models/" in name)
+    ]
     processes = [name for kind, name in events if kind.startswith("subprocess")]
     assert all(Path(name).name == "ruff" for name in processes), processes
-    assert not [event for event in events if event[0].startswith(("socket", "os.system", "os.exec"))]
-    written = [name for kind, name in events if kind == "write" and not name.startswith(("/tmp", "/dev/null"))]
+    assert not [
+        event for event in events if event[0].startswith(("socket", "os.system", "os.exec"))
+    ]
+    written = [
+        name
+        for kind, name in events
+        if kind == "write" and not name.startswith(("/tmp", "/dev/null"))
+    ]
     assert not written and not (tmp_path / "run").exists()
 
 
@@ -99,7 +111,11 @@ def _answers(result: Flattened) -> None:
 
 
 def _try(folder: Path, modular: str | bytes, parent: str | bytes) -> None:
-    files = {"toypack/__init__.py": "", "toypack/modeling_toy.py": parent, "toypack/modular_toy_fast.py": modular}
+    files = {
+        "toypack/__init__.py": "",
+        "toypack/modeling_toy.py": parent,
+        "toypack/modular_toy_fast.py": modular,
+    }
     _answers(flat(folder, files, "toypack/modular_toy_fast.py"))
 
 
@@ -186,7 +202,17 @@ def _mutated(draw: random.Random, data: bytes) -> bytes:
                 lines[first], lines[second] = lines[second], lines[first]
                 data = b"\n".join(lines)
             case _:
-                names = [b"ToyBlock", b"super()", b"self", b"return", b"def ", b"class ", b"import ", b"from ", b"n"]
+                names = [
+                    b"ToyBlock",
+                    b"super()",
+                    b"self",
+                    b"return",
+                    b"def ",
+                    b"class ",
+                    b"import ",
+                    b"from ",
+                    b"n",
+                ]
                 data = data.replace(draw.choice(names), draw.choice(names), 1)
     return data
 
@@ -195,14 +221,21 @@ def _altered(draw: random.Random, data: bytes) -> bytes:
     """`data` with a few names exchanged and simple statements gone or doubled: mostly still Python."""
     for _ in range(draw.randrange(1, 6)):
         lines = data.split(b"\n")
-        number = draw.choice([n for n, line in enumerate(lines) if re.match(rb" +(self|return|[a-z_]+ = )", line)])
+        number = draw.choice(
+            [n for n, line in enumerate(lines) if re.match(rb" +(self|return|[a-z_]+ = )", line)]
+        )
         match draw.randrange(3):
             case 0:
                 found = list(re.finditer(rb"\b[A-Za-z_]\w+\b", lines[number]))
-                name, other = draw.choice(found), draw.choice(re.findall(rb"\b[A-Za-z_]\w+\b", data))
+                name, other = (
+                    draw.choice(found),
+                    draw.choice(re.findall(rb"\b[A-Za-z_]\w+\b", data)),
+                )
                 lines[number] = lines[number][: name.start()] + other + lines[number][name.end() :]
             case 1:
-                lines[number] = lines[number][: len(lines[number]) - len(lines[number].lstrip())] + b"pass"
+                lines[number] = (
+                    lines[number][: len(lines[number]) - len(lines[number].lstrip())] + b"pass"
+                )
             case _:
                 lines[number : number + 1] = [lines[number]] * 2
         data = b"\n".join(lines)
@@ -238,19 +271,27 @@ def _mutate_packages(folder: Path, seeds: range) -> None:
 
 
 def _mutate_models(folder: Path, seeds: range) -> None:
-    models = sorted(Path(sys.prefix).glob("lib/python*/site-packages/transformers/models/*/modeling_*.py"))
+    models = sorted(
+        Path(sys.prefix).glob("lib/python*/site-packages/transformers/models/*/modeling_*.py")
+    )
     for seed in seeds:
         draw = random.Random(seed)
         path = draw.choice(models)
         data = path.read_bytes()
         classes = [
-            line.split(b"(")[0].split(b":")[0][6:].decode() for line in data.split(b"\n") if line[:6] == b"class "
+            line.split(b"(")[0].split(b":")[0][6:].decode()
+            for line in data.split(b"\n")
+            if line[:6] == b"class "
         ]
         name = draw.choice(classes)
         modular = f"from . import modeling_x as x\n\n\nclass {name}(x.{name}):\n    changed = 1\n"
         data = _absolute(data, path.parent.name)
         data = _altered(draw, data) if draw.random() < 0.7 else _mutated(draw, data)
-        files = {"toypack/__init__.py": "", "toypack/modeling_x.py": data, "toypack/modular_x.py": modular}
+        files = {
+            "toypack/__init__.py": "",
+            "toypack/modeling_x.py": data,
+            "toypack/modular_x.py": modular,
+        }
         try:
             _answers(flat(folder / str(seed), files, "toypack/modular_x.py", sys.path))
         except Exception as error:

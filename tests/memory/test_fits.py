@@ -15,7 +15,13 @@ import torch
 
 from patchgen.errors import PatchgenError
 from patchgen.memory.account import Figures, figures
-from patchgen.memory.fits import _last_within, bytes_of, insist_on_device, insist_on_room, largest_batch
+from patchgen.memory.fits import (
+    _last_within,
+    bytes_of,
+    insist_on_device,
+    insist_on_room,
+    largest_batch,
+)
 from patchgen.memory.page import MOST, anatomy_of, as_text
 from patchgen.memory.predict import predicted
 from patchgen.memory.setup import Setup
@@ -27,9 +33,15 @@ from tests.toytree import REPOSITORY
     "peaks",
     [
         pytest.param(lambda batch: (900 + 6 * batch, 1000 + 7 * batch), id="straight"),
-        pytest.param(lambda batch: (100 + 7 * batch, 5000), id="the optimizer's step is the most for long"),
-        pytest.param(lambda batch: (90 + 7 * batch, max(4000, 100 + 8 * batch)), id="flat at first"),
-        pytest.param(lambda batch: (1000 + 512 * -(-700 * batch // 512),), id="in steps of an allocator"),
+        pytest.param(
+            lambda batch: (100 + 7 * batch, 5000), id="the optimizer's step is the most for long"
+        ),
+        pytest.param(
+            lambda batch: (90 + 7 * batch, max(4000, 100 + 8 * batch)), id="flat at first"
+        ),
+        pytest.param(
+            lambda batch: (1000 + 512 * -(-700 * batch // 512),), id="in steps of an allocator"
+        ),
         pytest.param(lambda batch: (1000 + batch * batch,), id="bent"),
     ],
 )
@@ -41,7 +53,9 @@ def test_last_within(peaks, room):
         asked.append(batch)
         return peaks(batch)
 
-    assert _last_within(counted, room) == max(batch for batch in range(1, MOST) if max(peaks(batch)) <= room)
+    assert _last_within(counted, room) == max(
+        batch for batch in range(1, MOST) if max(peaks(batch)) <= room
+    )
     assert len(set(asked)) <= 24
 
 
@@ -50,11 +64,14 @@ def test_what_never_ends_is_no_batch():
 
 
 @pytest.mark.parametrize(
-    ("most", "said"), [(MOST, "65536 or more, 524,288 tokens or more."), (MOST - 1, "65535, 524,280 tokens.")]
+    ("most", "said"),
+    [(MOST, "65536 or more, 524,288 tokens or more."), (MOST - 1, "65535, 524,280 tokens.")],
 )
 def test_the_end_of_the_search_is_told(most, said):
     measured = Figures(1, 0, 1, 1, 1, 1, (("forward", 4),))
-    told = replace(anatomy_of(None, measured, "bert", "BertModel", Setup(length=8)), card=10**9, most=most)
+    told = replace(
+        anatomy_of(None, measured, "bert", "BertModel", Setup(length=8)), card=10**9, most=most
+    )
     assert f"A card of 1.00 GB takes a batch of {said}\n" in as_text(told)
 
 
@@ -63,13 +80,17 @@ def test_largest_batch_of_a_model():
     target, setup = find_target("bert", Choice(tiny=True), REPOSITORY), Setup(length=16)
     room = 2_000_000
     most = largest_batch(target, setup, room)
-    peaks = [figures(predicted(target, Setup(batch=batch, length=16))).peak for batch in (most, most + 1)]
+    peaks = [
+        figures(predicted(target, Setup(batch=batch, length=16))).peak for batch in (most, most + 1)
+    ]
     assert peaks[0] <= room < peaks[1]
 
 
 def test_not_even_one_fits():
     target = find_target("bert", Choice(tiny=True), REPOSITORY)
-    with pytest.raises(PatchgenError, match="PG823 a batch of 1 takes .* more than there is") as caught:
+    with pytest.raises(
+        PatchgenError, match="PG823 a batch of 1 takes .* more than there is"
+    ) as caught:
         largest_batch(target, Setup(length=16), 10_000)
     assert "--checkpoint full" in caught.value.problem.hint
 
@@ -80,7 +101,9 @@ def test_what_this_machine_does_not_have_is_not_run():
         insist_on_room(target, 10**15, "cpu")
 
 
-@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="only Linux tells what it could give")
+@pytest.mark.skipif(
+    not Path("/proc/meminfo").exists(), reason="only Linux tells what it could give"
+)
 def test_files_that_the_system_keeps_in_memory_do_not_count_as_taken(monkeypatch):
     """After a large download nearly nothing is free, and nearly all can be had."""
     monkeypatch.setattr(os, "sysconf", lambda name: 0)
@@ -95,7 +118,8 @@ def test_a_device_that_is_not_there_is_told_before_anything_is_predicted():
 
 
 @pytest.mark.parametrize(
-    ("said", "count"), [("24GB", 24 * 10**9), ("80GiB", 80 * 2**30), ("1.5 g", 15 * 10**8), ("512", 512)]
+    ("said", "count"),
+    [("24GB", 24 * 10**9), ("80GiB", 80 * 2**30), ("1.5 g", 15 * 10**8), ("512", 512)],
 )
 def test_sizes(said, count):
     assert bytes_of(said) == count

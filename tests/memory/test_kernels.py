@@ -20,11 +20,15 @@ from patchgen.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
 
 SETUP = Setup(batch=2, length=64, device="cuda")
-without_cuda = pytest.mark.skipif(torch.backends.cuda.is_built(), reason="this torch has CUDA's own kernels")
+without_cuda = pytest.mark.skipif(
+    torch.backends.cuda.is_built(), reason="this torch has CUDA's own kernels"
+)
 
 
 def books(name, setup, **changes):
-    return predicted(find_target(name, Choice(tiny=True, changes=tuple(changes.items())), REPOSITORY), setup)
+    return predicted(
+        find_target(name, Choice(tiny=True, changes=tuple(changes.items())), REPOSITORY), setup
+    )
 
 
 @without_cuda
@@ -32,7 +36,9 @@ def test_dropout_keeps_one_byte_for_each_element():
     with kernels_of("cuda"):
         given = torch.ones(5, requires_grad=True)
         seen = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: seen.append(tensor) or tensor, lambda t: t):
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda tensor: seen.append(tensor) or tensor, lambda t: t
+        ):
             F.dropout(given, 0.5)
     assert [tensor.dtype for tensor in seen] == [torch.bool]
 
@@ -44,7 +50,10 @@ def test_attention_with_dropout_keeps_no_weights():
     grown = {}
     for device in ("cpu", "cuda"):
         one, two = (
-            sum(kind.bytes for kind in kinds(books("bert", replace(SETUP, device=device, length=length))))
+            sum(
+                kind.bytes
+                for kind in kinds(books("bert", replace(SETUP, device=device, length=length)))
+            )
             for length in (32, 64)
         )
         grown[device] = two / one
@@ -61,7 +70,9 @@ def test_a_mask_is_added_to_scores_and_padded():
         seen = []
         with (
             torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True),
-            torch.autograd.graph.saved_tensors_hooks(lambda tensor: seen.append(tensor) or tensor, lambda t: t),
+            torch.autograd.graph.saved_tensors_hooks(
+                lambda tensor: seen.append(tensor) or tensor, lambda t: t
+            ),
         ):
             out = F.scaled_dot_product_attention(query, query, query, attn_mask=mask, dropout_p=0.1)
     assert out.shape == query.shape
@@ -72,7 +83,9 @@ def test_a_mask_is_added_to_scores_and_padded():
 def test_autocast_computes_softmax_in_float32():
     found = {}
     for device in ("cpu", "cuda"):
-        entries = kept(books("bert", replace(SETUP, device=device, precision="amp-bf16", attention="eager")))
+        entries = kept(
+            books("bert", replace(SETUP, device=device, precision="amp-bf16", attention="eager"))
+        )
         found[device] = {entry.dtype for entry in entries if entry.maker == "aten._softmax.default"}
     assert found == {"cpu": {torch.bfloat16}, "cuda": {torch.float32}}
 
@@ -84,10 +97,22 @@ def test_an_allocator_gives_whole_blocks():
 
 @without_cuda
 def test_functions_are_torch_s_own_afterwards():
-    before = F.dropout, F.scaled_dot_product_attention, torch.softmax, torch.Tensor.softmax, F.rms_norm
+    before = (
+        F.dropout,
+        F.scaled_dot_product_attention,
+        torch.softmax,
+        torch.Tensor.softmax,
+        F.rms_norm,
+    )
     with kernels_of("cuda"):
         assert before[0] is not F.dropout
-    assert before == (F.dropout, F.scaled_dot_product_attention, torch.softmax, torch.Tensor.softmax, F.rms_norm)
+    assert before == (
+        F.dropout,
+        F.scaled_dot_product_attention,
+        torch.softmax,
+        torch.Tensor.softmax,
+        F.rms_norm,
+    )
     assert "softmax" not in torch.Tensor.__dict__
 
 
@@ -101,7 +126,8 @@ def test_roles_at_the_peak_are_all_that_is_held():
 def test_what_a_checkpoint_computes_again_is_told_apart():
     setup = replace(SETUP, batch=8)
     whole, layers = (
-        dict(peak(books("llama", replace(setup, checkpoint=policy))).roles) for policy in ("none", "full")
+        dict(peak(books("llama", replace(setup, checkpoint=policy))).roles)
+        for policy in ("none", "full")
     )
     assert "recomputed" not in whole
     assert layers["recomputed"] > layers["activations"]

@@ -44,7 +44,9 @@ def test_what_weights_are_written_into_is_not_known_any_more(known):
     ids = torch.tensor([[3, 4, 0], [5, 0, 0]])
     row = ids[1]
     row.copy_(torch.empty(3))
-    with pytest.raises(PatchgenError, match="PG821 the forward asks for a number that depends on weights"):
+    with pytest.raises(
+        PatchgenError, match="PG821 the forward asks for a number that depends on weights"
+    ):
         ids.sum().item()
 
 
@@ -58,9 +60,13 @@ def test_shapes_that_follow_from_inputs(known):
 
 def test_shapes_that_follow_from_weights(known):
     scores = torch.empty(5)
-    with pytest.raises(PatchgenError, match="PG821 the forward gives a tensor whose shape depends on weights"):
+    with pytest.raises(
+        PatchgenError, match="PG821 the forward gives a tensor whose shape depends on weights"
+    ):
         (scores > 0).nonzero()
-    with pytest.raises(PatchgenError, match="PG821 the forward takes the elements where a mask is true"):
+    with pytest.raises(
+        PatchgenError, match="PG821 the forward takes the elements where a mask is true"
+    ):
         scores[scores > 0]
 
 
@@ -113,7 +119,9 @@ def test_a_module_that_is_converted_to_what_it_is(known):
 
 def test_a_fake_tensor_passes_for_an_ordinary_one():
     asked = ModuleType("asked")
-    exec("def of(x): return type(x), isinstance(x, type), type('Made', (), {}).__name__", vars(asked))
+    exec(
+        "def of(x): return type(x), isinstance(x, type), type('Made', (), {}).__name__", vars(asked)
+    )
     with shapes_only(asked):
         assert asked.of(torch.empty(3)) == (torch.Tensor, False, "Made")
         assert asked.of(torch.nn.Parameter(torch.empty(3)))[0] is torch.nn.Parameter

@@ -52,16 +52,29 @@ def test_markdown_is_the_same_tables(capfd):
 
 @pytest.mark.slow
 def test_picture(capfd, tmp_path):
-    code, _, _ = run(capfd, *TINY, "--checkpoint", "full", "--figure", str(tmp_path / "step.svg"), "--card", "1MB")
+    code, _, _ = run(
+        capfd,
+        *TINY,
+        "--checkpoint",
+        "full",
+        "--figure",
+        str(tmp_path / "step.svg"),
+        "--card",
+        "1MB",
+    )
     assert code == 0
     root = ElementTree.parse(tmp_path / "step.svg").getroot()
     width, height = (float(each) for each in root.get("viewBox").split()[2:])
     paths = [each for each in root.iter() if each.tag.endswith("path")]
     assert len(paths) >= 5
-    points = [tuple(map(float, p.split(","))) for each in paths for p in each.get("d").strip("MZ").split()]
+    points = [
+        tuple(map(float, p.split(","))) for each in paths for p in each.get("d").strip("MZ").split()
+    ]
     assert all(0 <= x <= width and 0 <= y <= height for x, y in points)
     said = "".join(root.itertext())
-    assert all(word in said for word in ("forward", "backward", "again", "prefers-color-scheme:dark"))
+    assert all(
+        word in said for word in ("forward", "backward", "again", "prefers-color-scheme:dark")
+    )
 
 
 def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for():
@@ -83,13 +96,21 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
             "lama_sdpa: PG824 is no variant, no model type of transformers and no size\n    hint: did you mean",
         ),
         (["bert", "--tiny", "--head", "Foo"], 1, "bert: PG824 has no Foo\n    hint: it has "),
-        (["bert", "--config", "llama-1b"], 1, "llama-1b: PG824 is a llama, and the model takes bert"),
+        (
+            ["bert", "--config", "llama-1b"],
+            1,
+            "llama-1b: PG824 is a llama, and the model takes bert",
+        ),
         (
             ["bert", "--config", "nowhere.json"],
             1,
             "nowhere.json: PG824 is no configuration\n    hint: name a file",
         ),
-        (["bert", "--tiny", "--config", "bert-base"], 1, "--tiny: PG825 has sizes of its own, and bert-base others"),
+        (
+            ["bert", "--tiny", "--config", "bert-base"],
+            1,
+            "--tiny: PG825 has sizes of its own, and bert-base others",
+        ),
         (["bert-base", "--tiny"], 1, "--tiny: PG825 has sizes of its own, and bert-base others"),
         (
             ["bert", "--tiny", "--set", "hiden_size=3"],
@@ -97,10 +118,18 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
             "--set hiden_size: PG825 BertConfig has no hiden_size\n    hint: did you mean hidden_size",
         ),
         (["bert", "--tiny", "--set", "hidden_size=31"], 1, "hidden size (31) is not a multiple"),
-        (["bert", "--tiny", "--optimizer", "adamw-8bit"], 1, "adamw-8bit: PG825 the 8-bit states are bitsandbytes'"),
+        (
+            ["bert", "--tiny", "--optimizer", "adamw-8bit"],
+            1,
+            "adamw-8bit: PG825 the 8-bit states are bitsandbytes'",
+        ),
         (["bert", "--tiny", "--attention", "fast"], 1, "bert: PG825"),
         (["mpnet", "--tiny", "--checkpoint", "selective"], 1, "the part checkpoint gives it"),
-        (["bert", "--tiny", "--every", "2"], 1, "--every 2: PG825 says which layers are checkpointed"),
+        (
+            ["bert", "--tiny", "--every", "2"],
+            1,
+            "--every 2: PG825 says which layers are checkpointed",
+        ),
         (["bert", "--tiny", "--card", "big"], 1, "--card big: PG825 is no size"),
         pytest.param(
             ["bert", "--tiny", "--card", "24GB", "--measure"],
@@ -109,25 +138,53 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
         ),
         (["bert", "--tiny", "--no-predict"], 2, "--no-predict is for --measure alone"),
-        (["bert", "--tiny", "--length", "65"], 1, "modeling_bert.py:94:1: PG822 the model's forward fails"),
+        (
+            ["bert", "--tiny", "--length", "65"],
+            1,
+            "modeling_bert.py:94:1: PG822 the model's forward fails",
+        ),
         (
             ["gpt2", "--tiny", "--length", "65"],
             1,
             "fails: IndexError: row 64 of an embedding",
         ),
         (["bert", "--tiny", "--length", "16", "--card", "9kB"], 1, "PG823 a batch of 1 takes"),
-        (["blt", "--tiny", "--length", "16"], 1, "PG821 the forward takes the elements where a mask is true"),
-        (["llama-70b", "--set", "num_hidden_layers=20", "--measure", "--length", "8"], 1, "PG823 the step takes 3"),
+        (
+            ["blt", "--tiny", "--length", "16"],
+            1,
+            "PG821 the forward takes the elements where a mask is true",
+        ),
+        (
+            ["llama-70b", "--set", "num_hidden_layers=20", "--measure", "--length", "8"],
+            1,
+            "PG823 the step takes 3",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_errors(capfd, argv, code, said):
-    found, out, err = run(capfd, "memory", *argv, *([] if "--card" in argv else ["--device", "cpu"]))
+    found, out, err = run(
+        capfd, "memory", *argv, *([] if "--card" in argv else ["--device", "cpu"])
+    )
     assert said in err
     assert (found, out) == (code, "")
 
 
 def test_a_folder_with_a_configuration(capfd, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "num_hidden_layers": 1}))
-    out = run(capfd, "memory", "bert", "--config", str(tmp_path), "--length", "8", "--output-format", "json")[1]
-    assert [kind["layers"] for kind in json.loads(out)["activations"] if "layer.*" in kind["path"]] == [1, 1, 1]
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "bert", "num_hidden_layers": 1})
+    )
+    out = run(
+        capfd,
+        "memory",
+        "bert",
+        "--config",
+        str(tmp_path),
+        "--length",
+        "8",
+        "--output-format",
+        "json",
+    )[1]
+    assert [
+        kind["layers"] for kind in json.loads(out)["activations"] if "layer.*" in kind["path"]
+    ] == [1, 1, 1]

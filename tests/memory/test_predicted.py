@@ -30,7 +30,9 @@ def apart(name: str, setup: Setup, **chosen) -> dict[str, tuple[int, int]]:
     target = find_target(name, Choice(tiny=True, **chosen), REPOSITORY)
     guess, truth = figures(predicted(target, setup)), measured(target, setup)
     pairs = {figure: (getattr(guess, figure), getattr(truth, figure)) for figure in FIGURES}
-    pairs |= {phase: (dict(guess.peaks)[phase], dict(truth.peaks)[phase]) for phase, _ in truth.peaks}
+    pairs |= {
+        phase: (dict(guess.peaks)[phase], dict(truth.peaks)[phase]) for phase, _ in truth.peaks
+    }
     assert pairs["saved"][1] > 0
     return {name: pair for name, pair in pairs.items() if abs(pair[0] - pair[1]) > WITHIN * pair[1]}
 
@@ -64,19 +66,25 @@ def test_family(name):
     "setup",
     [
         pytest.param({"precision": "pure-bf16"}, id="pure-bf16"),
-        pytest.param({"precision": "amp-bf16"}, id="autocast: weights in two types", marks=pytest.mark.slow),
+        pytest.param(
+            {"precision": "amp-bf16"}, id="autocast: weights in two types", marks=pytest.mark.slow
+        ),
         pytest.param({"optimizer": "sgd"}, id="no states", marks=pytest.mark.slow),
         pytest.param({"optimizer": "momentum"}, id="one state", marks=pytest.mark.slow),
         pytest.param({"optimizer": "adafactor"}, id="states of rows and columns"),
         pytest.param(
-            {"optimizer": "adamw-foreach"}, id="an optimizer that needs room for all at once", marks=pytest.mark.slow
+            {"optimizer": "adamw-foreach"},
+            id="an optimizer that needs room for all at once",
+            marks=pytest.mark.slow,
         ),
         pytest.param({"accumulate": 3}, id="gradients that stay", marks=pytest.mark.slow),
         pytest.param({"attention": "eager"}, id="eager", marks=pytest.mark.slow),
         pytest.param({"checkpoint": "full"}, id="checkpoint"),
         pytest.param({"checkpoint": "selective"}, id="what a policy keeps"),
         pytest.param(
-            {"checkpoint": "full", "every": 2, "precision": "amp-bf16"}, id="each second layer", marks=pytest.mark.slow
+            {"checkpoint": "full", "every": 2, "precision": "amp-bf16"},
+            id="each second layer",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -87,12 +95,24 @@ def test_setup(setup):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        pytest.param("gpt2", (("tie_word_embeddings", False),), id="untied", marks=pytest.mark.slow),
         pytest.param(
-            "mixtral", (("num_local_experts", 9),), id="more experts than a token goes to", marks=pytest.mark.slow
+            "gpt2", (("tie_word_embeddings", False),), id="untied", marks=pytest.mark.slow
         ),
-        pytest.param("switch_transformers", (), id="experts with room for so many tokens", marks=pytest.mark.slow),
-        pytest.param("llama_moe", (), id="a mixture made from a dense model", marks=pytest.mark.slow),
+        pytest.param(
+            "mixtral",
+            (("num_local_experts", 9),),
+            id="more experts than a token goes to",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "switch_transformers",
+            (),
+            id="experts with room for so many tokens",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "llama_moe", (), id="a mixture made from a dense model", marks=pytest.mark.slow
+        ),
         pytest.param("bert_padding_free", (), id="rows packed together"),
     ],
 )
@@ -102,13 +122,20 @@ def test_kind(name, changes):
 
 def test_tied_weights_are_there_once():
     tied, untied = (
-        figures(predicted(find_target("gpt2", Choice(tiny=True, changes=(("tie_word_embeddings", tied),))), SETUP))
+        figures(
+            predicted(
+                find_target("gpt2", Choice(tiny=True, changes=(("tie_word_embeddings", tied),))),
+                SETUP,
+            )
+        )
         for tied in (True, False)
     )
     vocabulary, width, size = 97, 32, 4
     assert untied.weights - tied.weights == vocabulary * width * size
     assert untied.gradients - tied.gradients == vocabulary * width * size
-    assert untied.optimizer - tied.optimizer == 2 * vocabulary * width * size + size  # and its count of steps
+    assert (
+        untied.optimizer - tied.optimizer == 2 * vocabulary * width * size + size
+    )  # and its count of steps
 
 
 def test_twice_the_rows_keep_twice_as_much():

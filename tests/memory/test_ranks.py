@@ -95,14 +95,18 @@ def books(engine: str, ranks: int, name: str = "llama_loss", *changes, **more):
 
 
 def sent(found, kind: str, phase: str) -> float:
-    return sum(each.sent for each in sums(found.exchanges) if (each.kind, each.phase) == (kind, phase))
+    return sum(
+        each.sent for each in sums(found.exchanges) if (each.kind, each.phase) == (kind, phase)
+    )
 
 
 def test_ddp_sends_each_gradient_around_the_ring_twice():
     ranks = 8
     found = books("ddp", ranks)
     whole = found.parameters * FLOAT
-    assert sent(found, "all-reduce", "backward") == pytest.approx(2 * (ranks - 1) / ranks * whole, rel=0.01)
+    assert sent(found, "all-reduce", "backward") == pytest.approx(
+        2 * (ranks - 1) / ranks * whole, rel=0.01
+    )
     assert {each.kind for each in found.exchanges if each.phase != "forward"} == {"all-reduce"}
 
 
@@ -115,7 +119,9 @@ def test_fsdp2_gathers_twice_and_scatters_once():
     # Each weight's rows are filled up to a multiple of the ranks.
     assert sent(found, "all-gather", "forward") == pytest.approx(share * found.parameters, rel=0.03)
     assert sent(found, "reduce-scatter", "backward") == sent(found, "all-gather", "forward")
-    assert sent(found, "all-gather", "backward") == pytest.approx(share * (found.parameters - kept), rel=0.03)
+    assert sent(found, "all-gather", "backward") == pytest.approx(
+        share * (found.parameters - kept), rel=0.03
+    )
 
 
 def test_fsdp2_in_bfloat16_gathers_half_and_scatters_all():
@@ -132,8 +138,12 @@ def test_tensor_parallelism_sums_activations():
     """
     found = books("tp", 2)
     one = 2 * (2 - 1) / 2 * TOKENS * LLAMA["hidden_size"] * FLOAT
-    assert sent(found, "all-reduce", "forward") == (2 * LLAMA["layers"] + 1) * one  # and one of the embedding
-    assert sent(found, "all-reduce", "backward") == (5 * LLAMA["layers"] + 1) * one  # and one of the head
+    assert (
+        sent(found, "all-reduce", "forward") == (2 * LLAMA["layers"] + 1) * one
+    )  # and one of the embedding
+    assert (
+        sent(found, "all-reduce", "backward") == (5 * LLAMA["layers"] + 1) * one
+    )  # and one of the head
     assert sent(found, "all-gather", "forward") == TOKENS * LLAMA["vocab_size"] * FLOAT / 2
 
 
@@ -155,7 +165,9 @@ def test_shares_shrink_with_ranks_and_activations_do_not(engine):
     assert two.saved == eight.saved
 
 
-@pytest.mark.parametrize(("engine", "spread"), [("zero1", {"optimizer"}), ("zero2", {"optimizer", "gradients"})])
+@pytest.mark.parametrize(
+    ("engine", "spread"), [("zero1", {"optimizer"}), ("zero2", {"optimizer", "gradients"})]
+)
 def test_stages_of_zero(engine, spread):
     target = find_target("llama_loss", Choice(tiny=True, changes=(WORDS,)), REPOSITORY)
     alone, found = figures(predicted(target, SETUP)), figures(books(engine, 4))
@@ -167,7 +179,9 @@ def test_stages_of_zero(engine, spread):
 def test_stage_three_and_fsdp2_send_as_much():
     """But for what FSDP2 keeps gathered."""
     zero, fsdp = books("zero3", 4), books("fsdp2", 4)
-    assert sent(zero, "all-gather", "forward") == pytest.approx(sent(fsdp, "all-gather", "forward"), rel=0.03)
+    assert sent(zero, "all-gather", "forward") == pytest.approx(
+        sent(fsdp, "all-gather", "forward"), rel=0.03
+    )
     assert sent(zero, "reduce-scatter", "backward") == pytest.approx(
         sent(fsdp, "reduce-scatter", "backward"), rel=0.03
     )
@@ -208,7 +222,10 @@ def test_a_thousand_ranks_take_no_longer_than_two():
 
 def test_a_value_is_set_by_its_second_name():
     for name in ("num_experts", "num_local_experts"):
-        assert find_target("qwen3_moe", Choice(tiny=True, changes=((name, 12),))).config.num_experts == 12
+        assert (
+            find_target("qwen3_moe", Choice(tiny=True, changes=((name, 12),))).config.num_experts
+            == 12
+        )
 
 
 def test_the_process_is_alone_again_afterwards():

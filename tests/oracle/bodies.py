@@ -68,12 +68,18 @@ class Body:
         return self.draw.choice([name for name in POOL if name not in (self.function, *self.kept)])
 
     def _inner(self, count: int = 1) -> str:
-        return Body(self.draw, list(self.names), self.tag, self.early, self.function, self.kept).write(count, 0).text()
+        return (
+            Body(self.draw, list(self.names), self.tag, self.early, self.function, self.kept)
+            .write(count, 0)
+            .text()
+        )
 
     def _statement(self, depth: int) -> None:
         draw, name = self.draw, self.target()
         if self.early and depth and draw.chance(0.12):
-            self.lines.append(f"if {self.value(1)} > {draw.randrange(6, 14)}:\n    return {self.value(1)}")
+            self.lines.append(
+                f"if {self.value(1)} > {draw.randrange(6, 14)}:\n    return {self.value(1)}"
+            )
             return
         compound, binding = depth > 0 and draw.chance(0.4), draw.chance(0.6)
         if compound:
@@ -132,11 +138,11 @@ class Body:
         ]
 
     def _loop(self, name: str) -> str:
-        inner = Body(self.draw, [*self.names, name], self.tag, self.early, self.function, self.kept).write(1, 0)
+        inner = Body(
+            self.draw, [*self.names, name], self.tag, self.early, self.function, self.kept
+        ).write(1, 0)
         if self.draw.chance(0.5):
-            return (
-                f"{inner.text()}\nif {name} > {self.draw.randrange(1, 5)}:\n    {self.draw.pick('continue', 'pass')}"
-            )
+            return f"{inner.text()}\nif {name} > {self.draw.randrange(1, 5)}:\n    {self.draw.pick('continue', 'pass')}"
         return inner.text()
 
 
@@ -153,36 +159,68 @@ class Signature:
 
 
 SIGNATURES = {
-    "same": Signature("a, b=2", "a, b=2", "a, b", ("a", "b"), ("a", "b"), ("1", "9, 4", "b=5, a=3")),
+    "same": Signature(
+        "a, b=2", "a, b=2", "a, b", ("a", "b"), ("a", "b"), ("1", "9, 4", "b=5, a=3")
+    ),
     "none": Signature("", "", "", (), (), ("",)),
     "one": Signature("x", "x", "x", ("x",), ("x",), ("1", "12", "x=-3")),
-    "keyword": Signature("a, b=2", "a, b=3", "a, b=b", ("a", "b"), ("a", "b"), ("1", "8, 1", "a=2, b=7")),
-    "swapped keywords": Signature("a, b=2", "a, b=3", "b=a, a=b", ("a", "b"), ("a", "b"), ("1", "8, 1")),
-    "renamed": Signature("a, b=2", "x, y=5", "x, y", ("x", "y"), ("a", "b"), ("1", "x=4", "4, y=11")),
+    "keyword": Signature(
+        "a, b=2", "a, b=3", "a, b=b", ("a", "b"), ("a", "b"), ("1", "8, 1", "a=2, b=7")
+    ),
+    "swapped keywords": Signature(
+        "a, b=2", "a, b=3", "b=a, a=b", ("a", "b"), ("a", "b"), ("1", "8, 1")
+    ),
+    "renamed": Signature(
+        "a, b=2", "x, y=5", "x, y", ("x", "y"), ("a", "b"), ("1", "x=4", "4, y=11")
+    ),
     "reordered": Signature("a, b", "b, a", "a, b", ("a", "b"), ("a", "b"), ("1, 6", "a=9, b=2")),
     "swapped": Signature("a, b", "a, b", "b, a", ("a", "b"), ("a", "b"), ("1, 6", "9, 2")),
     "star": Signature("a, b=2", "*args", "*args", (), ("a", "b"), ("1", "7, 3", "12, 0")),
     "star kwargs": Signature(
-        "a, b=2, *, c=1", "*args, **kwargs", "*args, **kwargs", (), ("a", "b", "c"), ("1", "7, c=3", "a=2, b=4")
+        "a, b=2, *, c=1",
+        "*args, **kwargs",
+        "*args, **kwargs",
+        (),
+        ("a", "b", "c"),
+        ("1", "7, c=3", "a=2, b=4"),
     ),
-    "kwargs": Signature("a, b=2", "a, **kwargs", "a, **kwargs", ("a",), ("a", "b"), ("1", "7, b=3", "a=2, b=14")),
+    "kwargs": Signature(
+        "a, b=2", "a, **kwargs", "a, **kwargs", ("a",), ("a", "b"), ("1", "7, b=3", "a=2, b=14")
+    ),
     "parent star": Signature("*args", "a, b=2", "a, b", ("a", "b"), (), ("1", "7, 3")),
-    "parent kwargs": Signature("a, **kwargs", "a, b=2", "a, b=b", ("a", "b"), ("a",), ("1", "7, 3")),
-    "keyword only": Signature("a, *, b=2", "a, *, b=4", "a, b=b", ("a", "b"), ("a", "b"), ("1", "7, b=3")),
-    "positional only": Signature("a, /, b=2", "a, /, b=3", "a, b", ("a", "b"), ("a", "b"), ("1", "7, 3", "8, b=1")),
-    "other defaults": Signature("a=1, b=2", "a=6, b=7", "a", ("a", "b"), ("a", "b"), ("", "1", "b=9")),
+    "parent kwargs": Signature(
+        "a, **kwargs", "a, b=2", "a, b=b", ("a", "b"), ("a",), ("1", "7, 3")
+    ),
+    "keyword only": Signature(
+        "a, *, b=2", "a, *, b=4", "a, b=b", ("a", "b"), ("a", "b"), ("1", "7, b=3")
+    ),
+    "positional only": Signature(
+        "a, /, b=2", "a, /, b=3", "a, b", ("a", "b"), ("a", "b"), ("1", "7, 3", "8, b=1")
+    ),
+    "other defaults": Signature(
+        "a=1, b=2", "a=6, b=7", "a", ("a", "b"), ("a", "b"), ("", "1", "b=9")
+    ),
     "default left out": Signature("a, b=FACTOR", "a", "a", ("a",), ("a", "b"), ("1", "9")),
     "extra": Signature("a", "a, b=3", "a + b", ("a", "b"), ("a",), ("1", "5, 5")),
     "constant": Signature("a, b=2", "a", "a, 7", ("a",), ("a", "b"), ("1", "10")),
-    "expression": Signature("a, b=2", "x", "note('arg', x), shift(x)", ("x",), ("a", "b"), ("1", "5")),
+    "expression": Signature(
+        "a, b=2", "x", "note('arg', x), shift(x)", ("x",), ("a", "b"), ("1", "5")
+    ),
     "order of arguments": Signature(
         "a, b", "a", "b=note('first', a), a=note('second', 2)", ("a",), ("a", "b"), ("1", "9")
     ),
     "mutable default": Signature("a, seen=[]", "a", "a", ("a",), ("a",), ("1", "2")),
     "starred literal": Signature("a, b=2", "a", "*(a, 4)", ("a",), ("a", "b"), ("1", "10")),
-    "double starred literal": Signature("a, b=2", "a", "a, **{'b': a}", ("a",), ("a", "b"), ("1", "10")),
+    "double starred literal": Signature(
+        "a, b=2", "a", "a, **{'b': a}", ("a",), ("a", "b"), ("1", "10")
+    ),
     "annotated": Signature(
-        "a: int, b: 'int | None' = 2", "a: int, b: int = 3", "a, b", ("a", "b"), ("a", "b"), ("1", "4, 4")
+        "a: int, b: 'int | None' = 2",
+        "a: int, b: int = 3",
+        "a, b",
+        ("a", "b"),
+        ("a", "b"),
+        ("1", "4, 4"),
     ),
 }
 EASY = ("same", "one", "keyword", "none")

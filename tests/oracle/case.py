@@ -36,7 +36,9 @@ class Feature:
     child_keywords: str = ""
     removed: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()  # the shapes that suit it; empty: all
-    same_name: bool | None = None  # whether only a same-name variant (True) or a new model (False) shows it
+    same_name: bool | None = (
+        None  # whether only a same-name variant (True) or a new model (False) shows it
+    )
     construct: tuple[str, ...] = ()  # instead of `CHILD(3)`
     oracle_parent: str | None = None  # the parent's members after the edits that the child declares
 
@@ -58,7 +60,9 @@ class Case:
     probe: tuple[str, ...]
     classes: tuple[str, ...]
     oracle_files: dict[str, str]
-    overrides: tuple[tuple[str, str, str], ...] = ()  # parent module, its name there, name in the modular
+    overrides: tuple[
+        tuple[str, str, str], ...
+    ] = ()  # parent module, its name there, name in the modular
     removed: tuple[tuple[str, str], ...] = ()  # class of the modular, member
     renames: tuple[tuple[str, str], ...] = ()
 
@@ -70,7 +74,10 @@ class Case:
     def listing(self) -> str:
         """Every file, for a person."""
         parts = [f"# ===== {path}\n{text}" for path, text in self.files.items()]
-        parts += [f"# ===== {path} as the oracle reads it\n{text}" for path, text in self.oracle_files.items()]
+        parts += [
+            f"# ===== {path} as the oracle reads it\n{text}"
+            for path, text in self.oracle_files.items()
+        ]
         return "\n".join([*parts, "# ===== probe", *self.probe])
 
 

@@ -34,11 +34,18 @@ def method(
 
 def calls_of(name: str, arguments: Sequence[str], kind: str) -> tuple[str, ...]:
     """Expressions that call method `name` of `obj`."""
-    around = {"method": "{}", "async": "run({})", "generator": "list({})", "async generator": "run({})"}[kind]
+    around = {
+        "method": "{}",
+        "async": "run({})",
+        "generator": "list({})",
+        "async generator": "run({})",
+    }[kind]
     return tuple(around.format(f"obj.{name}({given})") for given in arguments)
 
 
-def _parent_method(draw: Draw, name: str, sig: Signature, kind: str, statements: int, early: bool) -> str:
+def _parent_method(
+    draw: Draw, name: str, sig: Signature, kind: str, statements: int, early: bool
+) -> str:
     names = list(sig.parent_names)
     body = Body(draw, names, "P", early and kind == "method", draw.pick("shift", "scale"))
     body.write(draw.randrange(statements + 1))
@@ -65,7 +72,13 @@ def _child_method(draw: Draw, name: str, sig: Signature, kind: str, template: st
     call = f"{draw.choice(SPELLED)}.{name}({sig.forward})"
     spelled = f"super(CHILD, self).{name}({sig.forward})"
     text = "\n".join([*body.lines, template])
-    for token, value in {"<S>": call, "<SX>": spelled, "<V>": local, "<W>": other, "<E>": bound}.items():
+    for token, value in {
+        "<S>": call,
+        "<SX>": spelled,
+        "<V>": local,
+        "<W>": other,
+        "<E>": bound,
+    }.items():
         text = text.replace(token, value)
     return f"{_head(name, sig.child, kind)}\n{indented(text)}"
 
@@ -111,7 +124,10 @@ def straight(draw: Draw) -> Feature:
 RANDOM: dict[str, Maker] = {
     **{f"super in {place}": _position(templates, "method") for place, templates in METHOD.items()},
     **{f"super in {place}": _position(templates, "async") for place, templates in ASYNC.items()},
-    **{f"super in {place}": _position(templates, "generator") for place, templates in GENERATOR.items()},
+    **{
+        f"super in {place}": _position(templates, "generator")
+        for place, templates in GENERATOR.items()
+    },
     **{f"signature {name}": _signature(sig) for name, sig in SIGNATURES.items()},
     "straight": straight,
     "wild": wild,

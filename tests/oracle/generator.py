@@ -83,19 +83,25 @@ def assemble(draw: Draw, seed: int, dimension: str, feature: Feature) -> Case:
         form = draw.choice(("module", "alias") if feature.same_name else ("new", "new from module"))
     new = form.startswith("new")
     child = "NeoBlock" if new else "ToyBlock"
-    parent = {"module": "upstream.ToyBlock", "alias": "Upstream", "new": "ToyBlock"}.get(form, "upstream.ToyBlock")
+    parent = {"module": "upstream.ToyBlock", "alias": "Upstream", "new": "ToyBlock"}.get(
+        form, "upstream.ToyBlock"
+    )
     model = shape == "composite" and new
     owner = OWNERS.get(shape, "ToyBlock")
     files = {
         "toypack/__init__.py": "",
         "toypack/modeling_toy.py": _parent_module(feature, shape, feature.parent),
-        "toypack/modular_neo.py": _modular(draw, feature, form, child, parent, model).replace("OWNER", owner),
+        "toypack/modular_neo.py": _modular(draw, feature, form, child, parent, model).replace(
+            "OWNER", owner
+        ),
     }
     oracle = {}
     if feature.oracle_parent is not None:
         oracle["toypack/modeling_toy.py"] = _parent_module(feature, shape, feature.oracle_parent)
         files_of_oracle = Feature(child_top=feature.child_top, calls=feature.calls)
-        oracle["toypack/modular_neo.py"] = _modular(draw, files_of_oracle, form, child, parent, model)
+        oracle["toypack/modular_neo.py"] = _modular(
+            draw, files_of_oracle, form, child, parent, model
+        )
     overrides = [("toypack.modeling_toy", "ToyBlock", child)]
     if model:
         overrides.append(("toypack.modeling_toy", "ToyModel", "NeoModel"))
@@ -116,7 +122,9 @@ def assemble(draw: Draw, seed: int, dimension: str, feature: Feature) -> Case:
 def _steps(feature: Feature, shape: str, new: bool, child: str) -> tuple[str, ...]:
     calls = [call.replace("CHILD", child) for call in feature.calls]
     makers = list(feature.construct) or ["CHILD(3)"]
-    steps = [step for maker in makers for step in (f"obj = {maker.replace('CHILD', child)}", *calls)]
+    steps = [
+        step for maker in makers for step in (f"obj = {maker.replace('CHILD', child)}", *calls)
+    ]
     if shape == "composite":
         steps += [f"obj = {'Neo' if new else 'Toy'}Model(2)", "obj.total()"]
         steps += [] if new else ["obj = ToySub(4)", *calls]
@@ -144,7 +152,10 @@ def _parent_module(feature: Feature, shape: str, members: str) -> str:
     classes = [f"{decorators}class {owner}{f'({head})' if head else ''}:\n{indented(body)}"]
     if shape == "chain":
         middle = feature.middle or "middle = True"
-        classes += [f"class ToyMid(ToyBase):\n{indented(middle)}", "class ToyBlock(ToyMid):\n    own = 1"]
+        classes += [
+            f"class ToyMid(ToyBase):\n{indented(middle)}",
+            "class ToyBlock(ToyMid):\n    own = 1",
+        ]
     if shape == "mixin":
         mixin = block("""
             class ToyMixin:

@@ -76,14 +76,18 @@ def inherited(case: Case, folder: Path) -> list[tuple[str, object]]:
 def flattened(case: Case, flat_texts: dict[str, str], folder: Path) -> list[tuple[str, object]]:
     """What the probe sees in the flat files, which may name the package inside functions only."""
     for name, text in flat_texts.items():
-        own = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        own = [
+            node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
         if any("toypack" in ast.unparse(node) for node in own):
             return [(f"imports of {name}", [ast.unparse(node) for node in own]), *[("", None)] * 99]
     with _imports(folder):
         names: dict[str, Any] = {}
         for name, text in flat_texts.items():
             write(folder / "flat", {name: text})
-            spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), folder / "flat" / name)
+            spec = importlib.util.spec_from_file_location(
+                name.removesuffix(".py"), folder / "flat" / name
+            )
             assert spec is not None and spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             sys.modules[module.__name__] = module
@@ -159,7 +163,11 @@ def _replace(case: Case, modular: types.ModuleType) -> None:
         for parent, name, new in case.overrides
     ]
     for parent in {id(parent): parent for parent, _, _ in swaps}.values():
-        for cls in [value for value in vars(parent).values() if isinstance(value, type) and value is not object]:
+        for cls in [
+            value
+            for value in vars(parent).values()
+            if isinstance(value, type) and value is not object
+        ]:
             bases = tuple(_swapped(cls, base, swaps) for base in cls.__bases__)
             if bases != cls.__bases__ and cls.__module__ == parent.__name__:
                 cls.__bases__ = bases
@@ -168,7 +176,8 @@ def _replace(case: Case, modular: types.ModuleType) -> None:
                 if value is old:
                     setattr(parent, name, new)
     originals = {
-        id(parent): {n: old for p, old, _ in swaps if p is parent for n in [old.__name__]} for parent, _, _ in swaps
+        id(parent): {n: old for p, old, _ in swaps if p is parent for n in [old.__name__]}
+        for parent, _, _ in swaps
     }
     for name, value in list(vars(modular).items()):
         if isinstance(value, types.ModuleType):
@@ -226,7 +235,13 @@ def _probe(case: Case, names: dict[str, Any]) -> list[tuple[str, object]]:
     import oracle_kept
 
     # The probe's own names win over what the files happen to import.
-    scope = {**names, "run": oracle_kept.run, "dataclasses": dataclasses, "inspect": inspect, "typing": typing}
+    scope = {
+        **names,
+        "run": oracle_kept.run,
+        "dataclasses": dataclasses,
+        "inspect": inspect,
+        "typing": typing,
+    }
     tell = functools.partial(_describe, seen=())
     found: list[tuple[str, object]] = []
     for step in case.probe:
@@ -236,7 +251,12 @@ def _probe(case: Case, names: dict[str, Any]) -> list[tuple[str, object]]:
         state = tell(scope.get("obj"))
         found.append((step, _normal(case, (outcome, tell(oracle_kept.LOG[before:]), state))))
     for name in case.classes:
-        found.append((f"class {name}", _normal(case, _class_facts(case, scope[name]) if name in scope else "missing")))
+        found.append(
+            (
+                f"class {name}",
+                _normal(case, _class_facts(case, scope[name]) if name in scope else "missing"),
+            )
+        )
     return found
 
 
@@ -286,7 +306,9 @@ def _class_facts(case: Case, cls: type) -> object:
 
 
 def _is_generated(cls: type) -> bool:
-    return cls.__module__.startswith(("toypack", "modeling_", "configuration_", "transformers.models."))
+    return cls.__module__.startswith(
+        ("toypack", "modeling_", "configuration_", "transformers.models.")
+    )
 
 
 def _member_facts(value: object) -> object:
@@ -295,7 +317,10 @@ def _member_facts(value: object) -> object:
     if isinstance(value, property):
         return ("property", value.fget is not None, value.fset is not None, value.fdel is not None)
     if inspect.isfunction(value):
-        kind = (inspect.iscoroutinefunction(value), inspect.isgeneratorfunction(inspect.unwrap(value)))
+        kind = (
+            inspect.iscoroutinefunction(value),
+            inspect.isgeneratorfunction(inspect.unwrap(value)),
+        )
         # An inlined generator or coroutine is still one, but a plain method may hand one on.
         return ("function", _signature(value), kind[0])
     return type(value).__name__
@@ -304,7 +329,9 @@ def _member_facts(value: object) -> object:
 def _signature(function: types.FunctionType) -> str:
     signature = inspect.signature(function)
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
-    shown = ", ".join(f"{p.kind}:{p.name}" + ("=" if p.default is not p.empty else "") for p in plain)
+    shown = ", ".join(
+        f"{p.kind}:{p.name}" + ("=" if p.default is not p.empty else "") for p in plain
+    )
     return shown
 
 
@@ -332,7 +359,12 @@ def _describe(value: object, seen: tuple[int, ...]) -> object:
             return ("module", value.__name__)
     if type(value).__module__.partition(".")[0] == "torch":
         return _tensor(value)
-    slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name)]
+    slots = [
+        name
+        for base in type(value).__mro__
+        for name in getattr(base, "__slots__", ())
+        if hasattr(value, name)
+    ]
     state = {**{name: getattr(value, name) for name in slots}, **getattr(value, "__dict__", {})}
     # What a private name becomes depends on the name of its class; what it holds does not.
     plain = [(_MANGLED.sub(r"\1", name), v) for name, v in state.items()]
@@ -343,7 +375,12 @@ def _tensor(value: Any) -> object:
     import torch
 
     if isinstance(value, torch.Tensor):
-        return ("tensor", str(value.dtype), tuple(value.shape), value.detach().double().flatten().tolist())
+        return (
+            "tensor",
+            str(value.dtype),
+            tuple(value.shape),
+            value.detach().double().flatten().tolist(),
+        )
     return ("torch", str(value))
 
 

@@ -65,7 +65,11 @@ def _file(path: str, text: str) -> str:
 
 def read(folder: Path) -> dict[str, Builder]:
     """The packages of every file in `folder` by name."""
-    return {entry.name: _builder(entry) for path in sorted(folder.glob("*.py")) for entry in sections.read(path)}
+    return {
+        entry.name: _builder(entry)
+        for path in sorted(folder.glob("*.py"))
+        for entry in sections.read(path)
+    }
 
 
 BUILDERS = read(FOLDER / "packages")

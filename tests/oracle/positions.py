@@ -6,7 +6,11 @@ parent gives an integer unless the kind says otherwise.
 """
 
 METHOD = {
-    "statement": ("<S>\nreturn self.n", "<S>\n<V> = self.n + <E>\nreturn <V>", "<V> = <E>\n<S>\nreturn <V>"),
+    "statement": (
+        "<S>\nreturn self.n",
+        "<S>\n<V> = self.n + <E>\nreturn <V>",
+        "<V> = <E>\n<S>\nreturn <V>",
+    ),
     "return": ("return <S>",),
     "assign": (
         "<V> = <S>\nreturn <V> * 2",
@@ -14,7 +18,10 @@ METHOD = {
         "<V> = <W> = <S>\nreturn <V> + <W>",
     ),
     "annotated assign": ("<V>: int = <S>\nreturn <V> - 1",),
-    "attribute assign": ("self.kept = <S>\nreturn self.kept + 1", "self.items[:] = [<S>]\nreturn len(self.items)"),
+    "attribute assign": (
+        "self.kept = <S>\nreturn self.kept + 1",
+        "self.items[:] = [<S>]\nreturn len(self.items)",
+    ),
     "augmented": ("<V> = 1\n<V> += <S>\nreturn <V>", "self.n -= <S>\nreturn self.n"),
     "call argument": (
         "return shift(<S>)",
@@ -84,10 +91,16 @@ METHOD = {
         "def inner(<W>=<S>):\n    return <W>\nreturn inner() + inner()",
         "return (lambda <W>=<S>: <W>)()",
     ),
-    "subscript": ("return (4, 5, 6)[<S> % 3]", "<V> = {}\n<V>[<S>] = 1\nreturn <V>", "return <S>.bit_length()"),
+    "subscript": (
+        "return (4, 5, 6)[<S> % 3]",
+        "<V> = {}\n<V>[<S>] = 1\nreturn <V>",
+        "return <S>.bit_length()",
+    ),
     "slice": ("return list(range(9))[: <S>]",),
     "raise": ("raise ValueError(<S>)", "if <S> > 3:\n    raise KeyError(<E>)\nreturn 1"),
-    "match": ("match <S> % 2:\n    case 0:\n        return 'even'\n    case <V>:\n        return <V>",),
+    "match": (
+        "match <S> % 2:\n    case 0:\n        return 'even'\n    case <V>:\n        return <V>",
+    ),
     "twice": (
         "return <S> + <S>",
         "<S>\n<V> = <S>\nreturn <V>",
@@ -99,7 +112,10 @@ METHOD = {
     "one line if": ("if <E> > 2: return <S>\nreturn 0",),
     "parenthesised": ("return (\n    <S>  # the parent's\n    + 1\n)", "<V> = (<S>)\nreturn (<V>)"),
     "delete": ("<V> = {<S>: 1, -99: 2}\ndel <V>[-99]\nreturn len(<V>)",),
-    "comment": ("# before\n<S>  # at the call\n# after\nreturn self.n", "return <S>  # the whole of it"),
+    "comment": (
+        "# before\n<S>  # at the call\n# after\nreturn self.n",
+        "return <S>  # the whole of it",
+    ),
 }
 
 ASYNC = {

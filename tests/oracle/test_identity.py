@@ -19,7 +19,9 @@ from patchgen.flatten import flatten
 from patchgen.settings import Settings
 from patchgen.source.locate import make_environment
 
-MODELS = sorted(Path(sys.prefix).glob("lib/python*/site-packages/transformers/models/*/modeling_*.py"))
+MODELS = sorted(
+    Path(sys.prefix).glob("lib/python*/site-packages/transformers/models/*/modeling_*.py")
+)
 SAMPLE = MODELS[::160]
 DOCSTRING = "Changed, and nothing else."
 ADDED = re.compile(
@@ -35,7 +37,9 @@ def test_identity(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [path for path in MODELS if path not in SAMPLE], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in MODELS if path not in SAMPLE], ids=lambda path: path.stem
+)
 def test_identity_of_the_others(path: Path, tmp_path: Path) -> None:
     _check(path, tmp_path)
 
@@ -68,7 +72,9 @@ def _check(path: Path, folder: Path) -> None:
     assert found_statements == statements
     assert found_imports == imports
     black.assert_stable(
-        file.text, black.format_str(file.text, mode=black.Mode(line_length=119)), black.Mode(line_length=119)
+        file.text,
+        black.format_str(file.text, mode=black.Mode(line_length=119)),
+        black.Mode(line_length=119),
     )
 
 
@@ -81,7 +87,11 @@ def _normal(text: str, module: str, name: str) -> tuple[list[str], set[str]]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             imports.update(_bound(node))
             continue
-        if isinstance(node, ast.ClassDef) and node.name == name and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, ast.ClassDef)
+            and node.name == name
+            and ast.get_docstring(node) is not None
+        ):
             node.body = node.body[1:]
         if (
             isinstance(node, ast.ClassDef)
@@ -108,5 +118,7 @@ class _Absolute(ast.NodeTransformer):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
         if node.level:
             base = self._package[: len(self._package) - node.level + 1]
-            return ast.ImportFrom(".".join([*base, *([node.module] if node.module else [])]), node.names, 0)
+            return ast.ImportFrom(
+                ".".join([*base, *([node.module] if node.module else [])]), node.names, 0
+            )
         return node

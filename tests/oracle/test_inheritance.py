@@ -102,7 +102,9 @@ def check(dimension: str, seeds: range, folder: Path) -> None:
         result = flatten(place / "source" / case.modular, environment, Settings())
         if EQUAL in [problem.what for problem in result.problems] and not case.renames:
             # Then the parent itself must do what the child does.
-            result = Flattened((FlatFile("modeling", "modeling_neo.py", case.files["toypack/modeling_toy.py"]),))
+            result = Flattened(
+                (FlatFile("modeling", "modeling_neo.py", case.files["toypack/modeling_toy.py"]),)
+            )
         if result.problems:
             for problem in result.problems:
                 assert_located(problem, case)
@@ -110,11 +112,15 @@ def check(dimension: str, seeds: range, folder: Path) -> None:
             continue
         texts = {file.name: file.text for file in result.files}
         difference = judge.compare(case, texts, place / "inherited")
-        assert difference is None, f"{case.name}: {difference}\n{case.listing()}\n{''.join(texts.values())}"
+        assert difference is None, (
+            f"{case.name}: {difference}\n{case.listing()}\n{''.join(texts.values())}"
+        )
     bound = REFUSED.get(dimension, 0)
     allowed = bound * len(seeds) + (0 < bound < 1)  # a share says little of a few packages
     shown = "\n".join(map(str, refused[:3]))
-    assert len(refused) <= allowed, f"{len(refused)} of {len(seeds)} refused, at most {bound} of them\n{shown}"
+    assert len(refused) <= allowed, (
+        f"{len(refused)} of {len(seeds)} refused, at most {bound} of them\n{shown}"
+    )
 
 
 def assert_located(problem: Problem, case: Case) -> None:

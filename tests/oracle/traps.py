@@ -24,19 +24,27 @@ def _maker(entry: sections.Entry) -> Maker:
     texts = {title: text.strip("\n") for title, text in entry.texts.items() if title != "calls"}
 
     def make(draw: Draw) -> Feature:
-        tokens = {f"<{i}>": draw.number() for i in (1, 2, 3)} | {"<M>": draw.pick("forward", "step", "value_of")}
+        tokens = {f"<{i}>": draw.number() for i in (1, 2, 3)} | {
+            "<M>": draw.pick("forward", "step", "value_of")
+        }
 
         def filled(text: str) -> str:
             for token, value in tokens.items():
                 text = text.replace(token, value)
             return text
 
-        plain = {key: filled(value) for key, value in {**entry.options, **texts}.items() if key not in LISTS}
+        plain = {
+            key: filled(value)
+            for key, value in {**entry.options, **texts}.items()
+            if key not in LISTS
+        }
         return Feature(calls=tuple(map(filled, calls)), **plain, **lists)  # type: ignore[arg-type]
 
     return make
 
 
 TRAPS: dict[str, Maker] = {
-    entry.name: _maker(entry) for path in sorted(FOLDER.glob("*.py")) for entry in sections.read(path)
+    entry.name: _maker(entry)
+    for path in sorted(FOLDER.glob("*.py"))
+    for entry in sections.read(path)
 }

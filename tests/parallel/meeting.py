@@ -82,7 +82,8 @@ CASES = {
     "broken before others": lambda engine, place: before_others(engine, place, broken),
     "refused for all": lambda engine, place: from_first(engine, refused),
     "broken for all": lambda engine, place: from_first(engine, broken),
-    "made for all": lambda engine, place: from_first(engine, lambda: os.getpid()) == gathered(engine, os.getpid())[0],
+    "made for all": lambda engine, place: from_first(engine, lambda: os.getpid())
+    == gathered(engine, os.getpid())[0],
     "a run in use": at_a_run_in_use,
 }
 

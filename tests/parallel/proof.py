@@ -106,7 +106,9 @@ SPOILT = {
     "": contextlib.nullcontext,
     "nothing is laid out": lambda: in_place_of(jobs, "spread", lambda model, engine, device: model),
     "a weight is whole": lambda: in_place_of(jobs, "spread", with_a_whole_layer),
-    "no layer is sharded by itself": lambda: in_place_of(spreading, "layers_plan", lambda model: {}),
+    "no layer is sharded by itself": lambda: in_place_of(
+        spreading, "layers_plan", lambda model: {}
+    ),
     "weights are gathered in float32": lambda: in_place_of(jobs, "spread", gathering(mixed=False)),
     "weights are gathered in bfloat16": lambda: in_place_of(jobs, "spread", gathering(mixed=True)),
     "another weight": lambda: in_place_of(jobs, "spread", with_one_weight_changed),
@@ -116,7 +118,12 @@ SPOILT = {
 def whole(gradient):
     if gradient is None:
         return None
-    return (gradient.full_tensor() if isinstance(gradient, DTensor) else gradient).detach().cpu().clone()
+    return (
+        (gradient.full_tensor() if isinstance(gradient, DTensor) else gradient)
+        .detach()
+        .cpu()
+        .clone()
+    )
 
 
 @contextlib.contextmanager
@@ -134,7 +141,9 @@ def run(job: Job, place: Path) -> Path:
     if job.resume:
         recipe = replace(RunFolder(path).recipe(), engine=job.engine)
     else:
-        recipe = Recipe(**{"model": job.model, **SHORT, "engine": job.engine, **as_tuples(job.switches)})
+        recipe = Recipe(
+            **{"model": job.model, **SHORT, "engine": job.engine, **as_tuples(job.switches)}
+        )
     engine = engine_of(recipe.engine, os.environ)
     watch = Broken(job.after) if job.after else Remembered()
     with seeing(), SPOILT[job.spoilt](), contextlib.suppress(KeyboardInterrupt):
@@ -151,7 +160,9 @@ def run(job: Job, place: Path) -> Path:
 
 
 def as_tuples(switches: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in switches.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in switches.items()
+    }
 
 
 def main(listed: Sequence[Job], place: Path) -> None:

@@ -31,7 +31,11 @@ LLAMA_FUSED = ("llama.modeling_llama_fused", "LlamaForCausalLM")
 QWEN3_FUSED = ("qwen3.modeling_qwen3_fused", "Qwen3ForCausalLM")
 LLAMA_MOE = ("llama.modeling_llama_moe", "LlamaMoeForCausalLM")
 BERT_MOE = ("bert.modeling_bert_moe", "BertMoeForMaskedLM")
-TP, TP_AND_EP, EP = {"tp_size": WORLD}, {"tp_size": WORLD, "ep_size": WORLD}, {"fsdp_size": WORLD, "ep_size": WORLD}
+TP, TP_AND_EP, EP = (
+    {"tp_size": WORLD},
+    {"tp_size": WORLD, "ep_size": WORLD},
+    {"fsdp_size": WORLD, "ep_size": WORLD},
+)
 
 
 @dataclass(frozen=True)
@@ -77,15 +81,23 @@ def apart(case: Case) -> float:
     model._tp_plan |= case.rules
     told, _, mesh = kind.prepare_distribute_model(DistributedConfig(**case.sizes))
     model = kind.maybe_distribute_model(model, told, mesh)
-    words = torch.randint(3, SIZES["vocab_size"], (2, 7), generator=torch.Generator().manual_seed(1))
+    words = torch.randint(
+        3, SIZES["vocab_size"], (2, 7), generator=torch.Generator().manual_seed(1)
+    )
     losses = [each(input_ids=words, labels=words).loss for each in (model, whole)]
     for loss in losses:
         loss.backward()
-    ours, theirs = ({name: each.grad for name, each in one.named_parameters()} for one in (model, whole))
+    ours, theirs = (
+        {name: each.grad for name, each in one.named_parameters()} for one in (model, whole)
+    )
     assert ours.keys() == theirs.keys()
     assert any(hasattr(each, "full_tensor") for each in model.parameters()), "nothing is split"
     largest = max(each.abs().max() for each in theirs.values() if each is not None)
-    gaps = [(_gathered(ours[name]) - each).abs().max() / largest for name, each in theirs.items() if each is not None]
+    gaps = [
+        (_gathered(ours[name]) - each).abs().max() / largest
+        for name, each in theirs.items()
+        if each is not None
+    ]
     return float(max(*gaps, (losses[0] - losses[1]).detach().abs())) / torch.finfo(case.dtype).eps
 
 

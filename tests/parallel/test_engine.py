@@ -48,7 +48,9 @@ def test_sizes(text, world, sizes):
 def test_who_writes():
     assert engine_of("ddp", launched(2)).first
     assert not engine_of("ddp", launched(2, rank=1)).first
-    assert engine_of("ddp,timeout=30", launched(2, rank=1)) == Engine("ddp", Launch(2, 1, 1), timeout=30)
+    assert engine_of("ddp,timeout=30", launched(2, rank=1)) == Engine(
+        "ddp", Launch(2, 1, 1), timeout=30
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,9 @@ def test_switches_that_several_processes_do_not_take(switches, refused):
 def test_a_search_is_of_one_process():
     insist_on_engine_switches(Recipe(model="llama"), engine_of("auto", {}), search=True)
     with pytest.raises(PatchgenError, match="PG837"):
-        insist_on_engine_switches(Recipe(model="llama"), engine_of("auto", launched(2)), search=True)
+        insist_on_engine_switches(
+            Recipe(model="llama"), engine_of("auto", launched(2)), search=True
+        )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +198,9 @@ def test_stages_of_zero(text, stage, offload):
 )
 def test_what_has_not_been_shown_under_zero(switches, told):
     with pytest.raises(PatchgenError, match="PG837") as refused:
-        insist_on_engine_switches(Recipe(model="llama", **switches), engine_of("zero1", launched(2)))
+        insist_on_engine_switches(
+            Recipe(model="llama", **switches), engine_of("zero1", launched(2))
+        )
     assert told in str(refused.value)
 
 
@@ -223,14 +229,22 @@ def test_a_launcher_that_starts_one_of_several(text):
 def test_a_launcher_that_starts_what_it_is_told():
     assert engine_of("auto", ACCELERATE).name == "single"
     assert engine_of("auto", launched(2, MASTER_ADDR="127.0.0.1", **ACCELERATE)).name == "ddp"
-    assert engine_of("auto", {"MASTER_ADDR": "127.0.0.1"}).name == "single", "left over from another program"
+    assert engine_of("auto", {"MASTER_ADDR": "127.0.0.1"}).name == "single", (
+        "left over from another program"
+    )
 
 
 def test_a_launcher_that_says_other_than_the_recipe():
     insist_on_what_is_said(Recipe(model="llama"), {})
     insist_on_what_is_said(Recipe(model="llama", precision="amp-bf16"), ACCELERATE)
-    insist_on_what_is_said(Recipe(model="llama", precision="amp-bf16"), {"ACCELERATE_MIXED_PRECISION": "bf16"})
+    insist_on_what_is_said(
+        Recipe(model="llama", precision="amp-bf16"), {"ACCELERATE_MIXED_PRECISION": "bf16"}
+    )
     with pytest.raises(PatchgenError, match="PG833.*bf16.*fp32"):
-        insist_on_what_is_said(Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_MIXED_PRECISION": "bf16"})
+        insist_on_what_is_said(
+            Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_MIXED_PRECISION": "bf16"}
+        )
     with pytest.raises(PatchgenError, match="PG833.*inductor"):
-        insist_on_what_is_said(Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_DYNAMO_BACKEND": "INDUCTOR"})
+        insist_on_what_is_said(
+            Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_DYNAMO_BACKEND": "INDUCTOR"}
+        )

@@ -23,26 +23,67 @@ from tests.train.runs import weights
 PATIENCE = 240  # seconds until a run is where it is to be killed
 ENDED_IN = 45  # seconds in which the others have to end: torchrun kills what does not after 30
 DROPOUT = ("hidden_dropout_prob=0.1", "attention_probs_dropout_prob=0.1")
-SWITCHES = ("--tiny", "--length", "32", "--batch-size", "4", "--log-every", "1", "--eval-every", "0")
-SWITCHES += ("--save-every", "5", "--keep", "99", *(word for change in DROPOUT for word in ("--config", change)))
+SWITCHES = (
+    "--tiny",
+    "--length",
+    "32",
+    "--batch-size",
+    "4",
+    "--log-every",
+    "1",
+    "--eval-every",
+    "0",
+)
+SWITCHES += (
+    "--save-every",
+    "5",
+    "--keep",
+    "99",
+    *(word for change in DROPOUT for word in ("--config", change)),
+)
 
 
 def launch(*words):
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    argv += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "-m", "patchgen", "train", *words]
+    argv += [
+        "--rdzv-backend",
+        "c10d",
+        "--rdzv-endpoint",
+        "localhost:0",
+        "-m",
+        "patchgen",
+        "train",
+        *words,
+    ]
     return subprocess.Popen(
-        argv, cwd=REPOSITORY, env=environment(OMP_NUM_THREADS="1"), stderr=subprocess.PIPE, text=True
+        argv,
+        cwd=REPOSITORY,
+        env=environment(OMP_NUM_THREADS="1"),
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
 def begin(folder, steps, *words):
-    switches = ("--task", "masked-lm", *SWITCHES, "--steps", str(steps), "--output", str(folder.path))
+    switches = (
+        "--task",
+        "masked-lm",
+        *SWITCHES,
+        "--steps",
+        str(steps),
+        "--output",
+        str(folder.path),
+    )
     return launch("bert", *switches, *words)
 
 
 def process_of(launcher, rank):
     """The process that the launcher started with the rank."""
-    for child in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text(encoding="ascii").split():
+    for child in (
+        Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
+        .read_text(encoding="ascii")
+        .split()
+    ):
         told = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
         if f"RANK={rank}".encode() in told:
             return int(child)
@@ -81,7 +122,9 @@ def test_the_others_end_and_say_how_to_go_on(killed):
     folder, code, told, seconds = killed
     assert code != 0 and seconds < ENDED_IN
     assert "PG836" in told and "process 0 of 2 cannot go on" in told and "--resume" in told
-    assert "SIGKILL" in told or "Signal 9" in told  # the launcher's own words of the first that ended
+    assert (
+        "SIGKILL" in told or "Signal 9" in told
+    )  # the launcher's own words of the first that ended
     assert "internal error" not in told
     assert not folder.ended and step_of(to_resume(folder.path)) >= 5
     steps = [line["step"] for line in folder.metrics() if "loss" in line]

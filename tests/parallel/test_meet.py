@@ -24,7 +24,12 @@ ALONE = Engine()
 @pytest.fixture(autouse=True)
 def launched(monkeypatch):
     """As torchrun starts a process, and no process is really met."""
-    for name, value in {"MASTER_ADDR": "localhost", "MASTER_PORT": "1", "WORLD_SIZE": "2", "RANK": "1"}.items():
+    for name, value in {
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": "1",
+        "WORLD_SIZE": "2",
+        "RANK": "1",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(distributed, "init_process_group", lambda *given, **rest: None)
     before = signal.getsignal(signal.SIGTERM)
@@ -43,8 +48,20 @@ def test_processes_that_can_meet():
     ("engine", "device", "changed", "code", "told"),
     [
         (TWO, "cpu", ("is_available", lambda: False), "PG833", "without torch.distributed"),
-        (TWO, "cpu", ("is_backend_available", lambda name: name != "gloo"), "PG833", "without gloo"),
-        (TWO, "cuda", ("is_backend_available", lambda name: name != "nccl"), "PG833", "without nccl"),
+        (
+            TWO,
+            "cpu",
+            ("is_backend_available", lambda name: name != "gloo"),
+            "PG833",
+            "without gloo",
+        ),
+        (
+            TWO,
+            "cuda",
+            ("is_backend_available", lambda name: name != "nccl"),
+            "PG833",
+            "without nccl",
+        ),
     ],
 )
 def test_what_torch_was_built_without(monkeypatch, engine, device, changed, code, told):
@@ -62,7 +79,9 @@ def test_a_launcher_that_says_no_place(monkeypatch):
 def test_more_processes_than_gpus(monkeypatch):
     monkeypatch.setattr(distributed, "is_backend_available", lambda name: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(PatchgenError, match="PG831.*process 1 of this machine has no GPU: it has 1"):
+    with pytest.raises(
+        PatchgenError, match="PG831.*process 1 of this machine has no GPU: it has 1"
+    ):
         meet.join(TWO, "cuda")
 
 
@@ -75,7 +94,9 @@ def test_a_cpu_beside_a_gpu(monkeypatch):
 
 def test_processes_that_do_not_come(monkeypatch):
     def late(*given, **rest):
-        raise distributed.DistStoreError("Timed out after 11 seconds waiting for clients. 1/2 clients joined.")
+        raise distributed.DistStoreError(
+            "Timed out after 11 seconds waiting for clients. 1/2 clients joined."
+        )
 
     monkeypatch.setattr(distributed, "init_process_group", late)
     with pytest.raises(PatchgenError, match="PG836.*do not meet: Timed out"):
@@ -100,7 +121,12 @@ def test_one_process_meets_nobody(monkeypatch):
     [
         (meet.PeerIsGone("gone"), True),
         (distributed.DistNetworkError("Connection reset"), True),
-        (RuntimeError("[gloo/transport/tcp/pair.cc:538] Connection closed by peer [127.0.0.1]:2718"), True),
+        (
+            RuntimeError(
+                "[gloo/transport/tcp/pair.cc:538] Connection closed by peer [127.0.0.1]:2718"
+            ),
+            True,
+        ),
         (RuntimeError("NCCL error: remote process exited or there was a network error"), True),
         (RuntimeError("shape '[2, 3]' is invalid for input of size 5"), False),
         (ValueError("gloo"), False),

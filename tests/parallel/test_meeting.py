@@ -30,7 +30,9 @@ def both(tmp_path_factory):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    first, other = (json.loads((place / f"{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1))
+    first, other = (
+        json.loads((place / f"{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)
+    )
     return {name: (first[name], other[name]) for name in first}
 
 
@@ -42,7 +44,9 @@ def test_the_others_have_what_the_first_made(both, name):
 @pytest.mark.parametrize("name", ["refused before others", "refused for all"])
 def test_all_end_with_the_error_of_the_first(both, name):
     first, other = both[name]
-    assert first == other and first.startswith("PatchgenError: run: PG817 cannot be used"), both[name]
+    assert first == other and first.startswith("PatchgenError: run: PG817 cannot be used"), both[
+        name
+    ]
     assert "take another" in first
 
 
@@ -62,10 +66,15 @@ def test_a_run_in_use_is_refused_by_all(both):
 def test_processes_of_the_same_rows_draw_the_same(both):
     first, other = both["draws"]
     apart, shared = zip(first, other, strict=True)
-    assert all(one != another for one, another in zip(*apart, strict=True)), "there was nothing to share"
+    assert all(one != another for one, another in zip(*apart, strict=True)), (
+        "there was nothing to share"
+    )
     assert shared == (first[0], first[0])
 
 
 def test_a_process_that_reads_another_text(both):
     first, other = both["texts"]
-    assert first == other and "PG815 process 1 reads another text under this name than process 0" in first
+    assert (
+        first == other
+        and "PG815 process 1 reads another text under this name than process 0" in first
+    )

@@ -17,19 +17,36 @@ from tests.parallel.proof import FAILED, GRADIENTS, Job, run
 from tests.parallel.test_proof import MODELS, SAVED, STEPS, asserted, compare, launched
 from tests.train.runs import losses, weights
 
-pytestmark = pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none")
+pytestmark = pytest.mark.skipif(
+    torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none"
+)
 ROUNDED = 1e-2  # a bfloat16 is within 1/256 of what it stands for
 EXACT = 1e-6  # what two processes that compute in float32 come to
 GRADIENT = 2e-2
 REFUSED = {
-    "gathered in float32": ("fsdp2", "fsdp-mixed", "weights are gathered in float32", "gathered in their own type"),
-    "gathered in bfloat16": ("fsdp2", "fp32", "weights are gathered in bfloat16", "gathered in torch.bfloat16"),
+    "gathered in float32": (
+        "fsdp2",
+        "fsdp-mixed",
+        "weights are gathered in float32",
+        "gathered in their own type",
+    ),
+    "gathered in bfloat16": (
+        "fsdp2",
+        "fp32",
+        "weights are gathered in bfloat16",
+        "gathered in torch.bfloat16",
+    ),
 }
 
 
 def job(engine, model, precision="fsdp-mixed", rows="4"):
     name, switches = MODELS[model]
-    return Job(f"{engine} {model}", name, engine, {**STEPS, **switches, "batch_size": rows, "precision": precision})
+    return Job(
+        f"{engine} {model}",
+        name,
+        engine,
+        {**STEPS, **switches, "batch_size": rows, "precision": precision},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,14 +83,22 @@ def test_computed_in_bfloat16_and_kept_in_float32(runs):
 @pytest.mark.slow
 def test_evaluated_and_saved_as_one_process_does(runs):
     ours, theirs = runs / "fsdp2 llama", runs / "single llama"
-    evaluated, beside = (json.loads((each / "result.json").read_text())["eval_loss"] for each in (ours, theirs))
+    evaluated, beside = (
+        json.loads((each / "result.json").read_text())["eval_loss"] for each in (ours, theirs)
+    )
     assert evaluated == pytest.approx(beside, rel=ROUNDED) and evaluated != beside
-    saved, whole = (load_file(next((each / "model").glob("*.safetensors"))) for each in (ours, theirs))
+    saved, whole = (
+        load_file(next((each / "model").glob("*.safetensors"))) for each in (ours, theirs)
+    )
     assert saved.keys() == whole.keys()
     for name, weight in saved.items():
         assert weight.dtype == torch.float32 and weight.shape == whole[name].shape, name
     # In each some bits of a weight are below what a bfloat16 has: it was not rounded on its way.
-    assert all((weight.bfloat16().float() != weight).any() for name, weight in saved.items() if weight.dim() > 1)
+    assert all(
+        (weight.bfloat16().float() != weight).any()
+        for name, weight in saved.items()
+        if weight.dim() > 1
+    )
     assert weights(ours) != weights(theirs)
 
 
@@ -103,8 +128,14 @@ def test_four_processes_in_two_groups(runs, tmp_path):
 @pytest.mark.slow
 def test_going_on_is_exact(tmp_path):
     """With AdamW, whose states are read again, and a step of two batches, whose gradients are summed."""
-    engine, switches = "fsdp2", {**SAVED, "batch_size": "2", "grad_accum": 2, "precision": "fsdp-mixed"}
-    begun = [Job("whole", "llama_loss", engine, switches), Job("broken", "llama_loss", engine, switches, after=3)]
+    engine, switches = (
+        "fsdp2",
+        {**SAVED, "batch_size": "2", "grad_accum": 2, "precision": "fsdp-mixed"},
+    )
+    begun = [
+        Job("whole", "llama_loss", engine, switches),
+        Job("broken", "llama_loss", engine, switches, after=3),
+    ]
     other = Job("other", "llama_loss", engine, {**switches, "precision": "fp32"})
     place = launched([*begun, Job("broken", "llama_loss", engine, resume=True), other], tmp_path)
     assert losses(place / "broken")[-4:] == losses(place / "whole")[2:]

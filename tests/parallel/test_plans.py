@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import (  # noqa: E402
+from transformers import (
     BertConfig,
     LlamaConfig,
     LlamaForCausalLM,
@@ -17,14 +17,14 @@ from transformers import (  # noqa: E402
     Qwen3MoeForCausalLM,
 )
 
-from patchgen.errors import PatchgenError, problems_of  # noqa: E402
-from patchgen.lab.bench import Bench  # noqa: E402
-from patchgen.lab.cases import Case  # noqa: E402
-from patchgen.lab.checks.plans import both_on_meta, on_meta  # noqa: E402
-from patchgen.lab.pair import Pair  # noqa: E402
-from patchgen.lab.subject import subjects  # noqa: E402
-from patchgen.parallel.parent import parent_on_meta  # noqa: E402
-from patchgen.parallel.plans import (  # noqa: E402
+from patchgen.errors import PatchgenError, problems_of
+from patchgen.lab.bench import Bench
+from patchgen.lab.cases import Case
+from patchgen.lab.checks.plans import both_on_meta, on_meta
+from patchgen.lab.pair import Pair
+from patchgen.lab.subject import subjects
+from patchgen.parallel.parent import parent_on_meta
+from patchgen.parallel.plans import (
     compared,
     generic,
     insist_on_plans,
@@ -33,7 +33,7 @@ from patchgen.parallel.plans import (  # noqa: E402
     plan_problems,
     splits,
 )
-from tests.toytree import REPOSITORY  # noqa: E402
+from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -97,14 +97,18 @@ def insist_on_what_is_there(subject, head):
     assert not found.wrong, (head, *map(str, found.wrong))
     assert found.checked or not plan_findings(parent), head
     found_by_itself = parent_on_meta(variant)
-    assert type(found_by_itself) is type(parent) and splits_of(found_by_itself) == splits_of(parent), head
+    assert type(found_by_itself) is type(parent) and splits_of(found_by_itself) == splits_of(
+        parent
+    ), head
 
 
 def test_the_gallery_has_plans_of_each_kind():
     """Or nothing would be shown by it."""
     model = mixture()
     assert all(plan_of(model, kind) for kind in ("tp", "ep", "pp", "fsdp"))
-    checked = compared(*[on_meta(generated("llama_loss").LlamaForCausalLM, LlamaConfig(**SIZES)), llama()]).checked
+    checked = compared(
+        *[on_meta(generated("llama_loss").LlamaForCausalLM, LlamaConfig(**SIZES)), llama()]
+    ).checked
     assert checked >= 15
 
 
@@ -129,14 +133,20 @@ def test_verify_counts_what_it_looked_up():
 
 def test_verify_warns_of_what_the_parent_has_dead_too():
     found = verdict("qwen3_moe_checkpoint_loss", "Qwen3MoeForCausalLM")
-    assert found.status == "WARN" and "mlp.gate_proj" in found.note and "the parent has these too" in found.note
+    assert (
+        found.status == "WARN"
+        and "mlp.gate_proj" in found.note
+        and "the parent has these too" in found.note
+    )
 
 
 # --- planted errors
 
 
 def test_verify_sees_a_rule_that_matches_nothing(monkeypatch):
-    monkeypatch.setattr(generated("llama_loss").LlamaForCausalLM, "_tp_plan", {"lm_haed": "colwise_gather_output"})
+    monkeypatch.setattr(
+        generated("llama_loss").LlamaForCausalLM, "_tp_plan", {"lm_haed": "colwise_gather_output"}
+    )
     found = verdict("llama_loss", "LlamaForCausalLM")
     assert found.status == "FAIL" and "lm_haed" in found.note
     assert "lm_head.weight: is whole on every process" in found.note
@@ -147,19 +157,27 @@ def test_verify_sees_a_class_of_the_parent_that_is_renamed(monkeypatch):
     assert module.LlamaMoePreTrainedModel._no_split_modules == ["LlamaMoeDecoderLayer"]
     monkeypatch.setattr(module.LlamaMoePreTrainedModel, "_no_split_modules", ["LlamaDecoderLayer"])
     found = verdict("llama_moe", "LlamaMoeForCausalLM")
-    assert found.status == "FAIL" and "no_split LlamaDecoderLayer: no module is of this class" in found.note
+    assert (
+        found.status == "FAIL"
+        and "no_split LlamaDecoderLayer: no module is of this class" in found.note
+    )
 
 
 def test_verify_sees_a_part_that_fuses_layers_and_keeps_the_plan(monkeypatch):
     monkeypatch.setattr(generated("llama_fused"), "gather_fused", lambda model: None)
     found = verdict("llama_fused", "LlamaForCausalLM")
-    assert found.status == "FAIL" and "self_attn.q_proj: no module and no parameter is called so" in found.note
+    assert (
+        found.status == "FAIL"
+        and "self_attn.q_proj: no module and no parameter is called so" in found.note
+    )
     assert "and 4 more" in found.note or "more" in found.note
 
 
 def test_verify_sees_a_part_that_drops_the_rules(monkeypatch):
     def drop(model):
-        model._tp_plan = {path: style for path, style in model._tp_plan.items() if "layers" not in path}
+        model._tp_plan = {
+            path: style for path, style in model._tp_plan.items() if "layers" not in path
+        }
 
     monkeypatch.setattr(generated("llama_fused"), "gather_fused", drop)
     found = verdict("llama_fused", "LlamaForCausalLM")
@@ -186,7 +204,9 @@ def test_a_plan_for_other_layers_is_seen():
         ("pp", "model.norms", "PG840"),
     ]
     [problem, *_] = plan_problems(model)
-    assert str(problem).startswith("LlamaForCausalLM: PG840 tp model.layers.*.self_attn.qkv_proj: no module")
+    assert str(problem).startswith(
+        "LlamaForCausalLM: PG840 tp model.layers.*.self_attn.qkv_proj: no module"
+    )
 
 
 @pytest.mark.parametrize(
@@ -217,7 +237,9 @@ def test_a_style_that_does_not_fit_is_seen(rule, style, told):
     ],
 )
 def test_slices_across_fused_layers_are_seen(style, biased, told):
-    model = on_meta(generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES, mlp_bias=biased))
+    model = on_meta(
+        generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES, mlp_bias=biased)
+    )
     model._tp_plan["model.layers.*.mlp.gate_up_proj"] = style
     found = [one.what for one in plan_findings(model)]
     assert len(found) == bool(told) and all(told in what for what in found)
@@ -245,7 +267,9 @@ def test_names_of_lists_that_mean_nothing_are_seen(monkeypatch):
     model._no_split_modules = {"LlamaLayer"}
     model._keep_in_fp32_modules = {"layernorm", "layer_norm"}
     model._keep_in_fp32_modules_strict = {"layers.*.norm"}
-    monkeypatch.setattr(LlamaForCausalLM, "_tied_weights_keys", {"lm_head.weight": "model.embed.weight"})
+    monkeypatch.setattr(
+        LlamaForCausalLM, "_tied_weights_keys", {"lm_head.weight": "model.embed.weight"}
+    )
     recorded = {"hidden_states": modeling_llama.LlamaForSequenceClassification}
     monkeypatch.setattr(modeling_llama.LlamaModel, "_can_record_outputs", recorded)
     assert codes(model) == [
@@ -266,11 +290,15 @@ def test_weights_that_are_said_to_be_tied_are():
 def test_a_conversion_that_the_variant_lost_is_seen(monkeypatch):
     from patchgen.parallel import declared
 
-    parent = on_meta(Qwen3MoeForCausalLM, Qwen3MoeConfig(**SIZES, num_experts=4, moe_intermediate_size=16))
+    parent = on_meta(
+        Qwen3MoeForCausalLM, Qwen3MoeConfig(**SIZES, num_experts=4, moe_intermediate_size=16)
+    )
     assert not list(declared.lost_conversions(parent, parent)) and declared.conversions(parent)
     theirs = declared.conversions
     variant = on_meta(Qwen3MoeForCausalLM, parent.config)
-    monkeypatch.setattr(declared, "conversions", lambda model: {} if model is variant else theirs(model))
+    monkeypatch.setattr(
+        declared, "conversions", lambda model: {} if model is variant else theirs(model)
+    )
     assert {one.kind for one in declared.lost_conversions(variant, parent)} == {"converted"}
 
 
@@ -280,7 +308,10 @@ def test_a_conversion_that_the_variant_lost_is_seen(monkeypatch):
 def test_a_run_needs_a_plan():
     bert = on_meta(importlib.import_module("transformers").BertForMaskedLM, BertConfig(**SIZES))
     [problem] = refusal(bert, "tp")
-    assert problem.code == "PG842" and "BertForMaskedLM: PG842 has no plan for tensor parallelism" in str(problem)
+    assert (
+        problem.code == "PG842"
+        and "BertForMaskedLM: PG842 has no plan for tensor parallelism" in str(problem)
+    )
     [problem] = refusal(bert, "fsdp")
     assert problem.code == "PG842"  # the one that every configuration has says nothing of BERT
     assert insist_on_plans(llama(), "tp") == () == insist_on_plans(llama(), "pp")
@@ -354,7 +385,13 @@ def test_a_mixture_whose_parent_has_no_plan_is_split_by_expert_alone():
     model = on_meta(module.BertMoeForMaskedLM, module.BertMoeForMaskedLM.config_class(**SIZES))
     assert plan_of(model, "tp") == {} and refusal(model, "tp")[0].code == "PG842"
     assert set(rules(plan_of(model, "ep"), "bert.encoder.layer.*.intermediate.")) == {
-        *("experts", "experts.up_proj", "experts.up_proj_bias", "experts.down_proj", "experts.down_proj_bias")
+        *(
+            "experts",
+            "experts.up_proj",
+            "experts.up_proj_bias",
+            "experts.down_proj",
+            "experts.down_proj_bias",
+        )
     }
     assert insist_on_plans(model, "ep") == ()
 
@@ -371,5 +408,9 @@ def test_fused_layers_are_split_where_their_parts_were():
 
 def test_norms_of_heads_that_every_process_has_are_no_partial_ones():
     module = generated("qwen3_fused")
-    model = on_meta(module.Qwen3ForCausalLM, module.Qwen3ForCausalLM.config_class(**SIZES, head_dim=8))
-    assert {style for path, style in plan_of(model, "tp").items() if path.endswith("_norm")} == {"replicate"}
+    model = on_meta(
+        module.Qwen3ForCausalLM, module.Qwen3ForCausalLM.config_class(**SIZES, head_dim=8)
+    )
+    assert {style for path, style in plan_of(model, "tp").items() if path.endswith("_norm")} == {
+        "replicate"
+    }

@@ -30,7 +30,9 @@ from tests.toytree import REPOSITORY, environment
 from tests.train.runs import losses, weights
 
 pytestmark = [
-    pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none"),
+    pytest.mark.skipif(
+        torch.cuda.device_count() == 1, reason="two processes need two GPUs, or none"
+    ),
     pytest.mark.timeout(1200),
 ]
 CLOSE = 1e-6
@@ -40,7 +42,10 @@ MODELS = {
     "llama": ("llama_loss", {"checkpoint": "selective"}),
     "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
     "mixtral": ("mixtral_checkpoint", {"checkpoint": "full", "config": ["num_local_experts=4"]}),
-    "mixtral_losses": ("mixtral_checkpoint", {"config": ["num_local_experts=4", "output_router_logits=true"]}),
+    "mixtral_losses": (
+        "mixtral_checkpoint",
+        {"config": ["num_local_experts=4", "output_router_logits=true"]},
+    ),
     "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
     "bert_moe": ("bert_moe", {"task": "masked-lm", "config": ["num_experts=4"]}),
     "stock": ("mixtral", {"config": ["num_local_experts=4"]}),
@@ -49,10 +54,29 @@ TOGETHER = ("tp", "tp+ep")  # both processes compute all rows
 FAST = ("ddp llama", "fsdp2 llama", "ep mixtral")
 SLOW = ("ddp llama_moe", "fsdp2 mixtral", "tp llama", "tp llama_moe")
 SLOW += ("ddp bert", "fsdp2 bert", "fsdp2 llama_moe", "tp mixtral", "ep llama_moe")
-SLOW += ("ddp mixtral", "ddp mixtral_losses", "ddp bert_moe", "ddp stock", "fsdp2 bert_moe", "fsdp2 stock")
-SLOW += ("tp stock", "tp mixtral_losses", "ep bert_moe", "ep stock", "ep mixtral_losses", "tp+ep mixtral")
+SLOW += (
+    "ddp mixtral",
+    "ddp mixtral_losses",
+    "ddp bert_moe",
+    "ddp stock",
+    "fsdp2 bert_moe",
+    "fsdp2 stock",
+)
+SLOW += (
+    "tp stock",
+    "tp mixtral_losses",
+    "ep bert_moe",
+    "ep stock",
+    "ep mixtral_losses",
+    "tp+ep mixtral",
+)
 SLOW += ("tp+ep llama_moe",)
-SAVED = {"steps": 6, "length": 32, "save_every": 2, "keep": 3}  # with AdamW and a falling learning rate
+SAVED = {
+    "steps": 6,
+    "length": 32,
+    "save_every": 2,
+    "keep": 3,
+}  # with AdamW and a falling learning rate
 
 
 def of_pair(pair):
@@ -69,7 +93,11 @@ def reference(kind, model):
 
 
 REFUSED = {
-    "tp without a plan": (Job("", "bert", "tp", {**STEPS, "task": "masked-lm"}), "PG842", "tensor parallelism"),
+    "tp without a plan": (
+        Job("", "bert", "tp", {**STEPS, "task": "masked-lm"}),
+        "PG842",
+        "tensor parallelism",
+    ),
     "ep without experts": (Job("", "llama", "ep", STEPS), "PG842", "expert parallelism"),
     "odd heads": (
         Job("", "llama", "tp", {**STEPS, "config": ["num_key_value_heads=1"]}),
@@ -82,22 +110,58 @@ REFUSED = {
         "lm_head.weight of LlamaForCausalLM, which is tied to model.embed_tokens.weight",
     ),
     "odd experts": (Job("", "mixtral", "ep", STEPS), "PG832", "Cannot evenly shard 5 experts"),
-    "a batch to be found": (Job("", "llama", "ddp", {**STEPS, "batch_size": "auto"}), "PG837", "leaves the others"),
-    "fsdp2 fell back": (Job("", "llama", "fsdp2", STEPS, spoilt="nothing is laid out"), "PG834", "is no FSDPModule"),
-    "tp fell back": (Job("", "llama", "tp", STEPS, spoilt="nothing is laid out"), "PG834", "its plan says"),
-    "fsdp2 with a whole weight": (Job("", "llama", "fsdp2", STEPS, spoilt="a weight is whole"), "PG834", "whole"),
-    "tp with a whole weight": (Job("", "llama", "tp", STEPS, spoilt="a weight is whole"), "PG834", "whole"),
+    "a batch to be found": (
+        Job("", "llama", "ddp", {**STEPS, "batch_size": "auto"}),
+        "PG837",
+        "leaves the others",
+    ),
+    "fsdp2 fell back": (
+        Job("", "llama", "fsdp2", STEPS, spoilt="nothing is laid out"),
+        "PG834",
+        "is no FSDPModule",
+    ),
+    "tp fell back": (
+        Job("", "llama", "tp", STEPS, spoilt="nothing is laid out"),
+        "PG834",
+        "its plan says",
+    ),
+    "fsdp2 with a whole weight": (
+        Job("", "llama", "fsdp2", STEPS, spoilt="a weight is whole"),
+        "PG834",
+        "whole",
+    ),
+    "tp with a whole weight": (
+        Job("", "llama", "tp", STEPS, spoilt="a weight is whole"),
+        "PG834",
+        "whole",
+    ),
     "ep with a whole weight": (
-        Job("", "mixtral", "ep", {**STEPS, "config": ["num_local_experts=4"]}, spoilt="a weight is whole"),
+        Job(
+            "",
+            "mixtral",
+            "ep",
+            {**STEPS, "config": ["num_local_experts=4"]},
+            spoilt="a weight is whole",
+        ),
         "PG834",
         "whole",
     ),
     "fsdp2 of the root alone": (
-        Job("", "bert", "fsdp2", {**STEPS, "task": "masked-lm"}, spoilt="no layer is sharded by itself"),
+        Job(
+            "",
+            "bert",
+            "fsdp2",
+            {**STEPS, "task": "masked-lm"},
+            spoilt="no layer is sharded by itself",
+        ),
         "PG834",
         "not sharded by itself",
     ),
-    "other weights": (Job("", "llama", "ddp", STEPS, spoilt="another weight"), "PG835", "process 1 has other weights"),
+    "other weights": (
+        Job("", "llama", "ddp", STEPS, spoilt="another weight"),
+        "PG835",
+        "process 1 has other weights",
+    ),
 }
 # Engines that go on with what one process began, and hand back to one.
 MOVED_FAST, MOVED_SLOW = (), ("fsdp2", "ddp", "tp")
@@ -107,7 +171,14 @@ def launched(jobs, place, processes=2):
     place.mkdir(exist_ok=True)
     list_of_jobs = place / "jobs.json"
     list_of_jobs.write_text(written(jobs), encoding="utf-8")
-    argv = [sys.executable, "-m", "tests.parallel.proof", str(processes), str(list_of_jobs), str(place)]
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.parallel.proof",
+        str(processes),
+        str(list_of_jobs),
+        str(place),
+    ]
     done = subprocess.run(
         argv,
         cwd=REPOSITORY,
@@ -140,8 +211,14 @@ def slow_runs(tmp_path_factory):
 def moved(engines, jobs, place):
     """Makes `jobs`, a run for each engine that goes from one process to two and back, and one that does not."""
     for engine in engines:
-        run(Job(f"moved {engine}", "llama_loss", "single", {**SAVED, "batch_size": "8"}, after=3), place)
-    launched(jobs + [Job(f"moved {each}", "llama_loss", each, after=5, resume=True) for each in engines], place)
+        run(
+            Job(f"moved {engine}", "llama_loss", "single", {**SAVED, "batch_size": "8"}, after=3),
+            place,
+        )
+    launched(
+        jobs + [Job(f"moved {each}", "llama_loss", each, after=5, resume=True) for each in engines],
+        place,
+    )
     for engine in engines:
         run(Job(f"moved {engine}", "llama_loss", "single", resume=True), place)
     if engines:
@@ -175,10 +252,15 @@ def compare(folder, beside):
 
 def apart(ours, theirs):
     assert ours.keys() == theirs.keys()
-    assert [name for name in ours if ours[name] is None] == [name for name in theirs if theirs[name] is None]
+    assert [name for name in ours if ours[name] is None] == [
+        name for name in theirs if theirs[name] is None
+    ]
     names = [name for name in theirs if theirs[name] is not None]
     norm = sum(theirs[name].double().square().sum() for name in names).sqrt()
-    return float(sum((ours[name].double() - theirs[name].double()).square().sum() for name in names).sqrt() / norm)
+    return float(
+        sum((ours[name].double() - theirs[name].double()).square().sum() for name in names).sqrt()
+        / norm
+    )
 
 
 def asserted(folder):
@@ -198,7 +280,9 @@ def insist(folder, pair, references):
         assert held == [whole, whole] and not seen["weights"]
     else:
         # Every weight of FSDP2 is shared; norms and routers are not by tensor parallelism.
-        assert seen["weights"] and max(held) <= (0.51 if engine in ("fsdp2", "ep") else 0.55) * whole
+        assert (
+            seen["weights"] and max(held) <= (0.51 if engine in ("fsdp2", "ep") else 0.55) * whole
+        )
         assert sum(held) >= whole
 
 
@@ -268,7 +352,10 @@ def test_a_run_that_is_gone_on_with_is_an_unbroken_one(runs):
     assert losses(runs / "broken")[-4:] == unbroken[2:]
     assert weights(runs / "broken") == weights(runs / "unbroken")
     checkpoint = runs / "broken" / "checkpoint-4"
-    assert len(list(checkpoint.glob("shard-*.safetensors"))) == 2 and not (checkpoint / "model.safetensors").exists()
+    assert (
+        len(list(checkpoint.glob("shard-*.safetensors"))) == 2
+        and not (checkpoint / "model.safetensors").exists()
+    )
 
 
 @pytest.mark.parametrize("engine", MOVED_FAST)
@@ -292,14 +379,23 @@ def insist_on_moved(runs, engine):
     assert len(ours) == len(theirs) == 6
     assert max(abs(one - other) / other for one, other in zip(ours, theirs, strict=True)) <= CLOSE
     before, after = (torch.load(runs / name / GRADIENTS)[-1] for name in ("one", folder.path.name))
-    assert apart(after, before) <= 1e-5  # AdamW divides by small second moments: not only rounding of one step
+    assert (
+        apart(after, before) <= 1e-5
+    )  # AdamW divides by small second moments: not only rounding of one step
 
 
 @pytest.mark.slow
 def test_between_engines_that_group_weights_otherwise(tmp_path):
     """A matrix's bias is split and a norm's is whole: of them tensor parallelism makes groups of their own."""
-    switches = {**SAVED, "batch_size": "4", "config": ["tie_word_embeddings=false", "residual_dropout=0.1"]}
-    ways = [Job("run", "starcoder2", "ddp", switches, after=3), Job("run", "starcoder2", "tp", after=5, resume=True)]
+    switches = {
+        **SAVED,
+        "batch_size": "4",
+        "config": ["tie_word_embeddings=false", "residual_dropout=0.1"],
+    }
+    ways = [
+        Job("run", "starcoder2", "ddp", switches, after=3),
+        Job("run", "starcoder2", "tp", after=5, resume=True),
+    ]
     folder = launched([*ways, Job("run", "starcoder2", "ddp", resume=True)], tmp_path) / "run"
     attempts = [attempt["engine"]["engine"] for attempt in RunFolder(folder).found()["attempts"]]
     assert attempts == ["ddp", "tp", "ddp"] and not (folder / FAILED).exists()
@@ -313,7 +409,9 @@ def test_a_schedule_for_other_groups_of_weights(groups):
 
     def schedule(number):
         weights = [{"params": [torch.zeros(1, requires_grad=True)]} for _ in range(number)]
-        return torch.optim.lr_scheduler.LambdaLR(torch.optim.SGD(weights, lr=1.0), partial(pow, 0.5))
+        return torch.optim.lr_scheduler.LambdaLR(
+            torch.optim.SGD(weights, lr=1.0), partial(pow, 0.5)
+        )
 
     before, after = schedule(2), schedule(groups)
     for _ in range(3):

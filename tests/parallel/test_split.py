@@ -19,7 +19,13 @@ BOUND = 100
 def apart():
     argv = [sys.executable, "-m", "tests.parallel.split"]
     done = subprocess.run(
-        argv, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        argv,
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -18,16 +18,23 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 pytest.importorskip("deepspeed", reason="pip install 'patchgen[deepspeed]'")
 
-from patchgen.train.folder import RunFolder  # noqa: E402
-from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written  # noqa: E402
-from tests.toytree import REPOSITORY, environment  # noqa: E402
-from tests.train.runs import losses, weights  # noqa: E402
+from patchgen.train.folder import RunFolder
+from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written
+from tests.toytree import REPOSITORY, environment
+from tests.train.runs import losses, weights
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 CLOSE = 1e-6
 PATIENCE = 1500  # seconds for all runs of the pair; its first one compiles
-STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant", "batch_size": "4"}
+STEPS = {
+    "steps": 3,
+    "length": 32,
+    "optim": "sgd",
+    "learning_rate": 0.1,
+    "schedule": "constant",
+    "batch_size": "4",
+}
 TIED = ["tie_word_embeddings=true"]
 MODELS = {
     "llama": ("llama_loss", {"checkpoint": "selective"}),
@@ -43,9 +50,17 @@ OFFLOADED = (
     "zero3,offload=optimizer",
     "zero3,offload=parameters",
 )
-PAIRS = [(engine, model) for engine in ENGINES for model in MODELS] + [(engine, "llama") for engine in OFFLOADED]
+PAIRS = [(engine, model) for engine in ENGINES for model in MODELS] + [
+    (engine, "llama") for engine in OFFLOADED
+]
 AT_ONCE = ("llama", "tied", "mixtral")
-SAVED = {"steps": 6, "length": 32, "save_every": 2, "keep": 3, "batch_size": "4"}  # AdamW, a falling learning rate
+SAVED = {
+    "steps": 6,
+    "length": 32,
+    "save_every": 2,
+    "keep": 3,
+    "batch_size": "4",
+}  # AdamW, a falling learning rate
 BROKEN = ("zero1", "zero3", "zero3,offload=parameters")
 FELL_BACK = {
     "stage 2": ("zero3", "DeepSpeed runs stage 2"),
@@ -135,7 +150,10 @@ def test_each_process_holds_its_part(runs, engine, model):
     assert sum(seen["bytes_updated"]) == pytest.approx(whole, rel=1e-3)
     assert max(seen["bytes_updated"]) == pytest.approx(whole / 2, rel=1e-3)
     if name == "zero3":
-        assert max(seen["bytes_of_process"]) == pytest.approx(whole / 2, rel=1e-2) and seen["weights"] > 10
+        assert (
+            max(seen["bytes_of_process"]) == pytest.approx(whole / 2, rel=1e-2)
+            and seen["weights"] > 10
+        )
     else:
         assert seen["bytes_of_process"] == [whole, whole] and seen["weights"] == 0
 

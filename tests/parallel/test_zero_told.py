@@ -42,14 +42,24 @@ def test_stages(stage):
 
 def test_weights_stay_in_float32():
     told = arguments_of_zero(engine("zero2"), "amp-bf16", "cpu")
-    assert told["bf16"] is False and told["deepspeed"]["torch_autocast"] == {"enabled": True, "dtype": "bfloat16"}
+    assert told["bf16"] is False and told["deepspeed"]["torch_autocast"] == {
+        "enabled": True,
+        "dtype": "bfloat16",
+    }
 
 
 def test_offloading():
-    optimizer = configuration(engine("zero2", offload="optimizer"), "fp32", "cuda")["zero_optimization"]
-    assert optimizer["offload_optimizer"] == {"device": "cpu", "pin_memory": True} and "offload_param" not in optimizer
+    optimizer = configuration(engine("zero2", offload="optimizer"), "fp32", "cuda")[
+        "zero_optimization"
+    ]
+    assert (
+        optimizer["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
+        and "offload_param" not in optimizer
+    )
     both = configuration(engine(offload="parameters"), "fp32", "cpu")["zero_optimization"]
-    assert both["offload_optimizer"] == both["offload_param"] == {"device": "cpu", "pin_memory": False}
+    assert (
+        both["offload_optimizer"] == both["offload_param"] == {"device": "cpu", "pin_memory": False}
+    )
 
 
 def test_without_deepspeed(monkeypatch):

@@ -33,8 +33,13 @@ def gathering(step):
 
     def seen(self, *args, **rest):
         if self.is_gradient_accumulation_boundary():
-            whole = {name: safe_get_full_grad(weight).cpu() for name, weight in self.module.named_parameters()}
-            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in whole.values()]))
+            whole = {
+                name: safe_get_full_grad(weight).cpu()
+                for name, weight in self.module.named_parameters()
+            }
+            norm = torch.linalg.vector_norm(
+                torch.stack([torch.linalg.vector_norm(one) for one in whole.values()])
+            )
             share = (self.gradient_clipping() / (norm + 1e-6)).clamp(max=1)
             Seeing.kept.append({name: one * share for name, one in whole.items()})
         return step(self, *args, **rest)

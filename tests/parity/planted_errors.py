@@ -56,7 +56,9 @@ def planted(error: Error, home: Path) -> Subject:
     for package in (home / path.parent, home / path.parent.parent):
         (package / "__init__.py").touch()
     text = (home / path).read_text(encoding="utf-8")
-    assert text.count(error.old) == error.times, f"{error}: the old text stands there {text.count(error.old)} times"
+    assert text.count(error.old) == error.times, (
+        f"{error}: the old text stands there {text.count(error.old)} times"
+    )
     (home / path).write_text(text.replace(error.old, error.new), encoding="utf-8")
     return replace(subject, home=str(home))
 
@@ -64,7 +66,9 @@ def planted(error: Error, home: Path) -> Subject:
 def seen_by(subject: Subject) -> Result | None:
     """The first case that fails; those of wide dtypes first, planted errors of parts left out."""
     bench = Bench(subject)
-    todo = [case for case in cases(subject, claims_of(subject.parts), PLAN) if case.kind != "planted"]
+    todo = [
+        case for case in cases(subject, claims_of(subject.parts), PLAN) if case.kind != "planted"
+    ]
     for case in sorted(todo, key=_cost):
         result = bench.run(case)
         if result.status == "FAIL":

@@ -13,17 +13,17 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: E402
-from transformers.masking_utils import flash_attention_mask, sdpa_mask  # noqa: E402
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: E402
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import flash_attention_mask, sdpa_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from patchgen.lab.interface import flash_reference, flex_on_cpu, registered  # noqa: E402
-from patchgen.lab.parity import differences, observe, worst  # noqa: E402
-from patchgen.lab.tiny import SIZES, Batch, batch, tiny_config  # noqa: E402
-from patchgen.lab.tolerance import BIT_EQUAL, rounding  # noqa: E402
-from patchgen.lab.trace import traced  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.lab.wide import widened  # noqa: E402
+from patchgen.lab.interface import flash_reference, flex_on_cpu, registered
+from patchgen.lab.parity import differences, observe, worst
+from patchgen.lab.tiny import SIZES, Batch, batch, tiny_config
+from patchgen.lab.tolerance import BIT_EQUAL, rounding
+from patchgen.lab.trace import traced
+from patchgen.lab.weights import draw_weights
+from patchgen.lab.wide import widened
 
 LAYERS = SIZES["num_hidden_layers"]
 
@@ -45,8 +45,12 @@ class Case:
         }
         return getattr(importlib.import_module(home[side]), self.head)
 
-    def build(self, side: str, attention: str | None, dtype: Any = torch.float64, **changes: Any) -> Any:
-        config = tiny_config(self.of("parent").config_class, attn_implementation=attention, **self.changes | changes)
+    def build(
+        self, side: str, attention: str | None, dtype: Any = torch.float64, **changes: Any
+    ) -> Any:
+        config = tiny_config(
+            self.of("parent").config_class, attn_implementation=attention, **self.changes | changes
+        )
         model = self.of(side)(config).to(dtype).eval()
         draw_weights(model)
         return model
@@ -61,9 +65,14 @@ class Case:
 
 CASES = {
     "mpnet": Case("mpnet", "mpnet_sdpa_checkpoint", "MPNetForMaskedLM", biased=True),
-    "megatron_bert": Case("megatron_bert", "megatron_bert_sdpa_checkpoint_loss", "MegatronBertForMaskedLM"),
+    "megatron_bert": Case(
+        "megatron_bert", "megatron_bert_sdpa_checkpoint_loss", "MegatronBertForMaskedLM"
+    ),
     "megatron_bert decoder": Case(
-        "megatron_bert", "megatron_bert_sdpa_checkpoint_loss", "MegatronBertForCausalLM", changes={"is_decoder": True}
+        "megatron_bert",
+        "megatron_bert_sdpa_checkpoint_loss",
+        "MegatronBertForCausalLM",
+        changes={"is_decoder": True},
     ),
     "xglm": Case("xglm", "xglm_sdpa_checkpoint_loss", "XGLMForCausalLM"),
     "bloom": Case("bloom", "bloom_sdpa", "BloomForCausalLM", biased=True),
@@ -93,7 +102,8 @@ def assert_equal(reference: dict[str, Any], candidate: dict[str, Any], bound: fl
 def test_eager_is_the_parent_to_the_last_bit(case, padding):
     for dtype in (torch.float64, torch.float32):
         reference, ours = (
-            case.seen(side, "eager", batch(padding), dtype=dtype, weights=True) for side in ("parent", "variant")
+            case.seen(side, "eager", batch(padding), dtype=dtype, weights=True)
+            for side in ("parent", "variant")
         )
         assert any("attentions" in name for name in ours)
         assert_equal(reference, ours, BIT_EQUAL)
@@ -112,7 +122,12 @@ def test_sdpa_trains_as_the_parent(case, padding):
 @pytest.mark.parametrize(
     ("case", "padding"),
     [
-        pytest.param(case, padding, id=f"{name} {padding}", marks=() if (name, padding) == FAST else pytest.mark.slow)
+        pytest.param(
+            case,
+            padding,
+            id=f"{name} {padding}",
+            marks=() if (name, padding) == FAST else pytest.mark.slow,
+        )
         for name, case in CASES.items()
         for padding in ("none", "left")
     ],
@@ -137,7 +152,11 @@ def test_a_function_of_ones_own_is_called(case):
 @each_case
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_flash_attention_is_refused_or_asks_to_be_installed(case, version):
-    error, words = (ValueError, "does not support Flash Attention") if case.biased else (ImportError, "install")
+    error, words = (
+        (ValueError, "does not support Flash Attention")
+        if case.biased
+        else (ImportError, "install")
+    )
     with pytest.raises(error, match=words):
         case.build("variant", f"flash_attention_{version}")
 

@@ -9,12 +9,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench  # noqa: E402
-from patchgen.lab.cases import cases  # noqa: E402
-from patchgen.lab.claimed import claims_of  # noqa: E402
-from patchgen.lab.mutation.prove import Proof  # noqa: E402
-from patchgen.lab.plan import Plan  # noqa: E402
-from patchgen.lab.subject import subject_at  # noqa: E402
+from patchgen.lab.bench import Bench
+from patchgen.lab.cases import cases
+from patchgen.lab.claimed import claims_of
+from patchgen.lab.mutation.prove import Proof
+from patchgen.lab.plan import Plan
+from patchgen.lab.subject import subject_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -45,7 +45,9 @@ def converted(folder: Path, made: str, layer: str) -> Bench:
     modular = folder / "by_hand" / "modular_albert_checkpointed.py"
     modular.parent.mkdir()
     modular.write_text(MODULAR.format(layer=layer))
-    subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "patchgen", "convert"], cwd=folder, check=True, capture_output=True
+    )
     return Bench(subject_at(modular))
 
 
@@ -53,7 +55,9 @@ def results_of(bench: Bench):
     subject = bench.subject
     every = cases(subject, claims_of(subject.claimed), Plan(dtypes=("float64", "float32")))
     head = subject.heads[0]
-    wanted = [case for case in every if case.head == head and any(name in case.name for name in CASES)]
+    wanted = [
+        case for case in every if case.head == head and any(name in case.name for name in CASES)
+    ]
     return [(case, bench.run(case)) for case in wanted]
 
 
@@ -63,7 +67,9 @@ def test_checkpointing_is_switched_on_and_compared(tmp_path):
     found = results_of(bench)
     assert {result.status for _, result in found} == {"PASS"}, found
     compared = [(case, result) for case, result in found if case.kind == "numbers"]
-    assert compared and all(case.scene.checkpointing is not None and result.seen for case, result in compared)
+    assert compared and all(
+        case.scene.checkpointing is not None and result.seen for case, result in compared
+    )
 
 
 @pytest.mark.slow

@@ -16,12 +16,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench  # noqa: E402
-from patchgen.lab.cases import Case, cases  # noqa: E402
-from patchgen.lab.claimed import claims_of  # noqa: E402
-from patchgen.lab.plan import Plan  # noqa: E402
-from patchgen.lab.subject import Subject, subjects  # noqa: E402
-from tests.toytree import REPOSITORY  # noqa: E402
+from patchgen.lab.bench import Bench
+from patchgen.lab.cases import Case, cases
+from patchgen.lab.claimed import claims_of
+from patchgen.lab.plan import Plan
+from patchgen.lab.subject import Subject, subjects
+from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -58,7 +58,8 @@ def bench(subject: Subject) -> Bench:
 
 
 @pytest.mark.parametrize(
-    ("subject", "case"), [as_parameter(subject, case) for subject in GALLERY for case in planned(subject)]
+    ("subject", "case"),
+    [as_parameter(subject, case) for subject in GALLERY for case in planned(subject)],
 )
 def test_case(subject, case):
     result = bench(subject).run(case)
@@ -69,7 +70,9 @@ def test_case(subject, case):
 
 @pytest.mark.parametrize("subject", GALLERY, ids=lambda subject: subject.name)
 def test_every_part_has_a_claim(subject):
-    assert claims_of(subject.claimed), "a variant without parts changes something that nothing is claimed of"
+    assert claims_of(subject.claimed), (
+        "a variant without parts changes something that nothing is claimed of"
+    )
 
 
 @pytest.mark.parametrize("subject", GALLERY, ids=lambda subject: subject.name)
@@ -82,7 +85,12 @@ def test_what_matters_most_is_compared(subject):
 
 
 def test_the_quick_cases_are_of_every_variant_and_part():
-    quick = [(subject, case) for subject in GALLERY for case in planned(subject) if is_quick(subject, case)]
+    quick = [
+        (subject, case)
+        for subject in GALLERY
+        for case in planned(subject)
+        if is_quick(subject, case)
+    ]
     assert {subject for subject, case in quick if case.kind == "numbers"} == set(GALLERY)
     parts = {part for subject in GALLERY for part in subject.claimed}
     assert {case.detail.partition(":")[0] for _, case in quick if case.kind == "planted"} == parts

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
+from patchgen.lab.tiny import batch, tiny_config
 
 HEADS = [
     ("qwen3_norm", "Qwen3ForSequenceClassification", "model"),
@@ -19,7 +19,9 @@ HEADS = [
 
 def _made(module: str, head: str, model: str):
     torch.manual_seed(0)
-    return getattr(importlib.import_module(module), head)(tiny_config(model, attn_implementation="sdpa")).eval()
+    return getattr(importlib.import_module(module), head)(
+        tiny_config(model, attn_implementation="sdpa")
+    ).eval()
 
 
 @pytest.mark.parametrize(("variant", "head", "base"), HEADS)
@@ -35,11 +37,15 @@ def test_it_starts_and_computes_as_the_parents(variant, head, base):
     ours = _made(f"generated.{model}.modeling_{variant}", head, model)
     theirs = _made(f"transformers.models.{model}.modeling_{model}", head, model)
     assert ours.state_dict().keys() == theirs.state_dict().keys()
-    assert all(torch.equal(value, ours.state_dict()[name]) for name, value in theirs.state_dict().items())
+    assert all(
+        torch.equal(value, ours.state_dict()[name]) for name, value in theirs.state_dict().items()
+    )
     given = {"input_ids": batch("right").input_ids, "attention_mask": batch("right").attention_mask}
     assert torch.equal(ours(**given)[0], theirs(**given)[0])
 
 
 def test_a_variant_of_the_loss_leaves_the_other_heads_alone():
-    with open(importlib.import_module("generated.llama.modeling_llama_loss").__file__, encoding="utf-8") as file:
+    with open(
+        importlib.import_module("generated.llama.modeling_llama_loss").__file__, encoding="utf-8"
+    ) as file:
         assert "super(Generic" not in file.read()

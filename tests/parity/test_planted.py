@@ -15,22 +15,22 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from safetensors.torch import load_file, save_file  # noqa: E402
-from transformers import DataCollatorWithFlattening  # noqa: E402
+from safetensors.torch import load_file, save_file
+from transformers import DataCollatorWithFlattening
 
-from patchgen.lab.bench import Bench  # noqa: E402
-from patchgen.lab.cases import Case  # noqa: E402
-from patchgen.lab.checks.numbers import compare  # noqa: E402
-from patchgen.lab.checks.plants import planted  # noqa: E402
-from patchgen.lab.claim import Plant, Scene, replaced, strictly_loaded  # noqa: E402
-from patchgen.lab.claims.sdpa import CLAIM  # noqa: E402
-from patchgen.lab.inputs import CannotBuild  # noqa: E402
-from patchgen.lab.pair import Pair  # noqa: E402
-from patchgen.lab.step import observe_step  # noqa: E402
-from patchgen.lab.subject import Subject, subjects  # noqa: E402
-from patchgen.lab.tolerance import MARGIN, REORDERED  # noqa: E402
-from patchgen.parts.grouped import GROUPED_PRODUCT, grouped_linear, pairs_of  # noqa: E402
-from tests.toytree import REPOSITORY  # noqa: E402
+from patchgen.lab.bench import Bench
+from patchgen.lab.cases import Case
+from patchgen.lab.checks.numbers import compare
+from patchgen.lab.checks.plants import planted
+from patchgen.lab.claim import Plant, Scene, replaced, strictly_loaded
+from patchgen.lab.claims.sdpa import CLAIM
+from patchgen.lab.inputs import CannotBuild
+from patchgen.lab.pair import Pair
+from patchgen.lab.step import observe_step
+from patchgen.lab.subject import Subject, subjects
+from patchgen.lab.tolerance import MARGIN, REORDERED
+from patchgen.parts.grouped import GROUPED_PRODUCT, grouped_linear, pairs_of
+from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -87,7 +87,9 @@ def without_added_one(was, self, x):
 @contextlib.contextmanager
 def positions_shifted(name, model):
     table = model.get_submodule(name)
-    with replaced(type(table), "forward", lambda was: lambda self, x: was(self, x + 1 if self is table else x)):
+    with replaced(
+        type(table), "forward", lambda was: lambda self, x: was(self, x + 1 if self is table else x)
+    ):
         yield
 
 
@@ -160,30 +162,84 @@ PLANTED = [
     (BERT, Plant("dropped bias", "", functools.partial(zeroed, "attention.self.value.bias"))),
     (BERT, Plant("dropped bias of a norm", "", functools.partial(zeroed, "output.LayerNorm.bias"))),
     (GPT2, Plant("position shifted", "", functools.partial(positions_shifted, "transformer.wpe"))),
-    (GEMMA, Plant("N6 norm without its added one", "", method("Gemma2RMSNorm", "forward", without_added_one))),
+    (
+        GEMMA,
+        Plant(
+            "N6 norm without its added one",
+            "",
+            method("Gemma2RMSNorm", "forward", without_added_one),
+        ),
+    ),
     (GEMMA, Plant("soft-cap left out", "", without_softcap)),
-    (MIXTRAL, Plant("router gradient detached", "", method("MixtralTopKRouter", "forward", detached_router))),
+    (
+        MIXTRAL,
+        Plant(
+            "router gradient detached", "", method("MixtralTopKRouter", "forward", detached_router)
+        ),
+    ),
     (MIXTRAL, Plant("experts swapped", "", swapped_experts)),
-    (MIXTRAL, Plant("N11 missing expert weights", "", functools.partial(zeroed, "experts.gate_up_proj"))),
-    (MIXTRAL, Plant("N2 rows left as they were found", "", method("MixtralExperts", "forward", row_not_written))),
-    (MIXTRAL, Plant("N2 an expert's gradient lacks a token", "", method("MixtralExperts", "forward", token_without))),
-    (ROBERTA, Plant("N10 positions of flattened texts", "", functools.partial(positions_shifted, ROBERTA_TABLE))),
-    (LLAMA, Plant("N1 a gradient alone is wrong", "", method("LlamaMLP", "forward", wrong_gradient))),
-    (LLAMA, Plant("N7 loss scaled by accumulation", "", scaled_loss, Scene(train=True, accumulate=2))),
-    (LLAMA, Plant("N13 a kernel that rounds to bfloat16", "", method("LlamaMLP", "forward", in_bfloat16))),
-    (GPT2, Plant("dropout reseeded in recompute", "", method("GPT2MLP", "forward", reseeded), DROPOUT)),
+    (
+        MIXTRAL,
+        Plant("N11 missing expert weights", "", functools.partial(zeroed, "experts.gate_up_proj")),
+    ),
+    (
+        MIXTRAL,
+        Plant(
+            "N2 rows left as they were found",
+            "",
+            method("MixtralExperts", "forward", row_not_written),
+        ),
+    ),
+    (
+        MIXTRAL,
+        Plant(
+            "N2 an expert's gradient lacks a token",
+            "",
+            method("MixtralExperts", "forward", token_without),
+        ),
+    ),
+    (
+        ROBERTA,
+        Plant(
+            "N10 positions of flattened texts",
+            "",
+            functools.partial(positions_shifted, ROBERTA_TABLE),
+        ),
+    ),
+    (
+        LLAMA,
+        Plant("N1 a gradient alone is wrong", "", method("LlamaMLP", "forward", wrong_gradient)),
+    ),
+    (
+        LLAMA,
+        Plant("N7 loss scaled by accumulation", "", scaled_loss, Scene(train=True, accumulate=2)),
+    ),
+    (
+        LLAMA,
+        Plant(
+            "N13 a kernel that rounds to bfloat16", "", method("LlamaMLP", "forward", in_bfloat16)
+        ),
+    ),
+    (
+        GPT2,
+        Plant("dropout reseeded in recompute", "", method("GPT2MLP", "forward", reseeded), DROPOUT),
+    ),
 ]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float64", "float32"])
 @pytest.mark.parametrize(
-    ("where", "plant"), PLANTED, ids=lambda given: given.name if isinstance(given, Plant) else given[0]
+    ("where", "plant"),
+    PLANTED,
+    ids=lambda given: given.name if isinstance(given, Plant) else given[0],
 )
 def test_a_planted_error_is_seen(where, plant, dtype):
     both = pair(*where)
     _, model = both.models(both.routes[0], dtype, plant.scene.dropout, fresh=True)
     with plant.apply(model):
-        seen = both.variant_sees(both.routes[0], dtype, plant.scene, model=model)  # it runs, and is wrong
+        seen = both.variant_sees(
+            both.routes[0], dtype, plant.scene, model=model
+        )  # it runs, and is wrong
     apart = compare(both, both.routes[0], dtype, plant.scene, seen)[0].largest
     assert apart >= MARGIN * REORDERED.at(dtype)
 
@@ -213,7 +269,9 @@ def test_n1_the_loss_of_a_wrong_gradient_looks_right():
     _, model = both.models(both.routes[0], torch.float32, fresh=True)
     with method("LlamaMLP", "forward", wrong_gradient)(model):
         wrong = both.variant_sees(both.routes[0], torch.float32, Scene(), model=model)
-    assert torch.equal(right["loss"], wrong["loss"]) and torch.equal(right["logits"], wrong["logits"])
+    assert torch.equal(right["loss"], wrong["loss"]) and torch.equal(
+        right["logits"], wrong["logits"]
+    )
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.bfloat16], ids=str)
@@ -222,7 +280,9 @@ def test_n2_no_row_of_a_grouped_product_is_left_as_it_was_found(dtype, memory_of
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(9, 16, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
     weight = torch.randn(4, 24, 16, generator=draw, dtype=torch.float64).to(dtype).requires_grad_()
-    choice = torch.tensor([[0, 3], [3, 4], [4, 0], [1, 0], [1, 3], [4, 4], [0, 1], [3, 1], [1, 0]])  # never 2
+    choice = torch.tensor(
+        [[0, 3], [3, 4], [4, 0], [1, 0], [1, 3], [4, 4], [0, 1], [3, 1], [1, 0]]
+    )  # never 2
     pairs = pairs_of(choice, 4)
     gates = (choice < 4).to(dtype)[..., None]
     out = (pairs.back(grouped_linear(pairs.take(x), weight, None, pairs)) * gates).sum(1)
@@ -231,7 +291,8 @@ def test_n2_no_row_of_a_grouped_product_is_left_as_it_was_found(dtype, memory_of
 
     wide, dense = (each.detach().double().requires_grad_() for each in (x, weight))
     rows = [
-        sum(dense[expert] @ token for expert in row if expert < 4) for token, row in zip(wide, choice, strict=True)
+        sum(dense[expert] @ token for expert in row if expert < 4)
+        for token, row in zip(wide, choice, strict=True)
     ]
     zero = torch.zeros(24, dtype=torch.float64)
     loop = torch.stack([zero + row for row in rows])
@@ -251,7 +312,10 @@ def test_n10_flattened_texts_have_the_positions_of_roberta():
     (subject,) = subjects(REPOSITORY, ["roberta_padding_free"])
     both = Pair(subject, ROBERTA[1])
     parent, variant = both.models(both.routes[0], torch.float64)
-    texts = [torch.randint(5, 90, (length,), generator=torch.Generator().manual_seed(length)) for length in (7, 3, 9)]
+    texts = [
+        torch.randint(5, 90, (length,), generator=torch.Generator().manual_seed(length))
+        for length in (7, 3, 9)
+    ]
 
     def flattened(**how):
         batch = DataCollatorWithFlattening(**how)([{"input_ids": text.tolist()} for text in texts])
@@ -277,7 +341,9 @@ def test_what_does_not_run_without_an_error_has_not_shown_one(broken, monkeypatc
     def wrong(self, *args, **kwargs):
         raise (CannotBuild if broken == "parent" else RuntimeError)("it does not run")
 
-    crash = Plant("boom", "", method("LlamaMLP", "forward", lambda was, *args: torch.ones(2) @ torch.ones(3)))
+    crash = Plant(
+        "boom", "", method("LlamaMLP", "forward", lambda was, *args: torch.ones(2) @ torch.ones(3))
+    )
     both.__dict__["claims"] = (replace(CLAIM, plants=(crash,)),)
     assert bench.run(case).apart == math.inf
     assert bench.smallest_planted(case) == math.inf
@@ -295,15 +361,25 @@ def test_n5_layers_behind_frozen_ones_keep_their_gradients_under_checkpointing()
         _, model = both.models(both.routes[0], torch.float32, fresh=True)
         model.get_input_embeddings().requires_grad_(False)
         scene = Scene(train=True, checkpointing={})
-        seen.append(observe_step(model, both.inputs(scene, torch.float32), scene, checkpointing=checkpointing))
-    assert seen[0].keys() == seen[1].keys() and len([name for name in seen[0] if name.startswith("gradient")]) > 20
+        seen.append(
+            observe_step(
+                model, both.inputs(scene, torch.float32), scene, checkpointing=checkpointing
+            )
+        )
+    assert (
+        seen[0].keys() == seen[1].keys()
+        and len([name for name in seen[0] if name.startswith("gradient")]) > 20
+    )
     assert all(torch.equal(seen[0][name], tensor) for name, tensor in seen[1].items())
 
 
 def test_n8_packing_without_boundaries_is_seen():
     both = pair(*LLAMA)
     assert both.keeps_packed_apart
-    packed, full = (both.parent_sees(both.routes[0], torch.float32, Scene(rows=rows)) for rows in ("packed", "full"))
+    packed, full = (
+        both.parent_sees(both.routes[0], torch.float32, Scene(rows=rows))
+        for rows in ("packed", "full")
+    )
     assert not torch.allclose(packed["logits"], full["logits"], atol=0.1)
 
 
@@ -329,7 +405,9 @@ def test_n9_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
 
     def wrong(model, inputs, scene, **how):
         compiled = getattr(model, "_compiled_call_impl", None) is not None
-        given = {name: t for name, t in inputs.given.items() if not (compiled and name == "position_ids")}
+        given = {
+            name: t for name, t in inputs.given.items() if not (compiled and name == "position_ids")
+        }
         return right(model, replace(inputs, given=given), scene, **how)
 
     monkeypatch.setattr("patchgen.lab.checks.compiled.observe_step", wrong)
@@ -341,14 +419,20 @@ def test_n11_a_checkpoint_that_lost_its_experts_is_refused(tmp_path):
     model = pair(*MIXTRAL).master(torch.float32)
     model.save_pretrained(tmp_path)
     path = tmp_path / "model.safetensors"
-    save_file({name: t for name, t in load_file(path).items() if "experts" not in name}, path, {"format": "pt"})
+    save_file(
+        {name: t for name, t in load_file(path).items() if "experts" not in name},
+        path,
+        {"format": "pt"},
+    )
     with pytest.raises(ValueError, match="missing_keys"):
         strictly_loaded(type(model), tmp_path)
 
 
 def test_n12_a_variant_that_does_nothing_has_no_effect():
     both = pair(*LLAMA)
-    eager = replace(both.routes[0], **{side: {"attn_implementation": "eager"} for side in ("parent", "variant")})
+    eager = replace(
+        both.routes[0], **{side: {"attn_implementation": "eager"} for side in ("parent", "variant")}
+    )
     both.__dict__["routes"] = (replace(eager, name="nothing"), both.routes[1])
     try:
         told = list(CLAIM.effect(*both.evidence(Scene(train=True)), both.specimen))
@@ -388,7 +472,10 @@ def test_outputs_of_another_dtype_are_seen_unless_a_part_says_so(dtype, autocast
     right = Pair.variant_sees
 
     def wide(self, *args, **how):
-        return {name: t.double() if "gradient" not in name else t for name, t in right(self, *args, **how).items()}
+        return {
+            name: t.double() if "gradient" not in name else t
+            for name, t in right(self, *args, **how).items()
+        }
 
     monkeypatch.setattr(Pair, "variant_sees", wide)
     result = bench.run(case)
@@ -402,6 +489,10 @@ def test_a_bound_that_no_planted_error_exceeds_tenfold_is_a_warning(monkeypatch)
     bench = Bench(pair(*LLAMA).subject)
     bench._pairs[LLAMA[1], "()"] = pair(*LLAMA)
     case = Case("full", "numbers", LLAMA[1], "float32", 1, Scene())
-    for smallest, status in [(9 * REORDERED.at(torch.float32), "WARN"), (None, "PASS"), (1.0, "PASS")]:
+    for smallest, status in [
+        (9 * REORDERED.at(torch.float32), "WARN"),
+        (None, "PASS"),
+        (1.0, "PASS"),
+    ]:
         monkeypatch.setattr(Bench, "smallest_planted", lambda self, case, told=smallest: told)
         assert bench.run(case).status == status

@@ -8,7 +8,14 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AlbertConfig, AlbertForMaskedLM, BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AlbertConfig,
+    AlbertForMaskedLM,
+    BertConfig,
+    BertForMaskedLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
 from patchgen.bench.cases.bert import B1
 from patchgen.bench.cases.decoders import L1
@@ -56,12 +63,18 @@ def test_operations_of_a_token(case, operations):
     assert of_a_token(case) == pytest.approx(operations, rel=0.01)
 
 
-@pytest.mark.parametrize("case", [pytest.param(M1, id="one grouped product"), pytest.param(M2, id="all experts")])
+@pytest.mark.parametrize(
+    "case", [pytest.param(M1, id="one grouped product"), pytest.param(M2, id="all experts")]
+)
 def test_experts_count_as_many_as_a_token_chooses(case):
     config = config_of(case, tiny=False).get_text_config()
     inner = getattr(config, "moe_intermediate_size", None) or config.intermediate_size
-    routed = 6 * 3 * config.hidden_size * inner * config.num_experts_per_tok * config.num_hidden_layers
-    fewer = replace(case, config=(*case.config, ("num_experts_per_tok", 2 * config.num_experts_per_tok)))
+    routed = (
+        6 * 3 * config.hidden_size * inner * config.num_experts_per_tok * config.num_hidden_layers
+    )
+    fewer = replace(
+        case, config=(*case.config, ("num_experts_per_tok", 2 * config.num_experts_per_tok))
+    )
     assert of_a_token(fewer) - of_a_token(case) == pytest.approx(routed)
 
 
@@ -79,8 +92,15 @@ def test_is_what_torch_counts_in_a_real_forward():
 
 
 def test_layers_that_share_weights_count_each_time():
-    shape = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3}
-    albert = count_forward(AlbertForMaskedLM, AlbertConfig(vocab_size=96, embedding_size=32, **shape), 16)
+    shape = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 3,
+    }
+    albert = count_forward(
+        AlbertForMaskedLM, AlbertConfig(vocab_size=96, embedding_size=32, **shape), 16
+    )
     bert = count_forward(BertForMaskedLM, BertConfig(vocab_size=96, **shape), 16)
     mapping = 2 * 32 * 32  # of ALBERT's embeddings, and no pooler's
     assert albert.body - mapping == bert.body and albert.between == bert.between
@@ -93,7 +113,9 @@ def test_a_variant_counts_as_its_parent():
 
 
 def test_what_shapes_do_not_tell_is_not_known():
-    config = BertConfig(hidden_size=32, intermediate_size=48, num_attention_heads=4, max_position_embeddings=4)
+    config = BertConfig(
+        hidden_size=32, intermediate_size=48, num_attention_heads=4, max_position_embeddings=4
+    )
     assert count_forward(BertForMaskedLM, config, 64) is None
 
 

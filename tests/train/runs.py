@@ -55,16 +55,22 @@ class Broken(Remembered):
 
 
 def recipe(model: str = "llama_loss", **switches: object) -> Recipe:
-    labels = {"data": ()} if switches.get("task") == "classification" else {}  # each of the books shipped is one
+    labels = (
+        {"data": ()} if switches.get("task") == "classification" else {}
+    )  # each of the books shipped is one
     return Recipe(**{"model": model, **SHORT, **labels, **switches})
 
 
-def run(folder: Path, model: str = "llama_loss", watch: Remembered | None = None, **switches: object) -> Ended:
+def run(
+    folder: Path, model: str = "llama_loss", watch: Remembered | None = None, **switches: object
+) -> Ended:
     asked = recipe(model, **switches)
     return train(asked, new_folder(str(folder), asked), watch or Remembered())
 
 
-def broken_run(folder: Path, model: str = "llama_loss", after: int = 8, **switches: object) -> RunFolder:
+def broken_run(
+    folder: Path, model: str = "llama_loss", after: int = 8, **switches: object
+) -> RunFolder:
     """A run that was broken off."""
     with contextlib.suppress(KeyboardInterrupt):
         run(folder, model, Broken(after), **switches)

@@ -36,7 +36,9 @@ def calls():
     """How often modules of each class ran forward, and in which types their outputs were."""
     counted: Counter[str] = Counter()
     hook = register_module_forward_hook(
-        lambda module, _, output: counted.update([type(module).__name__, str(getattr(output, "dtype", ""))])
+        lambda module, _, output: counted.update(
+            [type(module).__name__, str(getattr(output, "dtype", ""))]
+        )
     )
     yield counted
     hook.remove()
@@ -66,13 +68,20 @@ def test_task(tmp_path, model, task):
 
 
 def test_a_variant_trains_as_its_parent_does(tmp_path, plain):
-    assert losses(run(tmp_path / "run", "llama").folder) == pytest.approx(losses(plain.folder), rel=1e-5)
+    assert losses(run(tmp_path / "run", "llama").folder) == pytest.approx(
+        losses(plain.folder), rel=1e-5
+    )
 
 
 def test_config_and_vocabulary(tmp_path):
-    ended = run(tmp_path / "run", config=("num_hidden_layers=1", "rms_norm_eps=1e-5"), vocabulary=300)
+    ended = run(
+        tmp_path / "run", config=("num_hidden_layers=1", "rms_norm_eps=1e-5"), vocabulary=300
+    )
     told = RunFolder(ended.folder).found()
-    assert told["configuration"]["num_hidden_layers"] == 1 and told["configuration"]["rms_norm_eps"] == 1e-5
+    assert (
+        told["configuration"]["num_hidden_layers"] == 1
+        and told["configuration"]["rms_norm_eps"] == 1e-5
+    )
     assert told["vocabulary"] == told["configuration"]["vocab_size"] == 300
 
 
@@ -85,7 +94,12 @@ def test_from_a_checkpoint(tmp_path, plain):
 
 def test_a_mixture_begins_as_the_dense_model(tmp_path):
     dense = run(tmp_path / "dense", "bert", task="masked-lm", learning_rate=0.0)
-    begin = {"tiny": False, "start": str(dense.folder / "model"), "learning_rate": 0.0, "task": "masked-lm"}
+    begin = {
+        "tiny": False,
+        "start": str(dense.folder / "model"),
+        "learning_rate": 0.0,
+        "task": "masked-lm",
+    }
     mixture = run(tmp_path / "mixture", "bert_moe", config=("num_experts=4",), **begin)
     assert mixture.figures["eval_loss"] == pytest.approx(dense.figures["eval_loss"], rel=1e-5)
     assert RunFolder(mixture.folder).found()["configuration"]["num_experts"] == 4
@@ -98,7 +112,9 @@ def test_batch_size_auto_takes_the_largest_that_fits(tmp_path):
     ended = run(tmp_path / "run", watch=watch, batch_size="auto", data=(str(text),), steps=1)
     found = RunFolder(ended.folder).found()
     rows = found["data"]["rows"][0]
-    assert found["batch_size"] == 2 ** int(math.log2(rows))  # a tiny model: all of them fit, and no more are there
+    assert found["batch_size"] == 2 ** int(
+        math.log2(rows)
+    )  # a tiny model: all of them fit, and no more are there
     assert f"batch of {found['batch_size']} rows" in watch.notes[0]
 
 
@@ -131,7 +147,9 @@ class Held(TrainerCallback):
         Held.found.add((next(model.parameters()).grad is not None, bool(optimizer.optimizer.state)))
 
 
-@pytest.mark.parametrize(("batches", "most"), [(1, (False, True)), (4, (True, True))], ids=["one", "several"])
+@pytest.mark.parametrize(
+    ("batches", "most"), [(1, (False, True)), (4, (True, True))], ids=["one", "several"]
+)
 def test_what_fits_is_tried_with_all_that_a_step_holds(tmp_path, monkeypatch, batches, most):
     """A batch that fits beside weights alone need not fit beside the states that the first step leaves."""
     monkeypatch.setattr(Held, "found", set())
@@ -155,7 +173,12 @@ def test_a_batch_that_cannot_fit(tmp_path, batch):
     }
     forget_peak("cpu")
     with pytest.raises(PatchgenError, match="PG816") as refused:
-        run(tmp_path / "run", batch_size=batch, memory=0.01 if batch == "auto" else peak_memory("cpu") / GIB, **wide)
+        run(
+            tmp_path / "run",
+            batch_size=batch,
+            memory=0.01 if batch == "auto" else peak_memory("cpu") / GIB,
+            **wide,
+        )
     assert "can be had" in str(refused.value) and "--checkpoint full" in refused.value.problem.hint
 
 
@@ -186,7 +209,9 @@ def test_accumulated_batches_are_one_batch(tmp_path):
         pytest.param("llama", "selective", 3, marks=pytest.mark.slow),
     ],
 )
-def test_checkpointed_layers_run_twice_and_change_nothing(tmp_path, plain, calls, model, policy, again):
+def test_checkpointed_layers_run_twice_and_change_nothing(
+    tmp_path, plain, calls, model, policy, again
+):
     ended = run(tmp_path / "run", model, checkpoint=policy, batch_size="1", steps=2)
     without = run(tmp_path / "without", model, batch_size="1", steps=2)
     assert losses(ended.folder) == losses(without.folder)
@@ -206,10 +231,18 @@ def test_bf16(tmp_path, plain, calls):
 @pytest.mark.parametrize(
     ("name", "sign"),
     [
-        ("foreach", lambda told: not told["param_groups"][0]["fused"] and "exp_avg_sq" in told["state"][0]),
+        (
+            "foreach",
+            lambda told: not told["param_groups"][0]["fused"] and "exp_avg_sq" in told["state"][0],
+        ),
         ("fused", lambda told: told["param_groups"][0]["fused"]),
         ("adafactor", lambda told: "exp_avg_sq_row" in told["state"][0]),
-        ("sgd", lambda told: not any(state.get("momentum_buffer") is not None for state in told["state"].values())),
+        (
+            "sgd",
+            lambda told: not any(
+                state.get("momentum_buffer") is not None for state in told["state"].values()
+            ),
+        ),
         ("rmsprop", lambda told: "square_avg" in told["state"][0]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -262,14 +295,19 @@ def test_rows_from_other_processes_are_the_same(tmp_path, plain, monkeypatch):
     monkeypatch.setattr(
         dataloader._MultiProcessingDataLoaderIter,
         "__init__",
-        lambda self, loader: (made.append((loader.num_workers, loader.prefetch_factor)), begin(self, loader))[1],
+        lambda self, loader: (
+            made.append((loader.num_workers, loader.prefetch_factor)),
+            begin(self, loader),
+        )[1],
     )
     ended = run(tmp_path / "run", loader="workers=2,prefetch=3")
     assert (2, 3) in made
     assert losses(ended.folder) == losses(plain.folder)
 
 
-@pytest.mark.parametrize(("packing", "model"), [("apart", "llama_loss"), ("apart", "llama"), ("joined", "llama_loss")])
+@pytest.mark.parametrize(
+    ("packing", "model"), [("apart", "llama_loss"), ("apart", "llama"), ("joined", "llama_loss")]
+)
 def test_packed_rows_have_no_padding_to_speak_of(tmp_path, plain, packing, model):
     ended = run(tmp_path / "run", model, packing=packing)
     assert 0.97 * 4 * 8 * 32 < ended.figures["tokens"] <= 4 * 8 * 32
@@ -296,7 +334,11 @@ def test_lora_trains_little_and_saves_it_alone(tmp_path):
 
 def test_learning_rate_schedule_and_warmup(tmp_path):
     ended = run(tmp_path / "run", learning_rate=0.004, schedule="constant_with_warmup", warmup=2.0)
-    rates = [told["learning_rate"] for told in RunFolder(ended.folder).metrics() if "learning_rate" in told]
+    rates = [
+        told["learning_rate"]
+        for told in RunFolder(ended.folder).metrics()
+        if "learning_rate" in told
+    ]
     assert rates == pytest.approx([0.0, 0.002, 0.004, 0.004])
     with pytest.raises(PatchgenError, match="--schedule downhill: PG813"):
         run(tmp_path / "wrong", schedule="downhill")
@@ -305,7 +347,9 @@ def test_learning_rate_schedule_and_warmup(tmp_path):
 def test_weight_decay(tmp_path, plain):
     ended = run(tmp_path / "run", weight_decay=100.0)
     size = [
-        load_file(folder / "model" / "model.safetensors")["model.layers.0.mlp.up_proj.weight"].norm()
+        load_file(folder / "model" / "model.safetensors")[
+            "model.layers.0.mlp.up_proj.weight"
+        ].norm()
         for folder in (ended.folder, plain.folder)
     ]
     assert size[0] < 0.9 * size[1]
@@ -319,7 +363,10 @@ def test_epochs_and_what_is_written_how_often(tmp_path):
     assert ended.figures["epochs"] == pytest.approx(0.1, abs=0.01) and total > 6
     metrics = RunFolder(ended.folder).metrics()
     assert [told["step"] for told in metrics if "loss" in told] == list(range(2, total + 1, 2))
-    assert {told["step"] for told in metrics if "eval_loss" in told} == {*range(3, total + 1, 3), total}
+    assert {told["step"] for told in metrics if "eval_loss" in told} == {
+        *range(3, total + 1, 3),
+        total,
+    }
     assert len(list(ended.folder.glob("checkpoint-*"))) == 2
 
 
@@ -343,7 +390,13 @@ def test_hidden_share(tmp_path):
 def test_a_text_of_ones_own(tmp_path):
     text = "\n\n".join(f"Sentence number {n} of a very small text." for n in range(80))
     (tmp_path / "mine.txt").write_text(text, encoding="utf-8")
-    ended = run(tmp_path / "run", data=(str(tmp_path / "mine.txt"),), vocabulary=280, learning_rate=1e-2, steps=12)
+    ended = run(
+        tmp_path / "run",
+        data=(str(tmp_path / "mine.txt"),),
+        vocabulary=280,
+        learning_rate=1e-2,
+        steps=12,
+    )
     assert json.loads((ended.folder / "run.json").read_text())["data"]["passages"] == [72, 8]
     assert losses(ended.folder)[-1] < losses(ended.folder)[0] - 1
 
@@ -357,7 +410,12 @@ def test_a_text_of_ones_own(tmp_path):
         ("vit", {}, "PG812", "has no head for causal-lm"),
         ("llama", {"config": ("hiden_size=8",)}, "PG813", "did you mean hidden_size"),
         ("llama", {"config": ("hidden_size",)}, "PG813", "key=value"),
-        ("gpt2", {"length": 200, "config": ("n_positions=100",)}, "PG813", "the model has 100 positions"),
+        (
+            "gpt2",
+            {"length": 200, "config": ("n_positions=100",)},
+            "PG813",
+            "the model has 100 positions",
+        ),
     ],
 )
 def test_models_that_are_not_to_be_had(tmp_path, model, switches, code, told):
@@ -368,13 +426,24 @@ def test_models_that_are_not_to_be_had(tmp_path, model, switches, code, told):
 
 def test_a_checkpoint_of_another_model(tmp_path, plain):
     with pytest.raises(PatchgenError, match="PG811.*is a llama, and bert_mlm takes bert"):
-        run(tmp_path / "run", "bert_mlm", task="masked-lm", tiny=False, start=str(plain.folder / "model"))
+        run(
+            tmp_path / "run",
+            "bert_mlm",
+            task="masked-lm",
+            tiny=False,
+            start=str(plain.folder / "model"),
+        )
 
 
 @pytest.mark.slow
 def test_what_a_checkpoint_does_not_have_is_told(tmp_path, plain):
     watch = Remembered()
-    begin = {"task": "classification", "tiny": False, "start": str(plain.folder / "model"), "steps": 1}
+    begin = {
+        "task": "classification",
+        "tiny": False,
+        "start": str(plain.folder / "model"),
+        "steps": 1,
+    }
     run(tmp_path / "run", "llama", watch, **begin)
     assert any("has no score.weight: drawn" in note for note in watch.notes)
     assert any("has lm_head.weight: not taken" in note for note in watch.notes)

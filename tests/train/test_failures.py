@@ -74,7 +74,13 @@ def flip(path):
         (lambda at: (at / "scheduler.pt").write_bytes(b""), "scheduler.pt has 0 bytes"),
         (lambda at: (at / SEAL).write_text("{"), "whole.json cannot be read"),
     ],
-    ids=["a bit of the weights", "a bit of the optimizer", "no generator", "a file cut off", "no seal"],
+    ids=[
+        "a bit of the weights",
+        "a bit of the optimizer",
+        "no generator",
+        "a file cut off",
+        "no seal",
+    ],
 )
 def test_a_damaged_checkpoint_is_told_and_the_one_before_it_serves(broken, whole, spoil, told):
     spoil(broken.path / "checkpoint-6")
@@ -100,7 +106,9 @@ def test_a_checkpoint_that_is_written_again_has_nothing_of_the_one_before(broken
     left = again / "shard-00001-of-00002.safetensors"
     left.write_bytes((again / "model.safetensors").read_bytes())
     ended = resume(broken, at=3)
-    assert not left.exists() and not damage(again) and weights(ended.folder) == weights(whole.folder)
+    assert (
+        not left.exists() and not damage(again) and weights(ended.folder) == weights(whole.folder)
+    )
 
 
 def test_a_checkpoint_makes_way_with_its_seal_first(tmp_path, once, monkeypatch):
@@ -127,7 +135,10 @@ def test_a_full_disk(tmp_path, whole):
             run(path, watch=watch, **SAVED)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "cannot be written" in str(refused.value) and "goes on after step 3" in refused.value.problem.hint
+    assert (
+        "cannot be written" in str(refused.value)
+        and "goes on after step 3" in refused.value.problem.hint
+    )
     assert [folder.name for folder in path.glob("checkpoint-*")] == ["checkpoint-3"]
     assert not damage(path / "checkpoint-3")
     folder = type(new_folder(str(tmp_path / "other"), recipe()))(path)
@@ -209,11 +220,15 @@ def test_a_run_that_has_just_begun_is_not_taken_away_by_another_process(tmp_path
 
 
 def test_a_folder_that_is_no_run(tmp_path):
-    done = CliRunner().invoke(command_line, ["train", "--resume", str(tmp_path)], standalone_mode=False)
+    done = CliRunner().invoke(
+        command_line, ["train", "--resume", str(tmp_path)], standalone_mode=False
+    )
     assert isinstance(done.exception, PatchgenError) and "PG817" in str(done.exception)
 
 
-@pytest.mark.parametrize(("name", "text"), [("recipe.json", "[]"), ("recipe.json", ""), ("run.json", "{")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("recipe.json", "[]"), ("recipe.json", ""), ("run.json", "{")]
+)
 def test_a_run_whose_words_cannot_be_read(broken, name, text):
     (broken.path / name).write_text(text)
     with pytest.raises(PatchgenError, match="PG817") as refused:
@@ -231,7 +246,9 @@ def test_a_run_whose_words_cannot_be_read(broken, name, text):
     ids=["a switch", "another folder", "a step of a search"],
 )
 def test_nothing_is_said_beside_resume(broken, beside, told):
-    done = CliRunner().invoke(command_line, ["train", "--resume", str(broken.path), *beside], standalone_mode=False)
+    done = CliRunner().invoke(
+        command_line, ["train", "--resume", str(broken.path), *beside], standalone_mode=False
+    )
     assert told in str(done.exception)
 
 
@@ -267,7 +284,17 @@ def test_control_c_says_how_to_go_on(tmp_path, monkeypatch):
     from patchgen.cli.train import _Lines
 
     monkeypatch.setattr(_Lines, "steps", lambda self, done, of: Does(4, interrupt).steps(done, of))
-    switches = ["--tiny", "--steps", "9", "--save-every", "3", "--length", "32", "--output", str(tmp_path / "run")]
+    switches = [
+        "--tiny",
+        "--steps",
+        "9",
+        "--save-every",
+        "3",
+        "--length",
+        "32",
+        "--output",
+        str(tmp_path / "run"),
+    ]
     done = CliRunner().invoke(command_line, ["train", "llama", *switches], standalone_mode=False)
     assert isinstance(done.exception, KeyboardInterrupt) or done.exit_code == 1
     assert "--resume" in done.stderr and "goes on after step 3" in done.stderr
@@ -278,7 +305,9 @@ def interrupt():
 
 
 def test_a_run_that_has_ended_is_left_alone(whole):
-    done = CliRunner().invoke(command_line, ["train", "--resume", str(whole.folder)], standalone_mode=False)
+    done = CliRunner().invoke(
+        command_line, ["train", "--resume", str(whole.folder)], standalone_mode=False
+    )
     assert done.exception is None and "has come to its end" in done.stderr
 
 
@@ -290,4 +319,8 @@ def test_a_line_that_was_cut_off_is_no_figure(broken):
     assert json.loads((broken.path / "recipe.json").read_text())["steps"] == 9
     for step in (8, 9):  # what is measured when the run goes on stands on lines of its own
         broken.measure({"step": step, "loss": 1.0})
-    assert [told["step"] for told in broken.metrics() if "loss" in told] == [*(s for s in steps if s < 8), 8, 9]
+    assert [told["step"] for told in broken.metrics() if "loss" in told] == [
+        *(s for s in steps if s < 8),
+        8,
+        9,
+    ]

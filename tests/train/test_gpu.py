@@ -40,14 +40,27 @@ def test_states_in_8_bits(tmp_path):
     if find_spec("bitsandbytes") is None:
         pytest.skip("no bitsandbytes")
     ended = run(tmp_path / "run", **GPU, optim="8bit", save_every=4, config=WIDE)
-    states = torch.load(ended.folder / "checkpoint-4" / "optimizer.pt", weights_only=True)["state"].values()
-    assert any(value.dtype is torch.uint8 for state in states for value in state.values() if torch.is_tensor(value))
+    states = torch.load(ended.folder / "checkpoint-4" / "optimizer.pt", weights_only=True)[
+        "state"
+    ].values()
+    assert any(
+        value.dtype is torch.uint8
+        for state in states
+        for value in state.values()
+        if torch.is_tensor(value)
+    )
 
 
 def test_batch_size_auto(tmp_path):
     free = torch.cuda.mem_get_info()[0] / 2**30
     ended = run(
-        tmp_path / "run", **GPU, batch_size="auto", memory=min(1.0, free / 2), config=WIDE, steps=2, length=128
+        tmp_path / "run",
+        **GPU,
+        batch_size="auto",
+        memory=min(1.0, free / 2),
+        config=WIDE,
+        steps=2,
+        length=128,
     )
     found = RunFolder(ended.folder).found()["batch_size"]
     assert found & (found - 1) == 0 and ended.figures["peak_bytes"] < 1.1 * 2**30
@@ -58,7 +71,15 @@ def test_a_batch_that_does_not_fit_is_an_error_with_a_way_on(tmp_path):
     torch.cuda.set_per_process_memory_fraction(min(1.0, 0.3 * 2**30 / before))
     try:
         with pytest.raises(PatchgenError, match="PG816") as refused:
-            run(tmp_path / "run", **GPU, batch_size="512", length=64, config=WIDE, packing="joined", steps=1)
+            run(
+                tmp_path / "run",
+                **GPU,
+                batch_size="512",
+                length=64,
+                config=WIDE,
+                packing="joined",
+                steps=1,
+            )
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert "--batch-size auto" in refused.value.problem.hint

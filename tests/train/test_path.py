@@ -13,17 +13,29 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 transformers = pytest.importorskip("transformers")
 
-from torch._subclasses.fake_tensor import FakeTensor  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensor
 
-from patchgen.cli.commands import patchgen as command_line  # noqa: E402
-from tests.train.runs import losses, run  # noqa: E402
+from patchgen.cli.commands import patchgen as command_line
+from tests.train.runs import losses, run
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "path"
-    switches = ["--tiny", "--steps", "12", "--learning-rate", "5e-3", "--save-every", "6", "--output", str(path)]
-    done = CliRunner().invoke(command_line, ["train", "llama_loss", *switches], standalone_mode=False)
+    switches = [
+        "--tiny",
+        "--steps",
+        "12",
+        "--learning-rate",
+        "5e-3",
+        "--save-every",
+        "6",
+        "--output",
+        str(path),
+    ]
+    done = CliRunner().invoke(
+        command_line, ["train", "llama_loss", *switches], standalone_mode=False
+    )
     if done.exception is not None:
         raise done.exception
     assert f"run              {path}" in done.output
@@ -35,7 +47,12 @@ def test_the_model_learns(folder):
     assert last < first - 0.4
     told = json.loads((folder / "result.json").read_text())
     assert told["loss"] == last and told["eval_loss"] < first - 0.4
-    assert told["tokens"] > 0 and told["tokens_a_second"] > 0 and 0 < told["mfu"] < 1 and told["peak_bytes"] > 2**20
+    assert (
+        told["tokens"] > 0
+        and told["tokens_a_second"] > 0
+        and 0 < told["mfu"] < 1
+        and told["peak_bytes"] > 2**20
+    )
 
 
 def test_the_folder_says_what_was_asked_and_what_ran_it(folder):
@@ -65,7 +82,9 @@ def test_the_model_and_its_tokenizer_load_from_the_folder(folder):
 
 @pytest.mark.slow
 def test_the_same_run_gives_the_same_losses(tmp_path):
-    first, again, other = (run(tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
+    first, again, other = (
+        run(tmp_path / name, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    )
     assert losses(first.folder) == losses(again.folder) != losses(other.folder)
 
 
@@ -76,7 +95,9 @@ def test_a_bar_says_what_was_measured_last(tmp_path):
     from patchgen.cli.train import _Bar
 
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
-    with Progress(TextColumn("{task.completed}/{task.total} {task.fields[figures]}"), console=console) as bar:
+    with Progress(
+        TextColumn("{task.completed}/{task.total} {task.fields[figures]}"), console=console
+    ) as bar:
         watch = _Bar(bar)
         run(tmp_path / "run", watch=watch, steps=5, eval_every=5)
     (task,) = bar.tasks

@@ -43,10 +43,15 @@ class Words:
 
 
 def test_every_name_is_told_apart():
-    held = {(precision.weights_in(name), precision.autocast_to(name)) for name in ("fp32", "amp-bf16", "amp-fp16")}
+    held = {
+        (precision.weights_in(name), precision.autocast_to(name))
+        for name in ("fp32", "amp-bf16", "amp-fp16")
+    }
     assert held == {("float32", ""), ("float32", "bfloat16"), ("float32", "float16")}
     assert precision.weights_in("pure-bf16") == "bfloat16"
-    assert {name: precision.products_in(name) for name in ("fp32", "tf32", "fsdp-mixed", "amp-fp16")} == {
+    assert {
+        name: precision.products_in(name) for name in ("fp32", "tf32", "fsdp-mixed", "amp-fp16")
+    } == {
         "fp32": "float32",
         "tf32": "float32",
         "fsdp-mixed": "bfloat16",
@@ -72,7 +77,10 @@ def test_memory_predicts_what_train_holds(tmp_path, name):
     target = find_target("llama", Choice(changes=tuple(SIZES.items())))
     told = figures(predicted(target, Setup(batch=ROWS, length=LENGTH, precision=name)))
     recipe = Recipe(
-        model="llama", precision=name, config=tuple(f"{key}={value}" for key, value in SIZES.items()), steps=2
+        model="llama",
+        precision=name,
+        config=tuple(f"{key}={value}" for key, value in SIZES.items()),
+        steps=2,
     )
     trainer, batch = trainer_of(recipe, tmp_path)
     assert sum(weight.nbytes for weight in trainer.model.parameters()) == told.weights
@@ -85,11 +93,19 @@ def test_memory_predicts_what_train_holds(tmp_path, name):
 
 def trainer_of(recipe, place):
     """Trainer as `patchgen train` has it, on rows of drawn tokens; and one batch of them."""
-    arguments = arguments_of(recipe, place, "cpu", ROWS, save_strategy="no", eval_strategy="no", max_grad_norm=0)
+    arguments = arguments_of(
+        recipe, place, "cpu", ROWS, save_strategy="no", eval_strategy="no", max_grad_norm=0
+    )
     assert isinstance(arguments, TrainingArguments)
-    tokens = torch.randint(SIZES["vocab_size"], (ROWS, LENGTH), generator=torch.Generator().manual_seed(0))
-    rows = [{"input_ids": row, "labels": row, "attention_mask": torch.ones_like(row)} for row in tokens]
-    trainer = Trainer(model=build(source_of(recipe), recipe, Words(), ()), args=arguments, train_dataset=rows * 2)
+    tokens = torch.randint(
+        SIZES["vocab_size"], (ROWS, LENGTH), generator=torch.Generator().manual_seed(0)
+    )
+    rows = [
+        {"input_ids": row, "labels": row, "attention_mask": torch.ones_like(row)} for row in tokens
+    ]
+    trainer = Trainer(
+        model=build(source_of(recipe), recipe, Words(), ()), args=arguments, train_dataset=rows * 2
+    )
     return trainer, {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
 

@@ -58,18 +58,31 @@ def test_weights_and_losses_are_those_of_an_unbroken_run(tmp_path, switches):
     assert ended.resumed_from == 4 and watch.done[0] == 4 and "goes on after step 4" in watch.notes
     assert weights(ended.folder) == weights(whole.folder)
     unbroken = losses(whole.folder)
-    assert losses(ended.folder) == [*unbroken[:5], *unbroken[4:]]  # what was written down before is still there
+    assert losses(ended.folder) == [
+        *unbroken[:5],
+        *unbroken[4:],
+    ]  # what was written down before is still there
     assert [told["loss"] for told in folder.metrics() if "loss" in told] == unbroken
     assert len(folder.found()["attempts"]) == 2
 
 
 @pytest.mark.parametrize(
-    "after", [slow(7), 8, slow(10)], ids=["behind an epoch", "in the second", "behind a checkpoint in it"]
+    "after",
+    [slow(7), 8, slow(10)],
+    ids=["behind an epoch", "in the second", "behind a checkpoint in it"],
 )
 def test_over_the_end_of_an_epoch(tmp_path, after):
     text = tmp_path / "text.txt"
-    text.write_text("\n\n".join(f"This is passage number {n} of sixty." for n in range(62)), encoding="utf-8")
-    given = {**BERT, "data": (str(text),), "vocabulary": 300, "steps": 14, "save_every": 7 if after < 10 else 5}
+    text.write_text(
+        "\n\n".join(f"This is passage number {n} of sixty." for n in range(62)), encoding="utf-8"
+    )
+    given = {
+        **BERT,
+        "data": (str(text),),
+        "vocabulary": 300,
+        "steps": 14,
+        "save_every": 7 if after < 10 else 5,
+    }
     whole = run(tmp_path / "whole", **given)  # 56 passages: seven steps are an epoch
     ended = resume(broken_run(tmp_path / "broken", after=after, **given))
     assert (RunFolder(whole.folder).found()["data"]["rows"][0] + 7) // 8 == 7
@@ -119,7 +132,13 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path):
 def test_the_batch_that_was_found_is_kept(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join(f"Passage {n}." for n in range(40)), encoding="utf-8")
-    given = {"data": (str(text),), "vocabulary": 300, "steps": 5, "save_every": 2, "batch_size": "auto"}
+    given = {
+        "data": (str(text),),
+        "vocabulary": 300,
+        "steps": 5,
+        "save_every": 2,
+        "batch_size": "auto",
+    }
     folder = broken_run(tmp_path / "broken", after=3, **given)
     before, watch = folder.found()["batch_size"], Remembered()
     resume(folder, watch)
@@ -127,15 +146,42 @@ def test_the_batch_that_was_found_is_kept(tmp_path):
     assert not any("batch of" in note for note in watch.notes)  # it is not looked for again
 
 
-SWITCHES = ("--tiny", "--length", "32", "--log-every", "1", "--eval-every", "0", "--save-every", "5", "--steps", "500")
+SWITCHES = (
+    "--tiny",
+    "--length",
+    "32",
+    "--log-every",
+    "1",
+    "--eval-every",
+    "0",
+    "--save-every",
+    "5",
+    "--steps",
+    "500",
+)
 
 
 @pytest.fixture
 def killed(tmp_path) -> Iterator[RunFolder]:
     """A run of the command line, killed in its middle."""
     folder = RunFolder(tmp_path / "killed")
-    argv = [sys.executable, "-m", "patchgen", "train", "bert", "--task", "masked-lm", "--output", str(folder.path)]
-    argv += [*SWITCHES, "--data", str(TEXT), *(word for change in DROPOUT for word in ("--config", change))]
+    argv = [
+        sys.executable,
+        "-m",
+        "patchgen",
+        "train",
+        "bert",
+        "--task",
+        "masked-lm",
+        "--output",
+        str(folder.path),
+    ]
+    argv += [
+        *SWITCHES,
+        "--data",
+        str(TEXT),
+        *(word for change in DROPOUT for word in ("--config", change)),
+    ]
     with subprocess.Popen(
         argv, cwd=REPOSITORY, env=environment(OMP_NUM_THREADS="1"), stderr=subprocess.DEVNULL
     ) as one:
@@ -154,7 +200,10 @@ def test_after_kill_9(tmp_path, killed):
     watch = Remembered()
     with pytest.raises(KeyboardInterrupt):
         train_until(killed, watch, reached + 10)
-    assert watch.done[0] in (reached // 5 * 5, reached // 5 * 5 - 5)  # that of the last step may not have been whole
+    assert watch.done[0] in (
+        reached // 5 * 5,
+        reached // 5 * 5 - 5,
+    )  # that of the last step may not have been whole
     given = {**BERT, "save_every": 5, "steps": 500}
     whole = broken_run(tmp_path / "whole", after=reached + 10, **given)
     of_whole = {told["step"]: told["loss"] for told in whole.metrics() if "loss" in told}

@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.errors import PatchgenError  # noqa: E402
-from patchgen.train.corpus import KEPT, read_corpus  # noqa: E402
-from patchgen.train.recipe import Recipe  # noqa: E402
-from patchgen.train.rows import IGNORED, Collate, rows_of  # noqa: E402
-from patchgen.train.vocabulary import trained_tokenizer  # noqa: E402
+from patchgen.errors import PatchgenError
+from patchgen.train.corpus import KEPT, read_corpus
+from patchgen.train.recipe import Recipe
+from patchgen.train.rows import IGNORED, Collate, rows_of
+from patchgen.train.vocabulary import trained_tokenizer
 
 LENGTH = 48
 
@@ -35,7 +35,10 @@ def made(corpus, tokenizer, **switches):
 def test_the_shipped_text(corpus):
     assert corpus.labels == ("northanger_abbey", "persuasion", "pride_and_prejudice")
     assert len(corpus.train) + len(corpus.kept) == 482 and len(corpus.kept) == 482 // KEPT
-    assert any(passage.text.startswith("It is a truth universally acknowledged") for passage in corpus.train)
+    assert any(
+        passage.text.startswith("It is a truth universally acknowledged")
+        for passage in corpus.train
+    )
     assert not {p.text for p in corpus.kept} & {p.text for p in corpus.train if len(p.text) > 20}
 
 
@@ -55,7 +58,9 @@ def test_nothing_of_a_passage_is_cut_away(corpus, tokenizer):
     rows = made(corpus, tokenizer)
     assert max(len(row["input_ids"]) for row in rows) == LENGTH
     inner = [token for row in rows for token in row["input_ids"][1:-1]]
-    whole = [token for passage in corpus.train for token in tokenizer(passage.text)["input_ids"][1:-1]]
+    whole = [
+        token for passage in corpus.train for token in tokenizer(passage.text)["input_ids"][1:-1]
+    ]
     assert inner == whole
 
 
@@ -106,7 +111,9 @@ def test_masks_are_the_same_for_the_same_batch_and_others_for_another(corpus, to
     torch.manual_seed(1)
     torch.rand(3)
     again, other = collate(rows[:4]), collate(rows[1:4] + rows[:1])
-    assert torch.equal(first["labels"], again["labels"]) and torch.equal(first["input_ids"], again["input_ids"])
+    assert torch.equal(first["labels"], again["labels"]) and torch.equal(
+        first["input_ids"], again["input_ids"]
+    )
     assert not torch.equal(first["labels"], other["labels"].roll(1, 0))
     many = collate(rows[:200])
     share = (many["labels"] != IGNORED).sum() / many["attention_mask"].sum()
@@ -122,7 +129,10 @@ def test_a_short_batch_hides_at_least_one_token(tokenizer):
 
 @pytest.mark.parametrize("kind", ["files", "folder", "csv", "saved"])
 def test_other_texts(tmp_path, kind):
-    texts = {"one": [f"the first, {n}" for n in range(15)], "two": [f"the second, {n}" for n in range(15)]}
+    texts = {
+        "one": [f"the first, {n}" for n in range(15)],
+        "two": [f"the second, {n}" for n in range(15)],
+    }
     for name, said in texts.items():
         (tmp_path / f"{name}.txt").write_text("\n\n".join(said), encoding="utf-8")
     if kind in ("csv", "saved"):
@@ -136,9 +146,19 @@ def test_other_texts(tmp_path, kind):
 
         columns = {"words": [text for text, _ in flat], "kind": [label for _, label in flat]}
         datasets.Dataset.from_dict(columns).save_to_disk(tmp_path / "set")
-    data = {"files": ("one.txt", "two.txt"), "folder": (".",), "csv": ("table.csv",), "saved": ("set",)}[kind]
+    data = {
+        "files": ("one.txt", "two.txt"),
+        "folder": (".",),
+        "csv": ("table.csv",),
+        "saved": ("set",),
+    }[kind]
     named = {"text_column": "words", "label_column": "kind"} if kind in ("csv", "saved") else {}
-    asked = Recipe(model="any", task="classification", data=tuple(str(tmp_path / name) for name in data), **named)
+    asked = Recipe(
+        model="any",
+        task="classification",
+        data=tuple(str(tmp_path / name) for name in data),
+        **named,
+    )
     found = read_corpus(asked)
     assert (len(found.train), len(found.kept), found.labels) == (27, 3, ("one", "two"))
     assert found.train[0].text == "the first, 0" and found.train[0].label == "one"

@@ -37,9 +37,17 @@ def test_the_loss(tmp_path):
     assert {json.loads(line)["trial"] for line in lines} == {0, 1, 2}
     # The settings were not only drawn: the largest learning rate that was logged is the trial's.
     for one in found:
-        mine = [told for told in map(json.loads, lines) if told["trial"] == one.number and "learning_rate" in told]
-        assert max(told["learning_rate"] for told in mine) <= dict(one.settings)["learning_rate"] * (1 + 1e-9)
-        assert max(told["learning_rate"] for told in mine) > dict(one.settings)["learning_rate"] * 0.5
+        mine = [
+            told
+            for told in map(json.loads, lines)
+            if told["trial"] == one.number and "learning_rate" in told
+        ]
+        assert max(told["learning_rate"] for told in mine) <= dict(one.settings)[
+            "learning_rate"
+        ] * (1 + 1e-9)
+        assert (
+            max(told["learning_rate"] for told in mine) > dict(one.settings)["learning_rate"] * 0.5
+        )
 
 
 @pytest.mark.slow
@@ -48,7 +56,11 @@ def test_loss_and_throughput(tmp_path):
     front = [one for one in found if one.front]
     assert front and all(one.values[1] > 0 for one in found)
     for one in found:
-        beaten = [o for o in found if o.values[0] <= one.values[0] and o.values[1] >= one.values[1] and o != one]
+        beaten = [
+            o
+            for o in found
+            if o.values[0] <= one.values[0] and o.values[1] >= one.values[1] and o != one
+        ]
         assert one.front == (not beaten)
     picture = (tmp_path / "run" / "search.svg").read_text()
     assert ET.fromstring(picture).tag.endswith("svg") and "Pareto front" in picture
@@ -72,7 +84,10 @@ def test_a_search_goes_on_where_it_was_broken_off(tmp_path):
 @pytest.mark.slow
 def test_a_search_and_a_run_do_not_go_on_in_each_others_folders(tmp_path):
     asked = recipe(steps=1)
-    searched, trained = new_folder(str(tmp_path / "search"), asked), new_folder(str(tmp_path / "run"), asked)
+    searched, trained = (
+        new_folder(str(tmp_path / "search"), asked),
+        new_folder(str(tmp_path / "run"), asked),
+    )
     search(asked, "trials=1", searched, Remembered())
     train(asked, trained, Remembered())
     before = searched.metrics(), trained.metrics()

@@ -42,7 +42,11 @@ from patchgen.train.switches import (
         (adapting, "on", Adapting()),
         (adapting, "rank=4,targets=q_proj+v_proj", Adapting(4, targets=("q_proj", "v_proj"))),
         (searching, "trials=3", Searching(3)),
-        (searching, "loss,throughput,steps=5", Searching(objectives=("loss", "throughput"), steps=5)),
+        (
+            searching,
+            "loss,throughput,steps=5",
+            Searching(objectives=("loss", "throughput"), steps=5),
+        ),
     ],
 )
 def test_meaning(parse, text, meant):
@@ -117,7 +121,9 @@ def test_what_a_cpu_cannot_run(switches, told):
     assert told in str(refused.value)
 
 
-@pytest.mark.parametrize("switches", [{}, {"precision": "amp-bf16"}, {"optim": "adafactor"}, {"lora": "on"}], ids=str)
+@pytest.mark.parametrize(
+    "switches", [{}, {"precision": "amp-bf16"}, {"optim": "adafactor"}, {"lora": "on"}], ids=str
+)
 def test_what_a_cpu_can_run(switches):
     if "lora" in switches:
         pytest.importorskip("peft")
@@ -139,7 +145,9 @@ def test_what_torch_does_not_compile_by(text, told):
         insist_on_machine(Recipe(model="llama", compile=text), "cpu")
 
 
-@pytest.mark.parametrize("schedule", ["cosine_with_min_lr", "warmup_stable_decay", "reduce_lr_on_plateau", "linea"])
+@pytest.mark.parametrize(
+    "schedule", ["cosine_with_min_lr", "warmup_stable_decay", "reduce_lr_on_plateau", "linea"]
+)
 def test_a_schedule_that_cannot_be_made(tmp_path, schedule):
     from tests.train.runs import run
 

@@ -59,7 +59,8 @@ def heads(module):
     return tuple(
         getattr(module, name)
         for name in module.__all__
-        if issubclass(getattr(module, name), module.PreTrainedModel) and not name.endswith("PreTrainedModel")
+        if issubclass(getattr(module, name), module.PreTrainedModel)
+        and not name.endswith("PreTrainedModel")
     )
 
 
@@ -72,7 +73,12 @@ def with_own_inputs(given, model_class, tester, return_labels):
     if model_class.__name__ == "GPT2DoubleHeadsModel" and return_labels:
         ids = given["input_ids"][:, None].expand(-1, tester.num_choices, -1).contiguous()
         zeros = torch.zeros(shape[0], tester.num_choices, dtype=torch.long)
-        given |= {"input_ids": ids, "labels": ids.clone(), "mc_token_ids": zeros, "mc_labels": zeros[:, 0].clone()}
+        given |= {
+            "input_ids": ids,
+            "labels": ids.clone(),
+            "mc_token_ids": zeros,
+            "mc_labels": zeros[:, 0].clone(),
+        }
         given |= {"attention_mask": torch.ones_like(ids)}
     return given
 
@@ -90,7 +96,9 @@ def host(module, config_class, trained, **changes):
             self.model_tester = Tester(config_class, getattr(module, trained), **changes)
 
         def _prepare_for_class(self, inputs_dict, model_class, return_labels=False):
-            given = super()._prepare_for_class(inputs_dict, model_class, return_labels=return_labels)
+            given = super()._prepare_for_class(
+                inputs_dict, model_class, return_labels=return_labels
+            )
             return with_own_inputs(given, model_class, self.model_tester, return_labels)
 
     Host.__module__ = __name__

@@ -20,12 +20,20 @@ pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("parameterized")
 
-from tests.toytree import REPOSITORY, environment  # noqa: E402
+from tests.toytree import REPOSITORY, environment
 
 PAGE = REPOSITORY / "docs/parity/common-tests.md"
-MODELS = {"Llama": "llama_loss", "Bert": "bert_mlm", "Gpt2": "gpt2_loss", "Mixtral": "mixtral_checkpoint"}
+MODELS = {
+    "Llama": "llama_loss",
+    "Bert": "bert_mlm",
+    "Gpt2": "gpt2_loss",
+    "Mixtral": "mixtral_checkpoint",
+}
 STATES = ("passed", "skipped", "failed")
-ABSENT = {"exporters/test_export.py": "ExportTesterMixin", "generation/test_utils.py": "GenerationTesterMixin"}
+ABSENT = {
+    "exporters/test_export.py": "ExportTesterMixin",
+    "generation/test_utils.py": "GenerationTesterMixin",
+}
 
 _TWO_LOSSES = "`loss` of GPT2DoubleHeadsModel is that of its language model alone, and its other head has no gradient"
 # Where transformers' own classes fail here too.
@@ -47,7 +55,15 @@ def upstream(tmp_path_factory):
     """A folder with the common tests as the package `upstream`."""
     top = tmp_path_factory.mktemp("sdist")
     release = f"transformers=={transformers.__version__}"
-    options = ["--no-deps", "--no-binary", "transformers", "--no-build-isolation", "-q", "-d", str(top)]
+    options = [
+        "--no-deps",
+        "--no-binary",
+        "transformers",
+        "--no-build-isolation",
+        "-q",
+        "-d",
+        str(top),
+    ]
     done = subprocess.run([sys.executable, "-m", "pip", "download", *options, release], check=False)
     if done.returncode:
         pytest.skip(f"{release} cannot be fetched")
@@ -79,7 +95,12 @@ def test_common_tests_pass_as_on_transformers_own(upstream):
         PAGE.write_text(page, encoding="utf-8")
     different = [f"{kind}: {test}" for kind, test in differences(results)]
     assert not different, "\n".join(different)
-    failed = {test for cases in results.values() for test, (state, _) in cases.items() if state == "failed"}
+    failed = {
+        test
+        for cases in results.values()
+        for test, (state, _) in cases.items()
+        if state == "failed"
+    }
     assert failed <= ALIKE.keys()
     assert PAGE.read_text(encoding="utf-8") == page, "PATCHGEN_REFRESH=1 writes the page anew"
 
@@ -90,10 +111,27 @@ def run_hosts(upstream: Path) -> Path:
     # Some of the tests read warnings, which our own do without.
     settings = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TRANSFORMERS_VERBOSITY": "warning"}
     env = environment(**settings, PYTHONPATH=path)
-    options = ["-q", "--import-mode=importlib", "--noconftest", "-W", "ignore", "--tb=no", "-p", "no:cacheprovider"]
-    where = ["-c", str(upstream / "pytest.ini"), "--rootdir", str(REPOSITORY), f"--junitxml={report}"]
+    options = [
+        "-q",
+        "--import-mode=importlib",
+        "--noconftest",
+        "-W",
+        "ignore",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+    ]
+    where = [
+        "-c",
+        str(upstream / "pytest.ini"),
+        "--rootdir",
+        str(REPOSITORY),
+        f"--junitxml={report}",
+    ]
     argv = [sys.executable, "-m", "pytest", *options, *where, "tests/use/common_hosts.py"]
-    done = subprocess.run(argv, cwd=REPOSITORY, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, cwd=REPOSITORY, env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode in (0, 1), done.stdout[-3000:] + done.stderr[-3000:]
     return report
 
@@ -114,7 +152,11 @@ def differences(results):
     """(model, test) where the generated classes come to another result, or skip more or less, than the parent's."""
     for kind in MODELS:
         own, generated = results[f"Own{kind}"], results[f"Generated{kind}"]
-        yield from ((kind, test) for test in sorted(own.keys() | generated.keys()) if own[test] != generated[test])
+        yield from (
+            (kind, test)
+            for test in sorted(own.keys() | generated.keys())
+            if own[test] != generated[test]
+        )
 
 
 def render(results) -> str:
@@ -139,11 +181,17 @@ def render(results) -> str:
     different = list(differences(results))
     for kind, name in MODELS.items():
         own, generated = results[f"Own{kind}"], results[f"Generated{kind}"]
-        numbers = [Counter(state for state, _ in cases.values())[s] for cases in (own, generated) for s in STATES]
+        numbers = [
+            Counter(state for state, _ in cases.values())[s]
+            for cases in (own, generated)
+            for s in STATES
+        ]
         count = sum(k == kind for k, _ in different)
         lines.append(f"| {name} | {len(own)} | {' | '.join(map(str, numbers))} | {count} |")
     lines += ["", "## Failing on both sides", ""]
-    failed = Counter(t for cases in results.values() for t, (state, _) in cases.items() if state == "failed")
+    failed = Counter(
+        t for cases in results.values() for t, (state, _) in cases.items() if state == "failed"
+    )
     for test in sorted(failed):
         lines.append(f"- `{test}`: {ALIKE.get(test, 'nobody has said why')}.")
     return "\n".join(lines) + "\n"

@@ -10,17 +10,17 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from click.testing import CliRunner  # noqa: E402
-from transformers import LlamaForCausalLM, MixtralForCausalLM  # noqa: E402
+from click.testing import CliRunner
+from transformers import LlamaForCausalLM, MixtralForCausalLM
 
-from patchgen.cli.commands import patchgen as command_line  # noqa: E402
-from patchgen.lab.tiny import tiny_config  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.use.export import code_files  # noqa: E402
-from patchgen.use.variants import Variant  # noqa: E402
-from tests.toytree import REPOSITORY, environment  # noqa: E402
-from tests.use.wide import make_project  # noqa: E402
-from tests.use.words import word_tokenizer  # noqa: E402
+from patchgen.cli.commands import patchgen as command_line
+from patchgen.lab.tiny import tiny_config
+from patchgen.lab.weights import draw_weights
+from patchgen.use.export import code_files
+from patchgen.use.variants import Variant
+from tests.toytree import REPOSITORY, environment
+from tests.use.wide import make_project
+from tests.use.words import word_tokenizer
 
 # What patchgen and the project have on the path is taken off it, and refused where something else brings it.
 ALONE = """
@@ -90,7 +90,11 @@ class BlipTextModel(blip.BlipTextModel):
 def run_alone(script, folder, cwd):
     cwd.mkdir()
     env = environment(
-        HF_HUB_OFFLINE="1", HF_HOME=str(cwd / "hf"), OMP_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error", NO_COLOR="1"
+        HF_HUB_OFFLINE="1",
+        HF_HOME=str(cwd / "hf"),
+        OMP_NUM_THREADS="1",
+        TRANSFORMERS_VERBOSITY="error",
+        NO_COLOR="1",
     )
     argv = [sys.executable, "-I", "-c", ALONE + script, str(REPOSITORY), str(folder)]
     done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, check=False)
@@ -125,13 +129,25 @@ def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
     told = json.loads((folder / "config.json").read_text())
     assert set(told["auto_map"]) == {"AutoModel"} | {
         f"AutoModelFor{task}"
-        for task in ("CausalLM", "QuestionAnswering", "SequenceClassification", "TokenClassification")
+        for task in (
+            "CausalLM",
+            "QuestionAnswering",
+            "SequenceClassification",
+            "TokenClassification",
+        )
     }
     assert (folder / "LICENSE").read_text() == "as you like\n"
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlibrary_name: transformers\nlicense: mit\n")
-    diff = (REPOSITORY / "generated/mixtral/modeling_mixtral_checkpoint.diff").read_text(encoding="utf-8")
-    for part in (diff.rstrip(), "Apache License 2.0", "Mistral AI and the HuggingFace Inc. team", "transformers 5."):
+    diff = (REPOSITORY / "generated/mixtral/modeling_mixtral_checkpoint.diff").read_text(
+        encoding="utf-8"
+    )
+    for part in (
+        diff.rstrip(),
+        "Apache License 2.0",
+        "Mistral AI and the HuggingFace Inc. team",
+        "transformers 5.",
+    ):
         assert part in card
     assert str(tmp_path) not in card
 
@@ -189,9 +205,15 @@ def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda source: (source / "model.safetensors").unlink(), "has no weights: *.safetensors or pytorch"),
+        (
+            lambda source: (source / "model.safetensors").unlink(),
+            "has no weights: *.safetensors or pytorch",
+        ),
         (lambda source: (source / "config.json").write_text("{"), "config.json is no JSON"),
-        (lambda source: (source / "config.json").write_text("{}"), "config.json names no model_type"),
+        (
+            lambda source: (source / "config.json").write_text("{}"),
+            "config.json names no model_type",
+        ),
         (lambda source: (source / "config.json").unlink(), "No such file or directory"),
     ],
     ids=["without weights", "half a configuration", "without a type", "without a configuration"],
@@ -218,7 +240,10 @@ def test_a_variant_that_no_auto_class_could_load(tmp_path, monkeypatch):
     """BLIP's text model is part of another: transformers has its type, and nothing that builds it."""
     make_project(tmp_path, monkeypatch, BLIP)
     done = CliRunner().invoke(command_line, ["export", "blip_text_x", str(tmp_path / "out")])
-    assert done.exit_code == 2 and "no auto class builds transformers.models.blip.modeling_blip_text" in done.output
+    assert (
+        done.exit_code == 2
+        and "no auto class builds transformers.models.blip.modeling_blip_text" in done.output
+    )
     assert not (tmp_path / "out").exists()
 
 

@@ -12,19 +12,24 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM  # noqa: E402
-from transformers.models.bert import modeling_bert as bert  # noqa: E402
-from transformers.models.gpt2 import modeling_gpt2 as gpt2  # noqa: E402
-from transformers.models.llama import modeling_llama as llama  # noqa: E402
-from transformers.models.mixtral import modeling_mixtral as mixtral  # noqa: E402
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+)
+from transformers.models.bert import modeling_bert as bert
+from transformers.models.gpt2 import modeling_gpt2 as gpt2
+from transformers.models.llama import modeling_llama as llama
+from transformers.models.mixtral import modeling_mixtral as mixtral
 
-import patchgen  # noqa: E402
-from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.use.classes import module_of  # noqa: E402
-from patchgen.use.variants import Variant, find_variant, known_variants  # noqa: E402
-from tests.toytree import REPOSITORY, environment  # noqa: E402
-from tests.use.wide import make_project  # noqa: E402
+import patchgen
+from patchgen.lab.tiny import batch, tiny_config
+from patchgen.lab.weights import draw_weights
+from patchgen.use.classes import module_of
+from patchgen.use.variants import Variant, find_variant, known_variants
+from tests.toytree import REPOSITORY, environment
+from tests.use.wide import make_project
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -47,7 +52,9 @@ def test_a_file_of_another_release_says_which(tmp_path):
     (folder / "modeling_old.py").write_text("from transformers import NoSuchModel\n")
     tools = "libcst 1.9.0, patchgen 0.1.0, transformers 5.99.0"
     old = Variant("old", "flats.modeling_old", folder / "modeling_old.py", tmp_path, "", tools)
-    with pytest.raises(ImportError, match=r"was made for transformers 5\.99\.0, and this is .*NoSuchModel"):
+    with pytest.raises(
+        ImportError, match=r"was made for transformers 5\.99\.0, and this is .*NoSuchModel"
+    ):
         module_of(old)
     here = replace(old, made_by=f"transformers {transformers.__version__}")
     with pytest.raises(ImportError, match="^cannot import name"):
@@ -55,8 +62,12 @@ def test_a_file_of_another_release_says_which(tmp_path):
 
 
 def test_the_extra_asks_for_the_release_of_the_lock():
-    asked = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["models"]
-    floor = next(re.search(r">=([\d.]+)", each)[1] for each in asked if each.startswith("transformers"))
+    asked = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]["models"]
+    floor = next(
+        re.search(r">=([\d.]+)", each)[1] for each in asked if each.startswith("transformers")
+    )
     made = {variant.transformers for variant in known_variants(REPOSITORY)}
     assert made == {floor}
 
@@ -89,7 +100,10 @@ def outputs(model):
 
 @each
 def test_loads_and_saves_for_transformers(name, checkpoints, tmp_path):
-    model, parent = patchgen.load(name, checkpoints / name), from_transformers(name, checkpoints / name)
+    model, parent = (
+        patchgen.load(name, checkpoints / name),
+        from_transformers(name, checkpoints / name),
+    )
     assert type(model).__module__ == find_variant(name).module
     assert type(model).__name__ == PARENTS[name].__name__
     expected = outputs(parent)
@@ -98,7 +112,9 @@ def test_loads_and_saves_for_transformers(name, checkpoints, tmp_path):
     assert torch.equal(outputs(from_transformers(name, tmp_path)).logits, expected.logits)
 
 
-@pytest.mark.parametrize("name", [name for name, parent in PARENTS.items() if parent.can_generate()])
+@pytest.mark.parametrize(
+    "name", [name for name, parent in PARENTS.items() if parent.can_generate()]
+)
 def test_generates_with_a_cache(name, checkpoints):
     prompt = batch("left").inputs()
     del prompt["labels"]
@@ -122,9 +138,23 @@ def test_another_head(checkpoints):
 @pytest.mark.parametrize(
     ("name", "checkpoint", "head", "said"),
     [
-        pytest.param("llama_los", "llama_loss", None, "did you mean llama_loss", id="no such variant"),
-        pytest.param("llama_loss", "mixtral_checkpoint", "LlamaModel", "variants of mixtral: ", id="another model"),
-        pytest.param("llama_loss", "llama_loss", "LlamaForMaskedLM", "has no LlamaForMaskedLM", id="no such head"),
+        pytest.param(
+            "llama_los", "llama_loss", None, "did you mean llama_loss", id="no such variant"
+        ),
+        pytest.param(
+            "llama_loss",
+            "mixtral_checkpoint",
+            "LlamaModel",
+            "variants of mixtral: ",
+            id="another model",
+        ),
+        pytest.param(
+            "llama_loss",
+            "llama_loss",
+            "LlamaForMaskedLM",
+            "has no LlamaForMaskedLM",
+            id="no such head",
+        ),
     ],
 )
 def test_refusals(name, checkpoint, head, said, checkpoints):
@@ -135,7 +165,9 @@ def test_refusals(name, checkpoint, head, said, checkpoints):
 def test_an_output_that_was_removed(tmp_path, monkeypatch):
     make_project(tmp_path, monkeypatch)
     find_variant("wide").path.unlink()
-    with pytest.raises(FileNotFoundError, match="is recorded in patchgen.lock as wide, and is not there"):
+    with pytest.raises(
+        FileNotFoundError, match="is recorded in patchgen.lock as wide, and is not there"
+    ):
         patchgen.load("wide", "nowhere")
 
 
@@ -158,7 +190,7 @@ def test_importing_patchgen_imports_no_models():
     script = "import sys, patchgen; assert not {'torch', 'transformers'} & set(sys.modules); patchgen.load"
     subprocess.run([sys.executable, "-c", script], env=environment(), check=True)
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
-        patchgen.lode  # noqa: B018
+        patchgen.lode
 
 
 # --- auto classes
@@ -184,7 +216,10 @@ def test_undone_twice():
     first.undo()
     second = patchgen.register("llama_fused")
     first.undo()
-    assert type(AutoModel.from_config(tiny_config("llama"))).__module__ == "generated.llama.modeling_llama_fused"
+    assert (
+        type(AutoModel.from_config(tiny_config("llama"))).__module__
+        == "generated.llama.modeling_llama_fused"
+    )
     second.undo()
 
 
@@ -238,7 +273,9 @@ def trained(model, folder, **changes):
         seed=0,
         **changes,
     )
-    trainer = Trainer(model=model, args=arguments, train_dataset=examples(), eval_dataset=examples()[:4])
+    trainer = Trainer(
+        model=model, args=arguments, train_dataset=examples(), eval_dataset=examples()[:4]
+    )
     trainer.train()
     return trainer.evaluate()["eval_loss"]
 
@@ -261,13 +298,17 @@ def test_lora(checkpoints, tmp_path):
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
     model = patchgen.load("llama_loss", checkpoints / "llama_loss")
-    wrapped = peft.get_peft_model(model, peft.LoraConfig(r=4, task_type="CAUSAL_LM", init_lora_weights=False))
+    wrapped = peft.get_peft_model(
+        model, peft.LoraConfig(r=4, task_type="CAUSAL_LM", init_lora_weights=False)
+    )
     wrapped.train()
     wrapped(**batch("right").inputs()).loss.backward()
     with_gradient = [name for name, p in wrapped.named_parameters() if p.grad is not None]
     assert with_gradient and all("lora_" in name for name in with_gradient)
     wrapped.save_pretrained(tmp_path)
-    parent = peft.PeftModel.from_pretrained(from_transformers("llama_loss", checkpoints / "llama_loss"), tmp_path)
+    parent = peft.PeftModel.from_pretrained(
+        from_transformers("llama_loss", checkpoints / "llama_loss"), tmp_path
+    )
     assert torch.equal(outputs(wrapped).logits, outputs(parent).logits)
 
 
@@ -276,9 +317,14 @@ def test_lora_on_a_fused_layer(checkpoints, tmp_path):
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
     model = patchgen.load("llama_fused", checkpoints / "llama_loss")
-    lora = peft.LoraConfig(r=4, task_type="CAUSAL_LM", target_modules=["qkv_proj"], init_lora_weights=False)
+    lora = peft.LoraConfig(
+        r=4, task_type="CAUSAL_LM", target_modules=["qkv_proj"], init_lora_weights=False
+    )
     wrapped = peft.get_peft_model(model, lora)
-    expected, before = outputs(wrapped), outputs(from_transformers("llama_loss", checkpoints / "llama_loss"))
+    expected, before = (
+        outputs(wrapped),
+        outputs(from_transformers("llama_loss", checkpoints / "llama_loss")),
+    )
     wrapped.merge_and_unload().save_pretrained(tmp_path)
     parent, report = llama.LlamaForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(report.values()), report
@@ -319,8 +365,12 @@ def test_supervised_fine_tuning(name, changes, checkpoints, tmp_path):
             disable_tqdm=True,
             **settings,
         )
-        rows = datasets.Dataset.from_list([{"input_ids": e["input_ids"].tolist()} for e in examples()])
-        trainer = trl.SFTTrainer(model=model, args=arguments, train_dataset=rows, processing_class=word_tokenizer())
+        rows = datasets.Dataset.from_list(
+            [{"input_ids": e["input_ids"].tolist()} for e in examples()]
+        )
+        trainer = trl.SFTTrainer(
+            model=model, args=arguments, train_dataset=rows, processing_class=word_tokenizer()
+        )
         losses.append(trainer.train().training_loss)
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
@@ -345,7 +395,11 @@ def test_trl_is_said_to_take_the_loss(adapted, checkpoints):
     def warned(name):
         model = patchgen.load(name, checkpoints / "llama_loss")
         utils.add_fused_lm_head(model)
-        called = peft.get_peft_model(model, peft.LoraConfig(target_modules=["o_proj"])) if adapted else model
+        called = (
+            peft.get_peft_model(model, peft.LoraConfig(target_modules=["o_proj"]))
+            if adapted
+            else model
+        )
         given = {"input_ids": batch().input_ids, "labels": batch().input_ids}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -371,12 +425,16 @@ def test_a_trainer_of_trl_warns_that_the_loss_is_its_own(kind, checkpoints, tmp_
         "disable_tqdm": True,
         "max_steps": 1,
     }
-    arguments = getattr(trl, f"{kind}Config")(output_dir=str(tmp_path), gradient_checkpointing=False, **how)
+    arguments = getattr(trl, f"{kind}Config")(
+        output_dir=str(tmp_path), gradient_checkpointing=False, **how
+    )
     words = word_tokenizer()
     texts = {"SFT": {"text": "5 6 7"}, "DPO": {"prompt": "5", "chosen": " 6", "rejected": " 7"}}
     rows = datasets.Dataset.from_list([texts[kind]] * 8)
     model = patchgen.load("llama_loss", checkpoints / "llama_loss")
-    trainer = getattr(trl, f"{kind}Trainer")(model=model, args=arguments, train_dataset=rows, processing_class=words)
+    trainer = getattr(trl, f"{kind}Trainer")(
+        model=model, args=arguments, train_dataset=rows, processing_class=words
+    )
     with pytest.warns(UserWarning, match="TRL computes the loss"):
         trainer.train()
 
@@ -389,10 +447,22 @@ def test_a_mixtures_router_losses_are_not_trls(checkpoints, tmp_path):
 
     def losses(**changes):
         model = patchgen.load("llama_moe", checkpoints / "llama_loss", num_experts=4)
-        how = {"report_to": [], "save_strategy": "no", "use_cpu": True, "bf16": False, "disable_tqdm": True}
-        arguments = trl.SFTConfig(output_dir=str(tmp_path), max_steps=1, logging_steps=1, **how, **changes)
-        rows = datasets.Dataset.from_list([{"input_ids": e["input_ids"].tolist()} for e in examples()])
-        trainer = trl.SFTTrainer(model=model, args=arguments, train_dataset=rows, processing_class=word_tokenizer())
+        how = {
+            "report_to": [],
+            "save_strategy": "no",
+            "use_cpu": True,
+            "bf16": False,
+            "disable_tqdm": True,
+        }
+        arguments = trl.SFTConfig(
+            output_dir=str(tmp_path), max_steps=1, logging_steps=1, **how, **changes
+        )
+        rows = datasets.Dataset.from_list(
+            [{"input_ids": e["input_ids"].tolist()} for e in examples()]
+        )
+        trainer = trl.SFTTrainer(
+            model=model, args=arguments, train_dataset=rows, processing_class=word_tokenizer()
+        )
         return trainer.train().training_loss
 
     with pytest.raises(RuntimeError, match="size of tensor"):

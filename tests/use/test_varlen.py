@@ -8,27 +8,38 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-import patchgen.use  # noqa: E402, F401
-from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.use import varlen  # noqa: E402
-from patchgen.use.varlen import Form, Texts, attend, by_rows  # noqa: E402
+from patchgen.lab.tiny import batch, tiny_config
+from patchgen.lab.weights import draw_weights
+from patchgen.use import varlen
+from patchgen.use.varlen import Form, Texts, attend, by_rows
 
 EXACT = 1e-12
 LENGTHS = [4, 1, 0, 6]
-FORMS = [Form(False), Form(True), Form(False, 1.3), Form(True, window=2), Form(True, window=9), Form(False, window=2)]
+FORMS = [
+    Form(False),
+    Form(True),
+    Form(False, 1.3),
+    Form(True, window=2),
+    Form(True, window=9),
+    Form(False, window=2),
+]
 
 
 def drawn(groups=4, lengths=LENGTHS):
     torch.manual_seed(0)
     total = sum(lengths)
-    states = [torch.randn(total, n, 8, dtype=torch.float64, requires_grad=True) for n in (4, groups, groups)]
+    states = [
+        torch.randn(total, n, 8, dtype=torch.float64, requires_grad=True)
+        for n in (4, groups, groups)
+    ]
     return *states, Texts(torch.tensor([0, *lengths]).cumsum(0).int(), max(lengths))
 
 
 def written_out(query, key, value, texts, form):
     """Softmax over a block-diagonal mask: every step by hand."""
-    key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value))
+    key, value = (
+        each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value)
+    )
     scaling = query.shape[-1] ** -0.5 if form.scaling is None else form.scaling
     place = torch.arange(len(query))
     text = (place[:, None] >= texts.starts_N1[1:]).sum(1)
@@ -41,7 +52,9 @@ def written_out(query, key, value, texts, form):
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-@pytest.mark.parametrize("lengths", [LENGTHS, [5, 5, 5], [9, *[1] * 9]], ids=["ragged", "equal", "one block"])
+@pytest.mark.parametrize(
+    "lengths", [LENGTHS, [5, 5, 5], [9, *[1] * 9]], ids=["ragged", "equal", "one block"]
+)
 @pytest.mark.parametrize("groups", [4, 2])
 def test_it_is_attention_within_each_text(form, lengths, groups):
     given = drawn(groups, lengths)
@@ -53,16 +66,38 @@ def test_it_is_attention_within_each_text(form, lengths, groups):
 
 
 # torch's documentation of 2.10, of main after it, and of 2.12.
-def varlen_of_2_10(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False, return_aux=None): ...
+def varlen_of_2_10(
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False, return_aux=None
+): ...
 
 
 def varlen_of_2_11(
-    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1)
+    query,
+    key,
+    value,
+    cu_seq_q,
+    cu_seq_k,
+    max_q,
+    max_k,
+    *,
+    return_aux=None,
+    scale=None,
+    window_size=(-1, -1),
 ): ...
 
 
 def varlen_of_2_12(
-    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale=None, window_size=(-1, -1), enable_gqa=False
+    query,
+    key,
+    value,
+    cu_seq_q,
+    cu_seq_k,
+    max_q,
+    max_k,
+    *,
+    scale=None,
+    window_size=(-1, -1),
+    enable_gqa=False,
 ): ...
 
 
@@ -80,9 +115,14 @@ def test_torch_is_called_in_the_words_of_its_release(form, release, monkeypatch)
         assert told["query"].shape[1] == told["key"].shape[1] or told.get("enable_gqa")
         left, right = told.get("window_size", (-1, -1))
         asked = Form(
-            told.get("is_causal", False) or right == 0, told.get("scale"), 0.0, None if left < 0 else left + 1
+            told.get("is_causal", False) or right == 0,
+            told.get("scale"),
+            0.0,
+            None if left < 0 else left + 1,
         )
-        return written_out(told["query"], told["key"], told["value"], Texts(told["cu_seq_q"], told["max_q"]), asked)
+        return written_out(
+            told["query"], told["key"], told["value"], Texts(told["cu_seq_q"], told["max_q"]), asked
+        )
 
     monkeypatch.setattr(varlen, "varlen_attn", kernel)
     monkeypatch.setattr(varlen, "_OPTIONS", frozenset(signature.parameters))
@@ -93,7 +133,10 @@ def test_torch_is_called_in_the_words_of_its_release(form, release, monkeypatch)
 
 
 def test_the_installed_release_is_one_of_them():
-    known = (set(inspect.signature(each).parameters) for each in (varlen_of_2_10, varlen_of_2_11, varlen_of_2_12))
+    known = (
+        set(inspect.signature(each).parameters)
+        for each in (varlen_of_2_10, varlen_of_2_11, varlen_of_2_12)
+    )
     used = {"is_causal", "window_size", "scale", "enable_gqa"}
     assert varlen._OPTIONS & used in [each & used for each in known] or not varlen._OPTIONS
 
@@ -119,9 +162,15 @@ def llamas(**changes):
 def test_any_model_takes_it(rows):
     theirs, ours = llamas()
     words = batch(rows)
-    asked = {"input_ids": words.input_ids, "attention_mask": words.attention_mask, "use_cache": False}
+    asked = {
+        "input_ids": words.input_ids,
+        "attention_mask": words.attention_mask,
+        "use_cache": False,
+    }
     real = words.real
-    torch.testing.assert_close(ours(**asked).logits[real], theirs(**asked).logits[real], rtol=0, atol=EXACT)
+    torch.testing.assert_close(
+        ours(**asked).logits[real], theirs(**asked).logits[real], rtol=0, atol=EXACT
+    )
 
 
 def test_packed_texts_of_several_rows_are_kept_apart():
@@ -137,7 +186,12 @@ def test_packed_texts_of_several_rows_are_kept_apart():
 def test_it_generates(cache, rows):
     theirs, ours = llamas()
     words = batch(rows)
-    asked = {"input_ids": words.input_ids, "max_new_tokens": 5, "do_sample": False, "cache_implementation": cache}
+    asked = {
+        "input_ids": words.input_ids,
+        "max_new_tokens": 5,
+        "do_sample": False,
+        "cache_implementation": cache,
+    }
     if words.attention_mask is not None:
         asked["attention_mask"] = words.attention_mask
     for model in (theirs, ours):
@@ -161,5 +215,7 @@ def test_an_encoder_may_have_fewer_tokens_than_the_decoder():
 
 def test_a_mask_of_four_axes_is_refused():
     states = torch.randn(2, 4, 7, 8)
-    with pytest.raises(ValueError, match=r"takes a mask of \(rows, tokens\), not of \(2, 1, 7, 7\)"):
+    with pytest.raises(
+        ValueError, match=r"takes a mask of \(rows, tokens\), not of \(2, 1, 7, 7\)"
+    ):
         varlen.varlen_attention(torch.nn.Module(), states, states, states, torch.ones(2, 1, 7, 7))

@@ -33,8 +33,12 @@ def make_project(top, monkeypatch, more=()):
     for name, text in (WIDE | dict(more)).items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text, encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=top, env=environment(), check=True)
-    for name in [name for name in sys.modules if name.startswith(("generated.wide", "generated.blip"))]:
+    subprocess.run(
+        [sys.executable, "-m", "patchgen", "convert"], cwd=top, env=environment(), check=True
+    )
+    for name in [
+        name for name in sys.modules if name.startswith(("generated.wide", "generated.blip"))
+    ]:
         monkeypatch.delitem(sys.modules, name)  # of another test
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(top)

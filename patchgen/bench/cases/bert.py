@@ -114,7 +114,13 @@ B3 = Case(
     contestants=(
         SDPA,
         Contestant("sdpa + CUDA graphs", compiled="graphs"),
-        Contestant("five lines + CUDA graphs", "rival", attention="mask_free", compiled="graphs", no_mask=True),
+        Contestant(
+            "five lines + CUDA graphs",
+            "rival",
+            attention="mask_free",
+            compiled="graphs",
+            no_mask=True,
+        ),
         variant("bert_fused", "graphs"),
         variant("bert_fused", "graphs", **_FIVE),
         COMPILED,

@@ -91,7 +91,9 @@ L2 = Case(
         variant("llama_packed", "layers", said=", packed", attention="varlen", layout="packed"),
         LIGER,
         variant("llama_packed", said=", padded", attention="varlen", saves=0.95),
-        Contestant("flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"),
+        Contestant(
+            "flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"
+        ),
         Contestant("sdpa, packed", layout="packed"),
         FIVE_LINES,
         LAYERS,
@@ -114,7 +116,9 @@ L2_AMP = replace(
         variant("llama_packed", said=", packed", layout="packed"),
         variant("llama_packed", "layers", said=", packed", layout="packed"),
         LIGER,
-        Contestant("flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"),
+        Contestant(
+            "flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"
+        ),
         Contestant("Liger, packed", liger=True, layout="packed"),
         LAYERS,
     ),

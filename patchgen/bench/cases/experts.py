@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from patchgen.bench.case import Case, Shape, Target
-from patchgen.bench.contestant import CHECKPOINTED, FIVE_LINES, LAYERS, LIGER, SDPA, Contestant, variant
+from patchgen.bench.contestant import (
+    CHECKPOINTED,
+    FIVE_LINES,
+    LAYERS,
+    LIGER,
+    SDPA,
+    Contestant,
+    variant,
+)
 
 # Few words: what is asked of a mixture of experts is its layers.
 _QWEN3_MOE_BLOCKS = (

@@ -98,7 +98,12 @@ X1_MEGATRON = Case(
         Contestant("eager + compiled layers", attention="eager", compiled="layers"),
         variant("megatron_bert_sdpa_checkpoint_loss", "layers"),
         Contestant("eager, checkpointed", attention="eager", checkpoint="full", saves=0.7),
-        variant("megatron_bert_sdpa_checkpoint_loss", said=", selective", checkpoint="selective", saves=0.7),
+        variant(
+            "megatron_bert_sdpa_checkpoint_loss",
+            said=", selective",
+            checkpoint="selective",
+            saves=0.7,
+        ),
     ),
     targets=(Target(("megatron_bert_sdpa_checkpoint_loss",), ("eager",), "speed", 1.5),),
     anchor="eager",

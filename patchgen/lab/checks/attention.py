@@ -39,21 +39,30 @@ def accepts(trial: Trial) -> Verdict:
     if not declared:
         theirs = _tried(pair, pair.parent_class, name)
         same = type(ours) is type(theirs)
-        return Verdict("PASS" if same else "FAIL", f"{_outcome(ours)}; the parent: {_outcome(theirs)}")
+        return Verdict(
+            "PASS" if same else "FAIL", f"{_outcome(ours)}; the parent: {_outcome(theirs)}"
+        )
     if all(name in accepted for accepted in declared):
-        return Verdict("FAIL" if isinstance(ours, Exception) else "PASS", f"declared; {_outcome(ours)}")
+        return Verdict(
+            "FAIL" if isinstance(ours, Exception) else "PASS", f"declared; {_outcome(ours)}"
+        )
     if any(claim.by_flags for claim in pair.claims) and supports(pair.variant_class, name):
         # FlashAttention is not installed on a CPU: transformers says how it is.
         right = isinstance(ours, ImportError) if name.startswith("flash") else ours is None
         return Verdict("PASS" if right else "FAIL", f"supported by its flags; {_outcome(ours)}")
-    return Verdict("PASS" if isinstance(ours, ValueError) else "FAIL", f"not declared; {_outcome(ours)}")
+    return Verdict(
+        "PASS" if isinstance(ours, ValueError) else "FAIL", f"not declared; {_outcome(ours)}"
+    )
 
 
 def supports(model_class: type[PreTrainedModel], name: str) -> bool:
     """Whether the flags of the class say that it takes `name`."""
     if name.startswith("flash_attention"):
         return model_class._supports_flash_attn
-    return {"sdpa": model_class._supports_sdpa, "flex_attention": model_class._supports_flex_attn}.get(name, False)
+    return {
+        "sdpa": model_class._supports_sdpa,
+        "flex_attention": model_class._supports_flex_attn,
+    }.get(name, False)
 
 
 def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Exception | None:

@@ -37,7 +37,9 @@ def _unequal(one: PreTrainedModel, two: PreTrainedModel) -> list[str]:
     return [
         name
         for name in {**ours, **theirs}
-        if name not in ours or name not in theirs or not torch.equal(ours[name].cpu(), theirs[name].cpu())
+        if name not in ours
+        or name not in theirs
+        or not torch.equal(ours[name].cpu(), theirs[name].cpu())
     ]
 
 

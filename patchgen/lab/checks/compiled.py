@@ -57,7 +57,9 @@ def of_kernels(own: float) -> Bound:
     queries divided by that root it is 19; without the position bias it stays 311.  So the 308 by which a T5 of
     inductor was apart are what float32 leaves open there, and tell of no error in the bias or in a fused kernel.
     """
-    return replace(REFORMULATED, roundings=min(REFORMULATED.roundings, max(REORDERED.roundings, 2 * own)))
+    return replace(
+        REFORMULATED, roundings=min(REFORMULATED.roundings, max(REORDERED.roundings, 2 * own))
+    )
 
 
 def roundings_of(pair: Pair, narrow: Observation, trial: Trial) -> float:

@@ -12,7 +12,10 @@ def shows_effect(trial: Trial) -> Verdict:
     """The effect of the part that the case's detail names."""
     pair = trial.pair
     claim = next(claim for claim in pair.claims if claim.part == trial.case.detail)
-    if claim.shown_in.checkpointing is not None and not pair.variant_class.supports_gradient_checkpointing:
+    if (
+        claim.shown_in.checkpointing is not None
+        and not pair.variant_class.supports_gradient_checkpointing
+    ):
         return Verdict("FAIL", "it has no gradient checkpointing")
     parent, variant = pair.evidence(claim.shown_in)
     missing = list(claim.effect(parent, variant, pair.specimen))

@@ -46,7 +46,9 @@ def keeps_cache(trial: Trial) -> Verdict:
     return decided(trial, found, route, "what the whole text gives")
 
 
-def _pieces_for(parent: PreTrainedModel, ids: Tensor, bound: float, *, static: bool) -> tuple[int, ...]:
+def _pieces_for(
+    parent: PreTrainedModel, ids: Tensor, bound: float, *, static: bool
+) -> tuple[int, ...]:
     """Where the text is cut.  Not all that decodes token by token can read several behind a cache: state spaces."""
     for pieces in CUTS:
         try:
@@ -65,7 +67,9 @@ def _apart_in_pieces(
 ) -> tuple[Difference, ...] | None:
     """How far logits of pieces that end at `pieces` are from those of the whole; None without a cache."""
     parts, first = [], 0
-    cache: Any = StaticCache(config=model.config, max_cache_len=ids.shape[1] + SPARE) if static else None
+    cache: Any = (
+        StaticCache(config=model.config, max_cache_len=ids.shape[1] + SPARE) if static else None
+    )
     with torch.no_grad(), widened():
         whole = model.eval()(input_ids=ids, use_cache=False)[0]
         for last in pieces:

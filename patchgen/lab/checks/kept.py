@@ -87,11 +87,19 @@ class _Counting(TorchDispatchMode):
         self.found: Counter[Product] = Counter()
 
     def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         name = str(func.overloadpacket)
         if name in PRODUCTS | BATCHED or _attends(name):
             shapes = [tuple(each.shape) for each in args if isinstance(each, Tensor)]
-            factors = shapes[-2:] if name in PRODUCTS | BATCHED and name != "aten.convolution" else shapes[:2]
+            factors = (
+                shapes[-2:]
+                if name in PRODUCTS | BATCHED and name != "aten.convolution"
+                else shapes[:2]
+            )
             self.found[name, factors[0], factors[-1]] += 1
         return func(*args, **(kwargs or {}))

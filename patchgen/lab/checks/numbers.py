@@ -24,11 +24,15 @@ def equals_parent(trial: Trial) -> Verdict:
     pair, case, dtype = trial.pair, trial.case, trial.dtype
     route, scene = pair.route(case.route), case.scene
     if case.route == 1 and pair.routes[0].name == pair.routes[1].name:
-        raise Nothing(f"the parent has one computation, {route.name}, and it is compared as the closest")
+        raise Nothing(
+            f"the parent has one computation, {route.name}, and it is compared as the closest"
+        )
     insist_on_scene(pair, scene)
     pair.parent_sees(route, dtype, scene)  # first: what it cannot do, nobody asks of the variant
     found = compare(pair, route, dtype, scene, _of_variant(trial, route))
-    if found[0].largest > allowed(route.bound, dtype, scene) and _sums_anew(pair, route, dtype, scene):
+    if found[0].largest > allowed(route.bound, dtype, scene) and _sums_anew(
+        pair, route, dtype, scene
+    ):
         route = replace(route, bound=loosest([route.bound, REORDERED]))
     return decided(trial, found, route)
 
@@ -57,7 +61,13 @@ def _sums_anew(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene) -> bo
 
 
 def compare(
-    pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, seen: Observation, *, weights: bool = False
+    pair: Pair,
+    route: Route,
+    dtype: torch.dtype,
+    scene: Scene,
+    seen: Observation,
+    *,
+    weights: bool = False,
 ) -> tuple[Difference, ...]:
     """The parent's observation against `seen`, in noises where the dtype is narrow, the largest first.
 
@@ -79,7 +89,9 @@ def compare(
     return (*others, *nearer(in_noises(found, *noises), in_noises(of_truth, *noises)))
 
 
-def _noise(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool) -> tuple[Difference, ...]:
+def _noise(
+    pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool
+) -> tuple[Difference, ...]:
     """What the narrow dtype does to the parent along `route`: here, or to its usual input where that is more."""
     own, *others = (_noise_of(pair, route, dtype, scene, weights, seed) for seed in DRAWS)
     return usual(own, *others)
@@ -93,8 +105,12 @@ def _noise_of(
     return differences(pair.shown(wide, scene), pair.shown(narrow, scene))
 
 
-def _wide(pair: Pair, route: Route, scene: Scene, weights: bool, seed: int = DRAWS[0]) -> Observation:
-    return pair.parent_sees(route, torch.float32, replace(scene, autocast=False), weights=weights, seed=seed)
+def _wide(
+    pair: Pair, route: Route, scene: Scene, weights: bool, seed: int = DRAWS[0]
+) -> Observation:
+    return pair.parent_sees(
+        route, torch.float32, replace(scene, autocast=False), weights=weights, seed=seed
+    )
 
 
 def insist_on_scene(pair: Pair, scene: Scene) -> None:
@@ -104,9 +120,13 @@ def insist_on_scene(pair: Pair, scene: Scene) -> None:
         raise Nothing("the parent does not keep packed rows apart")
     if scene.train and scene.dropout and not all(claim.same_draws for claim in pair.claims):
         raise Nothing("random numbers are drawn in another order")
-    if AS_TUPLE in scene.ways and any(hidden.when(scene) for claim in pair.claims for hidden in claim.hides):
+    if AS_TUPLE in scene.ways and any(
+        hidden.when(scene) for claim in pair.claims for hidden in claim.hides
+    ):
         raise Nothing("what it hides moves the others in a tuple")
-    if scene.accumulate > 1 and ("labels" not in pair.inputs(scene, torch.float32).given or not _scales(pair)):
+    if scene.accumulate > 1 and (
+        "labels" not in pair.inputs(scene, torch.float32).given or not _scales(pair)
+    ):
         raise Nothing("its loss takes no num_items_in_batch")
     if scene.checkpointing is not None and not pair.variant_class.supports_gradient_checkpointing:
         raise Nothing("it has no gradient checkpointing")

@@ -22,7 +22,10 @@ LENGTHS = (13, 11, 17)
 
 # Found, and not mended yet: by the part and what is said of it, with the reason.  A WARN, and not a FAIL.
 KNOWN = {
-    ("loss", "compiled"): "the number of chunks is a constant of the graph: another length is another graph",
+    (
+        "loss",
+        "compiled",
+    ): "the number of chunks is a constant of the graph: another length is another graph",
     ("moe", "compiled"): "the mixture reads back how many tokens each expert has",
 }
 
@@ -91,5 +94,7 @@ def _compiled(pair: Pair, model: PreTrainedModel, scene: Scene) -> Compiled:
 
 def _judged(trial: Trial, what: str, note: str) -> Verdict:
     """FAIL, or WARN where that is known of a part of the variant."""
-    reasons = [KNOWN[claim.part, what] for claim in trial.pair.claims if (claim.part, what) in KNOWN]
+    reasons = [
+        KNOWN[claim.part, what] for claim in trial.pair.claims if (claim.part, what) in KNOWN
+    ]
     return Verdict("WARN", f"{note}; known: {reasons[0]}") if reasons else Verdict("FAIL", note)

@@ -15,7 +15,11 @@ def zeros_at_padding(trial: Trial) -> Verdict:
     base = variant.base_model.eval()
     if not pair.is_causal and not bool(inputs.real[0][:, 0].all()):
         raise Nothing("heads read the first place of each row, which is padding here")
-    given = {name: tensor for name, tensor in inputs.given.items() if name in ("input_ids", "attention_mask")}
+    given = {
+        name: tensor
+        for name, tensor in inputs.given.items()
+        if name in ("input_ids", "attention_mask")
+    }
     with torch.no_grad():
         states = base(**given, use_cache=False, return_dict=True).last_hidden_state
     wrong = int(states[~inputs.real[0]].count_nonzero())

@@ -28,7 +28,10 @@ def means_what_is_there(trial: Trial) -> Verdict:
     note += "".join(f"; no {why}" for why in found.refused)
     inherited = [one for one in found.inherited if one.kind not in OF_SETTINGS]
     if inherited:
-        return Verdict("WARN", f"{found.checked} rules and names; the parent has these too: {_listed(inherited)}")
+        return Verdict(
+            "WARN",
+            f"{found.checked} rules and names; the parent has these too: {_listed(inherited)}",
+        )
     return Verdict("PASS", note)
 
 
@@ -38,9 +41,13 @@ def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
         parent = on_meta(pair.parent_class, pair.config())
     except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise CannotBuild(f"{pair.parent_class.__name__} has no tiny configuration: {what}") from error
+        raise CannotBuild(
+            f"{pair.parent_class.__name__} has no tiny configuration: {what}"
+        ) from error
     own = pair.variant_class.config_class
-    config = pair.config() if own is pair.parent_class.config_class else own(**pair.config().to_dict())
+    config = (
+        pair.config() if own is pair.parent_class.config_class else own(**pair.config().to_dict())
+    )
     return parent, on_meta(pair.variant_class, config)
 
 

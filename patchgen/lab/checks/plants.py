@@ -44,7 +44,9 @@ def sees_plant(trial: Trial) -> Verdict:
     """The error that the case's detail names, as PART:NAME."""
     pair, dtype = trial.pair, trial.dtype
     part, _, name = trial.case.detail.partition(":")
-    plant = next(p for claim in pair.claims if claim.part == part for p in claim.plants if p.name == name)
+    plant = next(
+        p for claim in pair.claims if claim.part == part for p in claim.plants if p.name == name
+    )
     apart = planted(pair, plant, dtype)
     bound = max(allowed(route.bound, dtype, plant.scene) for route in pair.routes)
     unit = "noises" if is_narrow(dtype, plant.scene) else "relative"

@@ -37,7 +37,9 @@ class Trial:
 
     pair: Pair
     case: Case
-    smallest_planted: Callable[[Case], float | None]  # of that case's dtype; None where no planted error fits
+    smallest_planted: Callable[
+        [Case], float | None
+    ]  # of that case's dtype; None where no planted error fits
 
     @property
     def dtype(self) -> torch.dtype:
@@ -54,7 +56,9 @@ def allowed(bound: Bound, dtype: torch.dtype, scene: Scene) -> float:
     return bound.at(dtype, *([torch.bfloat16] if scene.autocast else []))
 
 
-def decided(trial: Trial, found: tuple[Difference, ...], route: Route, against: str = "") -> Verdict:
+def decided(
+    trial: Trial, found: tuple[Difference, ...], route: Route, against: str = ""
+) -> Verdict:
     """PASS where `found`, the largest first, is within the route's bound, well below any planted error that fits.
 
     `against` says what was compared with, where that is not the parent under the route.

@@ -25,10 +25,16 @@ Attention = Callable[..., Given]
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """The parent's own scores; that "eager" is they to the last bit is a case of its own."""
-    return (Route("eager", REORDERED, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}),)
+    return (
+        Route(
+            "eager", REORDERED, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}
+        ),
+    )
 
 
-def _around_sdpa(wrong: Callable[..., Given]) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+def _around_sdpa(
+    wrong: Callable[..., Given],
+) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
     @contextmanager
     def apply(model: PreTrainedModel) -> Iterator[None]:
         right = ALL_ATTENTION_FUNCTIONS["sdpa"]
@@ -41,30 +47,56 @@ def _around_sdpa(wrong: Callable[..., Given]) -> Callable[[PreTrainedModel], Abs
     return apply
 
 
-def wrong_scale(right: Attention, module: nn.Module, query: Tensor, *rest: Any, **given: Any) -> Given:
+def wrong_scale(
+    right: Attention, module: nn.Module, query: Tensor, *rest: Any, **given: Any
+) -> Given:
     scaling = query.shape[-1] ** -0.5 if given.get("scaling") is None else given["scaling"]
     return right(module, query, *rest, **{**given, "scaling": scaling * 2})
 
 
 def forgotten_mask(
-    right: Attention, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, **given: Any
+    right: Attention,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    **given: Any,
 ) -> Given:
     return right(module, query, key, value, None, **given)
 
 
 def lost_causality(
-    right: Attention, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, **given: Any
+    right: Attention,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    **given: Any,
 ) -> Given:
     """Whether order is told by the flag or by the mask, as it is where a bias is added to the scores."""
     if mask is not None:
         shape = (query.shape[2], key.shape[2])
-        later = torch.ones(shape, dtype=torch.bool, device=query.device).triu(shape[1] - shape[0] + 1)
-        mask = mask | later if mask.dtype == torch.bool else mask.masked_fill(later & (mask <= -1e4), 0.0)
+        later = torch.ones(shape, dtype=torch.bool, device=query.device).triu(
+            shape[1] - shape[0] + 1
+        )
+        mask = (
+            mask | later
+            if mask.dtype == torch.bool
+            else mask.masked_fill(later & (mask <= -1e4), 0.0)
+        )
     return right(module, query, key, value, mask, **{**given, "is_causal": False})
 
 
 def unseen_self(
-    right: Attention, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, **given: Any
+    right: Attention,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    **given: Any,
 ) -> Given:
     """A mask off by one: no query sees its own key, but the first."""
     causal = given.get("is_causal")
@@ -84,7 +116,13 @@ def unseen_self(
 
 
 def swapped_heads(
-    right: Attention, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **given: Any
+    right: Attention,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *rest: Any,
+    **given: Any,
 ) -> Given:
     return right(module, query, key.flip(1), value.flip(1), *rest, **given)
 
@@ -120,7 +158,9 @@ CLAIM = Claim(
             scene=Scene(rows="right"),
             fits=_is_not_causal,  # a causal query before the padding does not see it anyway
         ),
-        Plant("lost causality", "later tokens are seen", _around_sdpa(lost_causality), fits=_is_causal),
+        Plant(
+            "lost causality", "later tokens are seen", _around_sdpa(lost_causality), fits=_is_causal
+        ),
         Plant("mask off by one", "no token sees itself", _around_sdpa(unseen_self)),
         Plant("heads swapped", "each query reads another's keys", _around_sdpa(swapped_heads)),
     ),

@@ -56,7 +56,10 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
     # By kernels: what Python calls in the backward pass is not traced.
     # A softmax is an attention only where SDPA computes none: routers take it too.
     kind = attends if any(map(attends, parent.kernels)) else takes_softmax
-    once, ran = (sum(count for name, count in each.kernels.items() if kind(name)) for each in (parent, variant))
+    once, ran = (
+        sum(count for name, count in each.kernels.items() if kind(name))
+        for each in (parent, variant)
+    )
     # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
     layers = sum(map(parent.ran, _layers(specimen)))
     if ran != 2 * once and not (layers and ran - once >= layers) or not (once or layers):
@@ -73,7 +76,11 @@ def in_variant(class_name: str, specimen: Specimen) -> str:
     theirs, ours = specimen.parent_class.__name__, specimen.variant_class.__name__
     ending = commonprefix([theirs[::-1], ours[::-1]])[::-1]
     prefix = theirs.removesuffix(ending)
-    return ours.removesuffix(ending) + class_name.removeprefix(prefix) if class_name.startswith(prefix) else class_name
+    return (
+        ours.removesuffix(ending) + class_name.removeprefix(prefix)
+        if class_name.startswith(prefix)
+        else class_name
+    )
 
 
 def attends(kernel: str) -> bool:
@@ -89,7 +96,9 @@ def takes_softmax(kernel: str) -> bool:
 Checkpoint = Callable[..., Any]
 
 
-def _around_checkpoint(wrong: Checkpoint) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+def _around_checkpoint(
+    wrong: Checkpoint,
+) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
     """For `Plant.apply`: transformers runs each layer by `wrong(checkpoint, ...)`."""
 
     def apply(model: PreTrainedModel) -> AbstractContextManager[None]:

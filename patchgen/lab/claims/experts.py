@@ -39,7 +39,9 @@ def swapped_weights(add: Function, gate_up_PG: Tensor, gates_TK: Tensor, *others
     return add(gate_up_PG, gates_TK.flip(-1), *others)
 
 
-def weights_without_gradient(weigh: Function, gate_up_PG: Tensor, gates_P: Tensor, act: Any) -> Tensor:
+def weights_without_gradient(
+    weigh: Function, gate_up_PG: Tensor, gates_P: Tensor, act: Any
+) -> Tensor:
     """In the backward pass alone, so that what experts learn is not weighed."""
     return weigh(gate_up_PG, torch.ones_like(gates_P) + 0 * gates_P, act)
 

@@ -31,7 +31,9 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """An encoder takes padding out under every attention, a decoder where attention takes the lengths of texts."""
     sdpa, eager = {"attn_implementation": "sdpa"}, {"attn_implementation": "eager"}
     encodes = hasattr(sys.modules[parent_class.__module__], "create_bidirectional_mask")
-    if parent_class.__name__.endswith("ForQuestionAnswering"):  # it reads padding, where each attention has its own
+    if parent_class.__name__.endswith(
+        "ForQuestionAnswering"
+    ):  # it reads padding, where each attention has its own
         return Route("sdpa", REORDERED, sdpa, sdpa), Route("eager", REORDERED, eager, sdpa)
     written_out = Route("eager", REORDERED, eager, VARLEN)
     if not parent_class._supports_sdpa:
@@ -73,7 +75,9 @@ def products_over(evidence: Evidence, places: int) -> int:
     return sum(prod(shape[:-1]) == places for shape in evidence.forwards.get("Linear", ()))
 
 
-Found = tuple[Tensor, Tensor, int]  # places, starts and the longest text, as `_get_unpad_data` gives them
+Found = tuple[
+    Tensor, Tensor, int
+]  # places, starts and the longest text, as `_get_unpad_data` gives them
 
 
 def shifted_boundaries(find: Callable[..., Found], *args: Any) -> Found:
@@ -126,9 +130,23 @@ CLAIM = Claim(
             "_get_unpad_data",
             shifted_boundaries,
         ),
-        _plant("boundaries lost", "tokens of other rows are attended to", "_get_unpad_data", one_text),
-        _plant("places off by one", "tokens are taken from the places of others", "_get_unpad_data", later_places),
-        _plant("order lost", "states go to the places of other tokens", "_pad_input", rolled_states),
-        _plant("mask lost", "padding in the rows of attention is attended to", "make_texts", forgotten_mask),
+        _plant(
+            "boundaries lost", "tokens of other rows are attended to", "_get_unpad_data", one_text
+        ),
+        _plant(
+            "places off by one",
+            "tokens are taken from the places of others",
+            "_get_unpad_data",
+            later_places,
+        ),
+        _plant(
+            "order lost", "states go to the places of other tokens", "_pad_input", rolled_states
+        ),
+        _plant(
+            "mask lost",
+            "padding in the rows of attention is attended to",
+            "make_texts",
+            forgotten_mask,
+        ),
     ),
 )

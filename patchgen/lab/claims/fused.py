@@ -22,18 +22,28 @@ Function = Callable[..., Any]
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     eager = {"attn_implementation": "eager"}
-    return Route("its layers", REFORMULATED), Route("its layers under eager", REFORMULATED, eager, eager)
+    return Route("its layers", REFORMULATED), Route(
+        "its layers under eager", REFORMULATED, eager, eager
+    )
 
 
 def fused_in(model: nn.Module) -> dict[str, dict[str, int]]:
     """The parts of each fused layer of `model`, by its name."""
-    return {name: module.parts for name, module in model.named_modules() if type(module).__name__ == "FusedLinear"}
+    return {
+        name: module.parts
+        for name, module in model.named_modules()
+        if type(module).__name__ == "FusedLinear"
+    }
 
 
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
     """For each run of a fused layer as many calls of `linear` fewer as it has parts but the first; a GELU likewise."""
     if defines("FusedLinear")(specimen):
-        ran = [len(path[-1].parts) for path in variant.paths if type(path[-1]).__name__ == "FusedLinear"]
+        ran = [
+            len(path[-1].parts)
+            for path in variant.paths
+            if type(path[-1]).__name__ == "FusedLinear"
+        ]
         fewer = parent.functions["linear"] - variant.functions["linear"]
         if fewer != sum(ran) - len(ran) or not fewer:
             yield f"{fewer} linear layers fewer, where {len(ran)} of {sum(ran)} parts ran"
@@ -91,7 +101,9 @@ def has_bias(specimen: Specimen) -> bool:
         return False
     with torch.device("meta"):
         model = specimen.variant_class(specimen.config)
-    return all(getattr(model.get_submodule(name), "bias", None) is not None for name in fused_in(model))
+    return all(
+        getattr(model.get_submodule(name), "bias", None) is not None for name in fused_in(model)
+    )
 
 
 def has_tanh_gelu(specimen: Specimen) -> bool:

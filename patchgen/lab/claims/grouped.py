@@ -27,7 +27,9 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     More than two are summed in another order, and rounded once.
     """
     loop = {"experts_implementation": "eager"}
-    return Route("its experts", REFORMULATED), Route("its experts, the variant's eager", REFORMULATED, variant=loop)
+    return Route("its experts", REFORMULATED), Route(
+        "its experts, the variant's eager", REFORMULATED, variant=loop
+    )
 
 
 def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
@@ -72,7 +74,11 @@ def _one_behind(module: nn.Module, args: Any, out: Tensor) -> Tensor:
 
 @contextmanager
 def first_does_not_learn(model: PreTrainedModel) -> Iterator[None]:
-    hooks = [weight.register_hook(_without_first) for _, weights in stacks_of(model) for weight in weights]
+    hooks = [
+        weight.register_hook(_without_first)
+        for _, weights in stacks_of(model)
+        for weight in weights
+    ]
     yield
     for hook in hooks:
         hook.remove()
@@ -93,7 +99,9 @@ CLAIM = Claim(
         Plant("experts swapped", "each expert runs with the weights of the one before", swapped),
         Plant("not brought back", "tokens get what others were given", moved),
         Plant(
-            "gradient of an expert lost", "the loss is right, the first expert does not learn", first_does_not_learn
+            "gradient of an expert lost",
+            "the loss is right, the first expert does not learn",
+            first_does_not_learn,
         ),
     ),
 )

@@ -38,23 +38,31 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
     if MASKED(specimen):
         labelled = int((labels != -100).sum())
         if not any(
-            len(shape) == 2 and shape[0] == labelled for shapes in variant.forwards.values() for shape in shapes
+            len(shape) == 2 and shape[0] == labelled
+            for shapes in variant.forwards.values()
+            for shape in shapes
         ):
             yield f"no module ran on the {labelled} labelled tokens"
         return
     if saved := _rows_of(variant, words):
         yield f"logits of {saved} tokens are saved"
-    copies = [each.shape for each in variant.saved if len(each.shape) == 2 and each.shape[0] == words]
+    copies = [
+        each.shape for each in variant.saved if len(each.shape) == 2 and each.shape[0] == words
+    ]
     if copies and not any(each.shape in copies for each in parent.saved):
         yield f"a matrix as large as the head's is saved: {copies[0]}"
 
 
 def _rows_of(evidence: Evidence, words: int) -> int:
     """Of the largest saved tensor whose last axis is the vocabulary."""
-    return max((prod(each.shape[:-1]) for each in evidence.saved if each.shape[-1:] == (words,)), default=0)
+    return max(
+        (prod(each.shape[:-1]) for each in evidence.saved if each.shape[-1:] == (words,)), default=0
+    )
 
 
-def forgotten_items(loss: Loss, *args: Any, num_items_in_batch: Any = None, **kwargs: Any) -> Tensor:
+def forgotten_items(
+    loss: Loss, *args: Any, num_items_in_batch: Any = None, **kwargs: Any
+) -> Tensor:
     return loss(*args, **kwargs)
 
 
@@ -77,7 +85,13 @@ def lost_words(loss: Loss, states: Tensor, weight: Tensor, *rest: Any, **kwargs:
 
 
 def lost_tokens(
-    loss: Loss, states: Tensor, weight: Tensor, chunk: int, losses: Callable[..., Any], *rest: Any, **kwargs: Any
+    loss: Loss,
+    states: Tensor,
+    weight: Tensor,
+    chunk: int,
+    losses: Callable[..., Any],
+    *rest: Any,
+    **kwargs: Any,
 ) -> Tensor:
     """The losses of the second half of the tokens are left out, as of a last chunk."""
 
@@ -101,12 +115,16 @@ def no_bias(losses: Callable[..., Any], *args: Any, bias: Tensor) -> Any:
     return losses(*args, bias=torch.zeros_like(bias))
 
 
-def neighbours_label(select: Callable[..., tuple[Tensor, Tensor]], *args: Any) -> tuple[Tensor, Tensor]:
+def neighbours_label(
+    select: Callable[..., tuple[Tensor, Tensor]], *args: Any
+) -> tuple[Tensor, Tensor]:
     states, labels = select(*args)
     return states, labels.roll(1)
 
 
-def missing_tokens(select: Callable[..., tuple[Tensor, Tensor]], *args: Any) -> tuple[Tensor, Tensor]:
+def missing_tokens(
+    select: Callable[..., tuple[Tensor, Tensor]], *args: Any
+) -> tuple[Tensor, Tensor]:
     states, labels = select(*args)
     return states[::2], labels[::2]
 
@@ -143,7 +161,11 @@ CLAIM = Claim(
     effect=effect,
     shown_in=TRAINED,
     hides=(
-        Hidden("logits", "they are not computed in training with labels", lambda scene: scene.train and scene.labels),
+        Hidden(
+            "logits",
+            "they are not computed in training with labels",
+            lambda scene: scene.train and scene.labels,
+        ),
     ),
     plants=(
         Plant(

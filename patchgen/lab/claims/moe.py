@@ -46,11 +46,17 @@ NARROW_ROUNDINGS = 16
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """The dense model, by the grouped product and by the loop."""
     loop = {"experts_implementation": "eager"}
-    return (Route("dense", REFORMULATED), Route("dense, by a loop over experts", REFORMULATED, variant=loop))
+    return (
+        Route("dense", REFORMULATED),
+        Route("dense, by a loop over experts", REFORMULATED, variant=loop),
+    )
 
 
 def build(
-    parent: PreTrainedModel, variant_class: type[PreTrainedModel], folder: Path, settings: Mapping[str, Any]
+    parent: PreTrainedModel,
+    variant_class: type[PreTrainedModel],
+    folder: Path,
+    settings: Mapping[str, Any],
 ) -> PreTrainedModel:
     """Upcycled from the parent's checkpoint, with inner features in another order in each expert.
 
@@ -60,8 +66,14 @@ def build(
     model, report = variant_class.from_pretrained(
         folder / "dense", output_loading_info=True, dtype=parent.dtype, **OPTIONS, **settings
     )
-    wrong = {kind: sorted(map(str, keys)) for kind, keys in report.items() if kind != "missing_keys" and keys}
-    if missing := sorted(key for key in report["missing_keys"] if not key.endswith(".router.weight")):
+    wrong = {
+        kind: sorted(map(str, keys))
+        for kind, keys in report.items()
+        if kind != "missing_keys" and keys
+    }
+    if missing := sorted(
+        key for key in report["missing_keys"] if not key.endswith(".router.weight")
+    ):
         wrong["missing_keys"] = missing
     if wrong:
         raise ValueError(f"{variant_class.__name__} does not load the dense checkpoint: {wrong}")
@@ -107,7 +119,9 @@ def terms(observation: Observation, variant: PreTrainedModel) -> Observation:
         if weight is not None:
             summed = rolled(weight.rpartition(".")[2], tensor, -1).sum(0)
             layer = name.removesuffix(weight)
-            turned = variant._dense_weights_transposed and summed.dim() == 2  # a Conv1D's features of its input first
+            turned = (
+                variant._dense_weights_transposed and summed.dim() == 2
+            )  # a Conv1D's features of its input first
             parts = [part.t() if turned else part for part in summed.chunk(len(dense[weight]))]
             seen |= {layer + each: part for each, part in zip(dense[weight], parts, strict=True)}
         elif not name.endswith(".router.weight"):
@@ -122,7 +136,9 @@ def insist_on_formula(mixture: Any) -> None:
     own = dict(made.named_parameters())
     router = own["router.weight"]
     draw = torch.Generator().manual_seed(1)
-    x_TD, weights_TD = torch.randn(2, 11, router.shape[1], generator=draw, dtype=torch.float64).to(router)
+    x_TD, weights_TD = torch.randn(2, 11, router.shape[1], generator=draw, dtype=torch.float64).to(
+        router
+    )
     x_TD.requires_grad_()
     ours = made(x_TD[None])[0]
     (ours * weights_TD).sum().backward()
@@ -134,13 +150,19 @@ def insist_on_formula(mixture: Any) -> None:
     pairs |= {f"gradient of {name}": (own[name].grad, wide[name].grad) for name in own}
     for name, (one, two) in pairs.items():
         if one is None or two is None or not _are_near(one, two.to(one.device), router.dtype):
-            raise ValueError(f"the {name} of a mixture is not that of its experts, one after the other")
+            raise ValueError(
+                f"the {name} of a mixture is not that of its experts, one after the other"
+            )
 
 
-def formula(weights: Mapping[str, Tensor], x_TD: Tensor, config: Any, act: Callable[[Tensor], Tensor]) -> Tensor:
+def formula(
+    weights: Mapping[str, Tensor], x_TD: Tensor, config: Any, act: Callable[[Tensor], Tensor]
+) -> Tensor:
     """Every expert on every token, by gates that are zero for those not chosen."""
     logits_TE = x_TD @ weights["router.weight"].T
-    chosen_TE = torch.zeros_like(logits_TE).scatter(1, logits_TE.topk(config.num_experts_per_tok).indices, 1)
+    chosen_TE = torch.zeros_like(logits_TE).scatter(
+        1, logits_TE.topk(config.num_experts_per_tok).indices, 1
+    )
     gates_TE = logits_TE.softmax(-1) * chosen_TE
     if config.norm_topk_prob:
         gates_TE = gates_TE / gates_TE.sum(-1, keepdim=True)
@@ -191,7 +213,9 @@ def not_renormalised(route: Callable[..., Any], *args: Any) -> tuple[Tensor, ...
     return logits, logits.softmax(-1).gather(-1, choice), choice
 
 
-def swapped(run: Callable[..., Tensor], experts: Any, x: Tensor, choice: Tensor, gates: Tensor) -> Tensor:
+def swapped(
+    run: Callable[..., Tensor], experts: Any, x: Tensor, choice: Tensor, gates: Tensor
+) -> Tensor:
     return run(experts, x, (choice + 1) % experts.num_experts, gates)
 
 

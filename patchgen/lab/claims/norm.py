@@ -31,7 +31,9 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     given = {"rms_norm_eps": EPSILON} if hasattr(parent_class.config_class, "rms_norm_eps") else {}
     eager = {**given, "attn_implementation": "eager"}
     bound = REORDERED if given else REFORMULATED
-    return Route("its norms", bound, given, given), Route("its norms under eager", bound, eager, eager)
+    return Route("its norms", bound, given, given), Route(
+        "its norms under eager", bound, eager, eager
+    )
 
 
 def calls_rms_norm(specimen: Specimen) -> bool:
@@ -60,7 +62,9 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
 def around_rms_norm(wrong: Norm) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
     """For `Plant.apply`: every call of torch's `rms_norm` is `wrong(rms_norm, x, shape, weight, eps)`."""
     return lambda model: replaced(
-        nn.functional, "rms_norm", lambda norm: lambda x, shape, weight, eps: wrong(norm, x, shape, weight, eps)
+        nn.functional,
+        "rms_norm",
+        lambda norm: lambda x, shape, weight, eps: wrong(norm, x, shape, weight, eps),
     )
 
 
@@ -112,9 +116,24 @@ CLAIM = Claim(
     shown_in=AUTOCAST,
     own_dtypes=lambda scene: scene.autocast,  # the residual stream behind a LayerNorm
     plants=(
-        Plant("added one forgotten", "a norm lacks its added one", around_rms_norm(no_one), fits=adds_one),
-        Plant("epsilon forgotten", "nothing is added to mean squares", around_rms_norm(no_eps), fits=has_epsilon),
-        Plant("mean taken away", "rows are centred, as in LayerNorm", around_rms_norm(centred), fits=RMS),
+        Plant(
+            "added one forgotten",
+            "a norm lacks its added one",
+            around_rms_norm(no_one),
+            fits=adds_one,
+        ),
+        Plant(
+            "epsilon forgotten",
+            "nothing is added to mean squares",
+            around_rms_norm(no_eps),
+            fits=has_epsilon,
+        ),
+        Plant(
+            "mean taken away",
+            "rows are centred, as in LayerNorm",
+            around_rms_norm(centred),
+            fits=RMS,
+        ),
         Plant("scale detached", "the root has no gradient", around_rms_norm(no_gradient), fits=RMS),
         Plant(
             "bias dropped",

@@ -21,7 +21,9 @@ Sdpa = Callable[..., Tensor]
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     """Bit for bit what transformers does under "sdpa", where it has that; "eager" up to rounding."""
-    eager = Route("eager", REORDERED, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"})
+    eager = Route(
+        "eager", REORDERED, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}
+    )
     same = Route("sdpa", EQUAL, {"attn_implementation": "sdpa"}, {"attn_implementation": "sdpa"})
     return (same, eager) if parent_class._supports_sdpa else (eager,)
 
@@ -30,7 +32,10 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
     """As many calls of SDPA as the parent has attentions, and no softmax over scores."""
     # Attention over patches, or over every other token, has lengths that only its calls tell of.
     keys = {*specimen.lengths, *(call.key[-2] for call in variant.trace.sdpa)}
-    calls, wanted = len(variant.trace.sdpa), len(parent.trace.sdpa) + parent.trace.softmaxes_over(*keys)
+    calls, wanted = (
+        len(variant.trace.sdpa),
+        len(parent.trace.sdpa) + parent.trace.softmaxes_over(*keys),
+    )
     if calls != wanted or not calls:
         yield f"{calls} calls of SDPA for {wanted} attentions"
     if by_hand := variant.trace.softmaxes_over(*keys):
@@ -52,18 +57,38 @@ def forgotten_mask(
 
 
 def lost_causality(
-    sdpa: Sdpa, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool, **kwargs: Any
+    sdpa: Sdpa,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    causal: bool,
+    **kwargs: Any,
 ) -> Tensor:
     """Whether order is told by the flag or by the mask, as it is where a bias is added to the scores."""
     if mask is not None:
         shape = (query.shape[2], key.shape[2])
-        later = torch.ones(shape, dtype=torch.bool, device=query.device).triu(shape[1] - shape[0] + 1)
-        mask = mask | later if mask.dtype == torch.bool else mask.masked_fill(later & (mask <= -1e4), 0.0)
+        later = torch.ones(shape, dtype=torch.bool, device=query.device).triu(
+            shape[1] - shape[0] + 1
+        )
+        mask = (
+            mask | later
+            if mask.dtype == torch.bool
+            else mask.masked_fill(later & (mask <= -1e4), 0.0)
+        )
     return sdpa(query, key, value, mask, causal=False, **kwargs)
 
 
 def unseen_self(
-    sdpa: Sdpa, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool, **kwargs: Any
+    sdpa: Sdpa,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    causal: bool,
+    **kwargs: Any,
 ) -> Tensor:
     """A mask off by one: no query sees its own key, but the first."""
     queries, keys = query.shape[2], key.shape[2]
@@ -80,7 +105,9 @@ def unseen_self(
     return sdpa(query, key, value, mask, causal=causal, **kwargs)
 
 
-def swapped_heads(sdpa: Sdpa, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+def swapped_heads(
+    sdpa: Sdpa, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **kwargs: Any
+) -> Tensor:
     return sdpa(query, key.flip(1), value.flip(1), *rest, **kwargs)
 
 
@@ -99,7 +126,9 @@ CLAIM = Claim(
     effect=effect,
     attentions=("sdpa", "eager"),
     plants=(
-        Plant("scale", "scores are twice as large", around("sdpa", wrong_scale), fits=defines("sdpa")),
+        Plant(
+            "scale", "scores are twice as large", around("sdpa", wrong_scale), fits=defines("sdpa")
+        ),
         Plant(
             "forgotten mask",
             "padding on the left is attended to",
@@ -114,8 +143,23 @@ CLAIM = Claim(
             scene=Scene(rows="right"),
             fits=_is_not_causal,  # a causal query before the padding does not see it anyway
         ),
-        Plant("lost causality", "later tokens are seen", around("sdpa", lost_causality), fits=_is_causal),
-        Plant("mask off by one", "no token sees itself", around("sdpa", unseen_self), fits=defines("sdpa")),
-        Plant("heads swapped", "each query reads another's keys", around("sdpa", swapped_heads), fits=defines("sdpa")),
+        Plant(
+            "lost causality",
+            "later tokens are seen",
+            around("sdpa", lost_causality),
+            fits=_is_causal,
+        ),
+        Plant(
+            "mask off by one",
+            "no token sees itself",
+            around("sdpa", unseen_self),
+            fits=defines("sdpa"),
+        ),
+        Plant(
+            "heads swapped",
+            "each query reads another's keys",
+            around("sdpa", swapped_heads),
+            fits=defines("sdpa"),
+        ),
     ),
 )

@@ -37,10 +37,16 @@ def in_parents_terms(seen: Observation, variant: PreTrainedModel) -> Observation
 
     Without the zeros of experts that no token chose: a loop over modules gives them no gradient.
     """
-    gradients = {name.removeprefix(GRADIENT): each for name, each in seen.items() if name.startswith(GRADIENT)}
+    gradients = {
+        name.removeprefix(GRADIENT): each
+        for name, each in seen.items()
+        if name.startswith(GRADIENT)
+    }
     apart = revert_weight_conversion(variant, gradients)
     told = {
-        f"{GRADIENT}{name}": each for name, each in apart.items() if bool(each.any()) or not OF_AN_EXPERT.search(name)
+        f"{GRADIENT}{name}": each
+        for name, each in apart.items()
+        if bool(each.any()) or not OF_AN_EXPERT.search(name)
     }
     return {name: each for name, each in seen.items() if not name.startswith(GRADIENT)} | told
 
@@ -62,5 +68,11 @@ CLAIM = Claim(
     effect=effect,
     terms=in_parents_terms,
     shown_in=Scene(train=True),
-    plants=(Plant("parts in another order", "what was put together is taken for each other", in_another_order),),
+    plants=(
+        Plant(
+            "parts in another order",
+            "what was put together is taken for each other",
+            in_another_order,
+        ),
+    ),
 )

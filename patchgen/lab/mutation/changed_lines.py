@@ -48,7 +48,11 @@ def flat_text_of(subject: Subject) -> FlatText:
     path = Path(subject.home, *subject.module.split(".")).with_suffix(".py")
     text = path.read_text(encoding="utf-8")
     diff = path.with_suffix(".diff")
-    changed = added_by(diff.read_text(encoding="utf-8")) if diff.is_file() else _unlike_parent(subject, text)
+    changed = (
+        added_by(diff.read_text(encoding="utf-8"))
+        if diff.is_file()
+        else _unlike_parent(subject, text)
+    )
     return FlatText(path.resolve(), text, changed)
 
 

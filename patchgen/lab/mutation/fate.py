@@ -46,7 +46,9 @@ class LinesRun:
     changed: int  # lines at which something can run
     ran: int
     not_run: tuple[tuple[int, str], ...]  # number and text
-    refusals: tuple[tuple[int, str], ...] = ()  # those of the lines that did not run which only refuse what is given
+    refusals: tuple[
+        tuple[int, str], ...
+    ] = ()  # those of the lines that did not run which only refuse what is given
     mutants: int = 0  # that can be made of lines that ran
     unplanted: int = 0  # that can be made of lines that did not run: none of them is planted
 
@@ -57,9 +59,12 @@ class LinesRun:
 def lines_from_json(told: Mapping[str, Any]) -> LinesRun:
     """The inverse of `LinesRun.as_json`."""
     missed, refused = (
-        tuple((int(number), str(text)) for number, text in told[name]) for name in ("not_run", "refusals")
+        tuple((int(number), str(text)) for number, text in told[name])
+        for name in ("not_run", "refusals")
     )
-    changed, ran, mutants, unplanted = (int(told[name]) for name in ("changed", "ran", "mutants", "unplanted"))
+    changed, ran, mutants, unplanted = (
+        int(told[name]) for name in ("changed", "ran", "mutants", "unplanted")
+    )
     return LinesRun(str(told["file"]), changed, ran, missed, refused, mutants, unplanted)
 
 

@@ -76,12 +76,17 @@ class recorded(TorchDispatchMode):
 
 def _told_alike(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """`args` with axes counted from the front; two that change places, in their order."""
-    if not args or not isinstance(args[0], Tensor) or func.overloadpacket is torch.ops.aten.unsqueeze:
+    if (
+        not args
+        or not isinstance(args[0], Tensor)
+        or func.overloadpacket is torch.ops.aten.unsqueeze
+    ):
         return args
     names = [each.name for each in func._schema.arguments]
     axes = args[0].dim() or 1
     told = [
-        _from_front(each, axes) if name.startswith("dim") else each for name, each in zip(names, args, strict=False)
+        _from_front(each, axes) if name.startswith("dim") else each
+        for name, each in zip(names, args, strict=False)
     ]
     return (told[0], *sorted(told[1:])) if func is torch.ops.aten.transpose.int else tuple(told)
 

@@ -55,7 +55,12 @@ def refusals(tree: ast.Module) -> frozenset[int]:
         if isinstance(node, ast.Raise | ast.Assert):
             found.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
-            if isinstance(block, list) and block and isinstance(block[-1], ast.Raise) and not _is_def(node):
+            if (
+                isinstance(block, list)
+                and block
+                and isinstance(block[-1], ast.Raise)
+                and not _is_def(node)
+            ):
                 found.update(range(block[0].lineno, (block[-1].end_lineno or 0) + 1))
     return frozenset(found)
 
@@ -118,6 +123,12 @@ def _documented(tree: ast.Module) -> set[int]:
     strings = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
     ]
-    return {line for node in strings for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    return {
+        line
+        for node in strings
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }

@@ -46,7 +46,11 @@ class Mutant:
         last = len(right) if end < 0 else end
         before = right[first:last]
         after = f"{right[first : self.start]}{self.replacement}{right[self.end : last]}"
-        lines = [line.rstrip() for line in difflib.ndiff(before.split("\n"), after.split("\n")) if line[0] != "?"]
+        lines = [
+            line.rstrip()
+            for line in difflib.ndiff(before.split("\n"), after.split("\n"))
+            if line[0] != "?"
+        ]
         moved = [at for at, line in enumerate(lines) if line[:1] in ("+", "-")]
         return "\n".join(lines[moved[0] : moved[-1] + 1]) if moved else ""
 
@@ -68,7 +72,9 @@ def mutants_of(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
     return tuple(sorted(made.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.says)))
 
 
-def drawn(mutants: tuple[Mutant, ...], text: str, number: int | None, seed: str) -> tuple[Mutant, ...]:
+def drawn(
+    mutants: tuple[Mutant, ...], text: str, number: int | None, seed: str
+) -> tuple[Mutant, ...]:
     """`number` of them (None: all), the same in every run: one of each line first."""
     if number is None or number >= len(mutants):
         return mutants
@@ -107,7 +113,11 @@ def _number(node: ast.AST, name: str) -> int:
 def _mutants_at(place: Place, offsets: _Offsets) -> Iterator[Mutant]:
     node = place.node
     for says, new in slips_of(place):
-        narrow = _within_call(node, new, offsets) if isinstance(node, ast.Call) and isinstance(new, ast.Call) else None
+        narrow = (
+            _within_call(node, new, offsets)
+            if isinstance(node, ast.Call) and isinstance(new, ast.Call)
+            else None
+        )
         yield _made(place, says, *(narrow or (offsets.span(node), _in_place(new, place, offsets))))
     if isinstance(node, ast.stmt):
         for says, span, written in _of_statement(place, offsets):
@@ -131,7 +141,9 @@ def _within_call(old: ast.Call, new: ast.Call, offsets: _Offsets) -> tuple[_Span
         return ((spans[at - 1][1], spans[at][1]) if at else (spans[0][0], spans[1][0])), ""
     if gone or len(left) != len(given):
         return None
-    moved = [at for at, (each, other) in enumerate(zip(given, left, strict=True)) if each is not other]
+    moved = [
+        at for at, (each, other) in enumerate(zip(given, left, strict=True)) if each is not other
+    ]
     if len(moved) != 2:
         return None
     (start, middle), (after, end) = (offsets.span(given[at]) for at in moved)
@@ -147,7 +159,9 @@ def _made(place: Place, says: str, span: tuple[int, int], written: str) -> Mutan
 def _in_place(new: ast.expr, place: Place, offsets: _Offsets) -> str:
     """The text of `new`, in parentheses where its neighbours could take it apart."""
     written = _written(new, offsets)
-    is_whole = isinstance(new, ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice)
+    is_whole = isinstance(
+        new, ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice
+    )
     is_alone = isinstance(place.parent, ast.stmt | ast.keyword) or (
         isinstance(place.parent, ast.Call) and place.field == "args"
     )
@@ -159,8 +173,14 @@ def _written(new: ast.expr, offsets: _Offsets) -> str:
     if hasattr(new, "lineno"):
         start, end = offsets.span(new)
         return offsets.text[start:end]
-    if isinstance(new, ast.Call) and isinstance(new.func, ast.Attribute) and isinstance(new.func.value, ast.Call):
-        if hasattr(new.func.value, "lineno") and not new.args and not new.keywords:  # one call behind another
+    if (
+        isinstance(new, ast.Call)
+        and isinstance(new.func, ast.Attribute)
+        and isinstance(new.func.value, ast.Call)
+    ):
+        if (
+            hasattr(new.func.value, "lineno") and not new.args and not new.keywords
+        ):  # one call behind another
             return f"{_written(new.func.value, offsets)}.{new.func.attr}()"
     return ast.unparse(ast.fix_missing_locations(new))
 
@@ -170,7 +190,9 @@ def _written(new: ast.expr, offsets: _Offsets) -> str:
 
 def _of_statement(place: Place, offsets: _Offsets) -> Iterator[tuple[str, tuple[int, int], str]]:
     node = place.node
-    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
+    if isinstance(node, ast.AugAssign) and isinstance(
+        node.op, ast.Add | ast.Sub | ast.Mult | ast.Div
+    ):
         other = {ast.Add: "-=", ast.Sub: "+=", ast.Mult: "/=", ast.Div: "*="}[type(node.op)]
         yield (
             f"becomes {other}",
@@ -194,7 +216,9 @@ def _may_go(place: Place) -> bool:
     if isinstance(node, ast.AugAssign):
         return True
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call) and not ast.unparse(node.value).startswith("super().__init__")
+        return isinstance(node.value, ast.Call) and not ast.unparse(node.value).startswith(
+            "super().__init__"
+        )
     if isinstance(node, ast.Return):
         return isinstance(place.parent, ast.If)
     if not isinstance(node, ast.Assign) or place.body is None:
@@ -210,5 +234,7 @@ def _is_bound_before(target: ast.Name, function: ast.FunctionDef | ast.AsyncFunc
     names = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
     if target.id in names:
         return True
-    stores = (n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    stores = (
+        n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    )
     return any(each.id == target.id and each.lineno < target.lineno for each in stores)

@@ -44,7 +44,9 @@ class MutatedPair(Pair):
                 self._models[key] = parent, self._lent(variant, route, dtype, dropout)
         return copy.deepcopy(self._models[key]) if fresh else self._models[key]
 
-    def _lent(self, variant: PreTrainedModel, route: Route, dtype: torch.dtype, dropout: float) -> PreTrainedModel:
+    def _lent(
+        self, variant: PreTrainedModel, route: Route, dtype: torch.dtype, dropout: float
+    ) -> PreTrainedModel:
         if not self.is_built_anew:
             return self.loans.enter_context(kept(variant))
         built = variant_of(self.right.master(dtype, dropout), self.variant_class, self.build, route)
@@ -75,7 +77,9 @@ class MutatedPair(Pair):
         return self.right.keeps_packed_apart
 
 
-def mutated(right: Pair, wrong: ModuleType, loans: ExitStack, *, is_built_anew: bool) -> MutatedPair:
+def mutated(
+    right: Pair, wrong: ModuleType, loans: ExitStack, *, is_built_anew: bool
+) -> MutatedPair:
     """`right` with the error that `wrong` has."""
     return MutatedPair(
         right.subject,

@@ -58,7 +58,9 @@ def most_telling_first(cases: Sequence[Case], paths: Sequence[frozenset[int]]) -
     while left:
         best = max(left, key=lambda at: (len(traits[at] - met) / cost_of(cases[at]), -at))
         if not traits[best] - met:
-            best = max(left, key=lambda at: (len(traits[at] - met), -at))  # a dear one may bring more
+            best = max(
+                left, key=lambda at: (len(traits[at] - met), -at)
+            )  # a dear one may bring more
         if not traits[best] - met:
             break
         telling.append(best)

@@ -27,7 +27,9 @@ the command says.
 """
 
 
-def mutants_page(subjects: Iterable[Subject], results: Sequence[Result], command: str, versions: str) -> str:
+def mutants_page(
+    subjects: Iterable[Subject], results: Sequence[Result], command: str, versions: str
+) -> str:
     """The page."""
     found = {subject.name: _found(subject.name, results) for subject in subjects}
     every = [fate for fates, _ in found.values() for fate in fates]

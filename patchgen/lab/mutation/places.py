@@ -100,7 +100,9 @@ def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _only_speaks(node: ast.AST) -> bool:
-    if isinstance(node, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Pass):
+    if isinstance(
+        node, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Pass
+    ):
         return True
     if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
         return True
@@ -109,7 +111,9 @@ def _only_speaks(node: ast.AST) -> bool:
     called = node.value.func if isinstance(node.value, ast.Call) else None
     while isinstance(called, ast.Attribute):
         called = called.value
-    return isinstance(node.value, ast.Constant) or (isinstance(called, ast.Name) and called.id in _SPEAKS)
+    return isinstance(node.value, ast.Constant) or (
+        isinstance(called, ast.Name) and called.id in _SPEAKS
+    )
 
 
 def only_refuses(node: ast.AST) -> bool:

@@ -54,7 +54,10 @@ def planted_in(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
         with _run_as_module(right.module, code) as module:
             yield module
         return
-    swapped = [(function, function.__code__, wrong) for function, wrong in _wrong_codes(right, mutant, code)]
+    swapped = [
+        (function, function.__code__, wrong)
+        for function, wrong in _wrong_codes(right, mutant, code)
+    ]
     _forget(right.module)
     for function, _, wrong in swapped:
         function.__code__ = wrong
@@ -66,7 +69,9 @@ def planted_in(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
         _forget(right.module)
 
 
-def _wrong_codes(right: Living, mutant: Mutant, code: CodeType) -> Iterator[tuple[FunctionType, CodeType]]:
+def _wrong_codes(
+    right: Living, mutant: Mutant, code: CodeType
+) -> Iterator[tuple[FunctionType, CodeType]]:
     """Each function whose code differs, with the wrong one: the one that the mutant is in."""
     own = [each for each in codes_of(code) if each.co_qualname == mutant.function]
     before = [each for each in own if each.co_firstlineno <= mutant.line]

@@ -173,7 +173,9 @@ class Proof:
         """Which of the changed lines ran."""
         refusing = refusals(self.tree)
         missed = sorted(self._missed() - self.built_lines)
-        named = tuple((line, self.flat.line(line).strip()) for line in missed if line not in refusing)
+        named = tuple(
+            (line, self.flat.line(line).strip()) for line in missed if line not in refusing
+        )
         refused = tuple((line, self.flat.line(line).strip()) for line in missed if line in refusing)
         ran = len(self._can_run) - len(missed)
         unplanted = sum(not self._has_run(mutant) for mutant in self._every_mutant)
@@ -220,7 +222,9 @@ class Proof:
                 same, crash = self._computes_the_same(mutant, telling)
                 note = f"the same operations in {same} of the {len(telling) + len(rest)} cases that run it"
                 if crash:
-                    return replace(fate, outcome="failed", note=f"crashes in {crash}; {note}", cases=same)
+                    return replace(
+                        fate, outcome="failed", note=f"crashes in {crash}; {note}", cases=same
+                    )
                 if same:
                     return replace(fate, outcome="equivalent", note=note, cases=same)
                 with self._planted(mutant) as pairs:
@@ -305,7 +309,9 @@ class _Trials:
         if len(self.crashes) == self.run:
             return replace(fate, outcome="failed", note=self.crashes[0])
         more = f", {len(self.crashes)} of which crashed" if self.crashes else ""
-        return replace(fate, note=f"{self.run} of {every} cases ran it{more}; it computes something else")
+        return replace(
+            fate, note=f"{self.run} of {every} cases ran it{more}; it computes something else"
+        )
 
 
 class _Wrong:
@@ -317,5 +323,7 @@ class _Wrong:
 
     def of(self, right: Pair) -> MutatedPair:
         if id(right) not in self.made:
-            self.made[id(right)] = mutated(right, self.module, self.loans, is_built_anew=self.is_built_anew)
+            self.made[id(right)] = mutated(
+                right, self.module, self.loans, is_built_anew=self.is_built_anew
+            )
         return self.made[id(right)]

@@ -94,14 +94,18 @@ _OPTIONAL = ("mask", "bias", "scal", "dropout", "window", "softcap", "position",
 def slips_of(place: Place) -> Iterator[Slip]:
     """The errors that the expression at `place` can have; none where it is stored into."""
     node = place.node
-    if not isinstance(node, ast.expr) or isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
+    if not isinstance(node, ast.expr) or isinstance(
+        getattr(node, "ctx", None), ast.Store | ast.Del
+    ):
         return
     for kind, make in _MAKERS.items():
         if isinstance(node, kind):
             yield from make(node, place)
     if _is_condition(place):
         yield from _of_condition(node)
-    if _may_be_tensor(node) and isinstance(place.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword):
+    if _may_be_tensor(node) and isinstance(
+        place.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword
+    ):
         yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
     if isinstance(node, ast.Name | ast.Attribute | ast.Call) and _is_optional_argument(place):
         yield "argument is None", ast.Constant(None)
@@ -170,7 +174,11 @@ def _of_sign(node: ast.UnaryOp, place: Place) -> Iterator[Slip]:
 
 def _of_constant(node: ast.Constant, place: Place) -> Iterator[Slip]:
     value = node.value
-    if isinstance(place.parent, ast.UnaryOp) and isinstance(place.parent.op, ast.USub) and isinstance(value, int):
+    if (
+        isinstance(place.parent, ast.UnaryOp)
+        and isinstance(place.parent.op, ast.USub)
+        and isinstance(value, int)
+    ):
         return  # told of with its sign
     if isinstance(value, bool):
         yield f"{value} becomes {not value}", ast.Constant(not value)
@@ -186,7 +194,9 @@ def _of_constant(node: ast.Constant, place: Place) -> Iterator[Slip]:
 
 
 def _of_attribute(node: ast.Attribute, place: Place) -> Iterator[Slip]:
-    if node.attr == "training" and not (isinstance(place.parent, ast.Call) and place.parent.func is node):
+    if node.attr == "training" and not (
+        isinstance(place.parent, ast.Call) and place.parent.func is node
+    ):
         yield "training ignored", ast.Constant(True)
         yield "never in training", ast.Constant(False)
 
@@ -222,7 +232,11 @@ def _of_call(node: ast.Call, place: Place) -> Iterator[Slip]:
         )
     for at in range(len(node.args) - 1):
         first, second = node.args[at : at + 2]
-        if ast.dump(first) != ast.dump(second) and not isinstance(first, ast.Starred) and not _are_types(node, name):
+        if (
+            ast.dump(first) != ast.dump(second)
+            and not isinstance(first, ast.Starred)
+            and not _are_types(node, name)
+        ):
             swapped = [*node.args[:at], second, first, *node.args[at + 2 :]]
             yield (
                 f"arguments {at + 1} and {at + 2} swapped",
@@ -238,7 +252,9 @@ def _of_call(node: ast.Call, place: Place) -> Iterator[Slip]:
         yield f"{name} becomes {other}", ast.Call(func, node.args, node.keywords)
     if name in _PASSES:
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        first_given = owner if owner is not None and not _is_module(owner) else next(iter(node.args), None)
+        first_given = (
+            owner if owner is not None and not _is_module(owner) else next(iter(node.args), None)
+        )
         if first_given is not None and not isinstance(first_given, ast.Starred):
             yield f"{name} left out", first_given
 
@@ -289,9 +305,13 @@ def _of_condition(node: ast.expr) -> Iterator[Slip]:
 
 def _may_be_tensor(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = (
+            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        )
         return name not in _NO_TENSORS and not name[:1].isupper()
-    return isinstance(node, ast.BinOp) and not any(isinstance(each, ast.Constant) for each in ast.walk(node))
+    return isinstance(node, ast.BinOp) and not any(
+        isinstance(each, ast.Constant) for each in ast.walk(node)
+    )
 
 
 _NO_TENSORS = frozenset(
@@ -306,8 +326,14 @@ def _is_optional_argument(place: Place) -> bool:
     """Whether an argument is, by its name, one that a function can do without."""
     if isinstance(place.parent, ast.keyword):
         return False  # leaving it out is told of already
-    named = place.node.attr if isinstance(place.node, ast.Attribute) else getattr(place.node, "id", "")
-    return place.field == "args" and isinstance(place.parent, ast.Call) and any(each in named for each in _OPTIONAL)
+    named = (
+        place.node.attr if isinstance(place.node, ast.Attribute) else getattr(place.node, "id", "")
+    )
+    return (
+        place.field == "args"
+        and isinstance(place.parent, ast.Call)
+        and any(each in named for each in _OPTIONAL)
+    )
 
 
 _MAKERS: dict[Any, Callable[[Any, Place], Iterator[Slip]]] = {

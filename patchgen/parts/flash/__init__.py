@@ -41,7 +41,12 @@ known before.  All layers are one graph, which serves every number of tokens fro
 """
 
 from patchgen.parts.flash.decoder import PaddingFreeDecoder
-from patchgen.parts.flash.encoder import AttendsInRows, CountsFromPadding, PaddingFreeEncoder, PoolsEachText
+from patchgen.parts.flash.encoder import (
+    AttendsInRows,
+    CountsFromPadding,
+    PaddingFreeEncoder,
+    PoolsEachText,
+)
 from patchgen.parts.flash.heads import KeepsPadding
 
 __all__ = [

@@ -3,7 +3,6 @@
 import torch
 from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
 
-# ruff: noqa: B018
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg"
 from patchgen.edits import Hole, edit, new, old
 from patchgen.parts.flash.lengths import find_texts
@@ -20,22 +19,37 @@ class TakesPaddingOut:
             use_cache and past_key_values is None and not self.training
 
     @edit("forward")
-    def take_padding_out(self, past_key_values, attention_mask, inputs_embeds, position_ids, kwargs):
+    def take_padding_out(
+        self, past_key_values, attention_mask, inputs_embeds, position_ids, kwargs
+    ):
         with old:
             if position_ids is None:
                 ...
         with new:
-            told = isinstance(attention_mask, torch.Tensor) or (attention_mask is None and position_ids is not None)
+            told = isinstance(attention_mask, torch.Tensor) or (
+                attention_mask is None and position_ids is not None
+            )
             texts = (
-                find_texts(self, attention_mask, position_ids, kwargs) if told and past_key_values is None else None
+                find_texts(self, attention_mask, position_ids, kwargs)
+                if told and past_key_values is None
+                else None
             )
             if position_ids is None:
                 ...
             if texts is not None:
-                (places_T, starts, longest), batch, attention_mask = texts, inputs_embeds.shape[:2], None
+                (places_T, starts, longest), batch, attention_mask = (
+                    texts,
+                    inputs_embeds.shape[:2],
+                    None,
+                )
                 position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
                 inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
-                kwargs.update(cu_seq_lens_q=starts, cu_seq_lens_k=starts, max_length_q=longest, max_length_k=longest)
+                kwargs.update(
+                    cu_seq_lens_q=starts,
+                    cu_seq_lens_k=starts,
+                    max_length_q=longest,
+                    max_length_k=longest,
+                )
 
 
 class PaddingFreeDecoder(TakesPaddingOut):

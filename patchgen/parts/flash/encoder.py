@@ -31,7 +31,9 @@ class FindsTexts:
             if self.keeps_padding or recorded or mask.ndim != 2 or not mask[:, 0].all():
                 return None
         elif position_ids is None:
-            raise ValueError(f"{type(self).__name__} takes cu_seq_lens_q together with position_ids, which restart")
+            raise ValueError(
+                f"{type(self).__name__} takes cu_seq_lens_q together with position_ids, which restart"
+            )
         return make_texts(self.config, mask, position_ids)
 
     @edit("forward")
@@ -49,8 +51,14 @@ class FindsTexts:
             attention_mask, encoder_attention_mask = self._create_attention_masks(...)
         with new:
             texts, batch = None, embedding_output.shape[:2]
-            flat = batch[0] == 1 and (position_ids is not None or kwargs.get("cu_seq_lens_q") is not None)
-            if (attention_mask is not None or flat) and past_key_values is None and encoder_hidden_states is None:
+            flat = batch[0] == 1 and (
+                position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
+            )
+            if (
+                (attention_mask is not None or flat)
+                and past_key_values is None
+                and encoder_hidden_states is None
+            ):
                 texts = self.find_texts(attention_mask, position_ids, kwargs)
             if texts is not None:
                 embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask
@@ -88,7 +96,10 @@ class CountsFromPadding:
     @torch.compiler.disable
     def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
         """ValueError for packed positions that no token has: counted from 0, they would be too small."""
-        texts, first = super().find_texts(mask, position_ids, kwargs), self.embeddings.padding_idx + 1
+        texts, first = (
+            super().find_texts(mask, position_ids, kwargs),
+            self.embeddings.padding_idx + 1,
+        )
         if texts is not None and mask is None and int(position_ids.min()) < first:
             raise ValueError(
                 f"positions begin with {first}: give DataCollatorWithFlattening position_ids_start={first}"

@@ -9,11 +9,15 @@ from patchgen.parts.loss.operator import operator
 
 
 @operator
-def biased_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor) -> tuple[Tensor, Tensor]:
+def biased_losses(
+    states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor
+) -> tuple[Tensor, Tensor]:
     """Cross entropies of `states @ weight.T + bias`, and log sums of its exponentials: `chunk` tokens at a time."""
     weight, bias, losses, log_sums = weight.to(states.dtype), bias.to(states.dtype), [], []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight, bias).to(torch.promote_types(states.dtype, torch.float32))
+        logits = nn.functional.linear(some, weight, bias).to(
+            torch.promote_types(states.dtype, torch.float32)
+        )
         log_sums.append(logits.logsumexp(-1))
         losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
     return torch.cat(losses), torch.cat(log_sums)
@@ -21,11 +25,16 @@ def biased_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bi
 
 @biased_losses.register_fake
 def _biased_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor) -> Any:
-    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
+    return tuple(
+        torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
+        for _ in range(2)
+    )
 
 
 @operator
-def biased_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor, Tensor]:
+def biased_grads(
+    slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of states, weight and bias; as many logits at a time, for some words."""
     states, weight, labels, bias, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
@@ -61,7 +70,9 @@ def _save_biased(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _biased_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
-    of_states, of_weight, of_bias = biased_grads(slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1])
+    of_states, of_weight, of_bias = biased_grads(
+        slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1]
+    )
     return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None, of_bias
 
 

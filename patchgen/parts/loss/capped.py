@@ -9,11 +9,15 @@ from patchgen.parts.loss.operator import operator
 
 
 @operator
-def capped_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> tuple[Tensor, Tensor]:
+def capped_losses(
+    states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float
+) -> tuple[Tensor, Tensor]:
     """Cross entropies of `states @ weight.T`, capped, and log sums of its exponentials: `chunk` tokens at a time."""
     weight, losses, log_sums = weight.to(states.dtype), [], []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
+        logits = nn.functional.linear(some, weight).to(
+            torch.promote_types(states.dtype, torch.float32)
+        )
         logits = cap * torch.tanh(logits / cap) if cap else logits
         log_sums.append(logits.logsumexp(-1))
         losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
@@ -22,11 +26,16 @@ def capped_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, ca
 
 @capped_losses.register_fake
 def _capped_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> Any:
-    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
+    return tuple(
+        torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
+        for _ in range(2)
+    )
 
 
 @operator
-def capped_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> tuple[Tensor, Tensor]:
+def capped_grads(
+    slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool
+) -> tuple[Tensor, Tensor]:
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight = torch.empty_like(weight[:0] if frozen else weight)
@@ -57,7 +66,9 @@ def _save_capped(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _capped_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
-    of_states, of_weight = capped_grads(slopes, ctx.saved_tensors, ctx.chunk, ctx.cap, not ctx.needs_input_grad[1])
+    of_states, of_weight = capped_grads(
+        slopes, ctx.saved_tensors, ctx.chunk, ctx.cap, not ctx.needs_input_grad[1]
+    )
     return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None, None
 
 

@@ -1,5 +1,4 @@
 # What an edit names is the parent's, and it is never run.
-# ruff: noqa: F821, F841
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined"
 """Mixins that put the loss of this part into a head, by the statements that heads have."""
 
@@ -65,7 +64,9 @@ class BiasedChunkedLoss(PlaceForLogits):
 class ScaledChunkedLoss(PlaceForLogits):
     # The head multiplies its logits.
     @edit("forward")
-    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, scale: Hole):
+    def take_the_loss_from_the_states(
+        self, logits, loss, labels, head: Hole, states: Hole, scale: Hole
+    ):
         with old:
             logits = head(states)
             logits = logits * scale
@@ -83,7 +84,9 @@ class ScaledChunkedLoss(PlaceForLogits):
 class DividedChunkedLoss(PlaceForLogits):
     # The head divides its logits.
     @edit("forward")
-    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, divisor: Hole):
+    def take_the_loss_from_the_states(
+        self, logits, loss, labels, head: Hole, states: Hole, divisor: Hole
+    ):
         with old:
             logits = head(states)
             logits = logits / divisor
@@ -101,7 +104,9 @@ class DividedChunkedLoss(PlaceForLogits):
 class SoftcappedChunkedLoss(PlaceForLogits):
     # The head caps its logits where the configuration says so.
     @edit("forward")
-    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, cap: Hole):
+    def take_the_loss_from_the_states(
+        self, logits, loss, labels, head: Hole, states: Hole, cap: Hole
+    ):
         with old:
             logits = head(states)
             if cap is not None:
@@ -127,7 +132,9 @@ class SoftcappedChunkedLoss(PlaceForLogits):
 class AlwaysCappedChunkedLoss(PlaceForLogits):
     # The head caps its logits, whatever the configuration says.
     @edit("forward")
-    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, cap: Hole):
+    def take_the_loss_from_the_states(
+        self, logits, loss, labels, head: Hole, states: Hole, cap: Hole
+    ):
         with old:
             logits = head(states)
             logits = logits / cap
@@ -148,7 +155,9 @@ class AlwaysCappedChunkedLoss(PlaceForLogits):
 class ScaledCappedChunkedLoss(PlaceForLogits):
     # The head multiplies its logits, and caps what that gives.
     @edit("forward")
-    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole, scale: Hole, cap: Hole):
+    def take_the_loss_from_the_states(
+        self, logits, loss, labels, head: Hole, states: Hole, scale: Hole, cap: Hole
+    ):
         with old:
             logits = head(states)
             logits = logits * scale
@@ -171,7 +180,9 @@ class UnshiftedChunkedLoss(PlaceForLogits):
     # The head compares each token with its own label, as BART does as a decoder: by the mean over labelled tokens,
     # whatever `num_items_in_batch` is, and in the model's dtype.
     @edit("forward")
-    def take_the_loss_from_the_states(self, logits, loss, labels, loss_fct, head: Hole, states: Hole, size: Hole):
+    def take_the_loss_from_the_states(
+        self, logits, loss, labels, loss_fct, head: Hole, states: Hole, size: Hole
+    ):
         with old:
             logits = head(states)
             loss = None
@@ -200,7 +211,9 @@ class LabelledTokens:
     """
 
     @edit("forward")
-    def run_the_head_where_labels_are(self, prediction_scores, labels, head: Hole, states: Hole, output: Hole):
+    def run_the_head_where_labels_are(
+        self, prediction_scores, labels, head: Hole, states: Hole, output: Hole
+    ):
         with old:
             prediction_scores = head(states)
             ...
@@ -240,7 +253,14 @@ class LabelledTokensOfEitherHead:
     # DeBERTa's configuration chooses between two heads.
     @edit("forward")
     def run_the_head_where_labels_are(
-        self, prediction_scores, labels, legacy: Hole, head: Hole, embeddings: Hole, states: Hole, output: Hole
+        self,
+        prediction_scores,
+        labels,
+        legacy: Hole,
+        head: Hole,
+        embeddings: Hole,
+        states: Hole,
+        output: Hole,
     ):
         with old:
             if self.legacy:

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 
-def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def labelled_tokens(
+    model: Any, states: Tensor, labels: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
     """In training the states that have a label, (N, D), and their labels, (N); else both as they are."""
     fraction = getattr(model.config, "max_labelled_fraction", None)
     if not 0 < (fraction or 1) <= 1:

@@ -15,11 +15,15 @@ from patchgen.parts.loss.operator import operator
 
 
 @operator
-def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+def linear_losses(
+    states: Tensor, weight: Tensor, labels: Tensor, chunk: int
+) -> tuple[Tensor, Tensor]:
     """Cross entropies of `states @ weight.T`, and log sums of its exponentials: `chunk` tokens at a time."""
     weight, losses, log_sums = weight.to(states.dtype), [], []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
+        logits = nn.functional.linear(some, weight).to(
+            torch.promote_types(states.dtype, torch.float32)
+        )
         log_sums.append(logits.logsumexp(-1))
         losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
     return torch.cat(losses), torch.cat(log_sums)
@@ -27,11 +31,16 @@ def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) ->
 
 @linear_losses.register_fake
 def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
-    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
+    return tuple(
+        torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
+        for _ in range(2)
+    )
 
 
 @operator
-def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor]:
+def linear_grads(
+    slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool
+) -> tuple[Tensor, Tensor]:
     """The gradients of states and weight; as many logits at a time, for some words: no sum of V x D over chunks."""
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
@@ -61,7 +70,9 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
-    of_states, of_weight = linear_grads(slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1])
+    of_states, of_weight = linear_grads(
+        slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1]
+    )
     return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None
 
 

@@ -8,20 +8,41 @@ from torch import Tensor, nn
 from transformers.loss.loss_utils import ForCausalLMLoss
 
 
-def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:
+def loss_without_logits(
+    model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None
+) -> Any:
     """`model.loss_function` of `head(states)`, which it does not need; None where somebody else does."""
-    hooks = head._forward_hooks or head._forward_pre_hooks or head._backward_hooks or head._backward_pre_hooks
+    hooks = (
+        head._forward_hooks
+        or head._forward_pre_hooks
+        or head._backward_hooks
+        or head._backward_pre_hooks
+    )
     # A layer with an adapter, a quantised or a sharded one has to be called.
-    plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and "forward" not in vars(head) and not hooks
+    plain = (
+        type(head) is nn.Linear
+        and type(head.weight.data) is Tensor
+        and "forward" not in vars(head)
+        and not hooks
+    )
     chunk = getattr(model.config, "loss_chunk_size", None)
     known = plain and head.bias is bias and chunk != 0 and model.loss_function is ForCausalLMLoss
     if not (known and model.training and labels is not None and labels.shape == states.shape[:-1]):
         return None
-    return partial(causal_loss, states, head.weight, chunk or max(1, 2**27 // head.out_features), entropies)
+    return partial(
+        causal_loss, states, head.weight, chunk or max(1, 2**27 // head.out_features), entropies
+    )
 
 
 def causal_loss(
-    states: Tensor, weight: Tensor, chunk: int, entropies: Any, logits: None, labels: Tensor, *_: Any, **kwargs: Any
+    states: Tensor,
+    weight: Tensor,
+    chunk: int,
+    entropies: Any,
+    logits: None,
+    labels: Tensor,
+    *_: Any,
+    **kwargs: Any,
 ) -> Tensor:
     """`ForCausalLMLoss` of `states @ weight.T`, which exists for `chunk` tokens at a time, or as much of it."""
     ignore_index, shift_labels = kwargs.get("ignore_index", -100), kwargs.get("shift_labels")

@@ -26,16 +26,22 @@ class MixtureExperts(nn.Module):
             biases = nn.Parameter(torch.empty(self.num_experts, shape[0])) if bias else None
             self.register_parameter(f"{name}_bias", biases)
 
-    def forward(self, hidden_states: Any, top_k_index: torch.Tensor, top_k_weights: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, hidden_states: Any, top_k_index: torch.Tensor, top_k_weights: torch.Tensor
+    ) -> torch.Tensor:
         """One expert after the other: what `experts_implementation` calls "eager"."""
         total = torch.zeros_like(hidden_states, dtype=top_k_weights.dtype)
         for expert in range(self.num_experts):
             token, place = torch.where(top_k_index == expert)
             states = self.linear(hidden_states[token], self.up_name, expert)
             states = self.linear(
-                self._apply_gate(states) if self.has_gate else self.act_fn(states), "down_proj", expert
+                self._apply_gate(states) if self.has_gate else self.act_fn(states),
+                "down_proj",
+                expert,
             )
-            total = total.index_add(0, token, (states * top_k_weights[token, place, None]).to(total.dtype))
+            total = total.index_add(
+                0, token, (states * top_k_weights[token, place, None]).to(total.dtype)
+            )
         return total.to(hidden_states.dtype)
 
     def linear(self, states: torch.Tensor, name: str, expert: int) -> torch.Tensor:

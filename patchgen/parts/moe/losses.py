@@ -19,7 +19,12 @@ def z_loss(logits: tuple[Tensor, ...], attention_mask: Tensor | None) -> Tensor:
 
 
 def with_router_losses(
-    model: Any, output: Any, outputs: Any, mask: Any, labels: Tensor | None, num_items_in_batch: Any = None
+    model: Any,
+    output: Any,
+    outputs: Any,
+    mask: Any,
+    labels: Tensor | None,
+    num_items_in_batch: Any = None,
 ) -> Any:
     """`output` of a head with the routers' logits, (T, E) for each layer, and in training their losses in its loss."""
     logits, config = outputs.get("router_logits"), model.config
@@ -30,7 +35,9 @@ def with_router_losses(
         return output
     mask = mask if isinstance(mask, Tensor) and mask.numel() == len(logits[0]) else None
     balance = load_balancing_loss_func(logits, config.num_experts, config.num_experts_per_tok, mask)
-    output.aux_loss = config.router_aux_loss_coef * balance + config.router_z_loss_coef * z_loss(logits, mask)
+    output.aux_loss = config.router_aux_loss_coef * balance + config.router_z_loss_coef * z_loss(
+        logits, mask
+    )
     # Losses of micro-batches are summed up: each adds the share that it has of the labels, as `Trainer` counts them.
     counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
     share = 1 if num_items_in_batch is None else (counted != -100).sum() / num_items_in_batch

@@ -18,11 +18,19 @@ class Mixture(nn.Module):
     """An FFN of experts: (..., D) to (..., D)."""
 
     def __init__(
-        self, config: Any, *, gated: bool, bias: bool, inner: int | None = None, activation: Any = None
+        self,
+        config: Any,
+        *,
+        gated: bool,
+        bias: bool,
+        inner: int | None = None,
+        activation: Any = None,
     ) -> None:
         super().__init__()
         if not 1 + config.norm_topk_prob <= config.num_experts_per_tok <= config.num_experts:
-            raise ValueError("num_experts_per_tok is at most num_experts, and two at least where gates sum to one")
+            raise ValueError(
+                "num_experts_per_tok is at most num_experts, and two at least where gates sum to one"
+            )
         self.router = MixtureRouter(config)
         inner, activation = inner or config.intermediate_size, activation or config.hidden_act
         self.experts = MixtureExperts(config, inner, activation, gated, bias)

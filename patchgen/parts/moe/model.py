@@ -65,9 +65,15 @@ def split_experts(model: Any) -> None:
     for path, module in there.items():
         if isinstance(module, MixtureExperts):
             weights = [f"{path}.{name}" for name, _ in module.named_parameters()]
-            model._ep_plan |= {path: "ep_dispatch_experts", **dict.fromkeys(weights, "grouped_gemm")}
+            model._ep_plan |= {
+                path: "ep_dispatch_experts",
+                **dict.fromkeys(weights, "grouped_gemm"),
+            }
             if module.has_bias:  # every process would add it
-                model._tp_plan, model._plans_refused = {}, {"tp": "experts with biases are split whole: ep_size"}
+                model._tp_plan, model._plans_refused = (
+                    {},
+                    {"tp": "experts with biases are split whole: ep_size"},
+                )
             elif model._tp_plan:
                 up = "packed_colwise" if module.has_gate else "colwise"
                 model._tp_plan |= {path: "moe_tp_experts", weights[0]: up, weights[1]: "rowwise"}
@@ -91,13 +97,19 @@ class MixtureModel:
     def post_init(self) -> None:
         super().post_init()
         split_experts(self)
-        if self.base_model is self:  # now, and not in the first forward, where a compiler would stop at their lock
+        if (
+            self.base_model is self
+        ):  # now, and not in the first forward, where a compiler would stop at their lock
             maybe_install_capturing_hooks(self)
 
     @staticmethod
-    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
+    def _load_pretrained_model(
+        model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any
+    ) -> Any:
         load_config.weight_mapping.extend(upcycling(model))
-        loaded = PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+        loaded = PreTrainedModel._load_pretrained_model(
+            model, state_dict, files, load_config, *args
+        )
         model._weight_conversions = []  # a mixture is saved as it is
         return loaded
 
@@ -107,7 +119,9 @@ class MixtureModel:
         if isinstance(module, MixtureRouter | MixtureExperts):
             std = getattr(self.config, "initializer_range", None) or 0.02
             for name, parameter in module.named_parameters():
-                init.zeros_(parameter) if name.endswith("_bias") else init.normal_(parameter, mean=0.0, std=std)
+                init.zeros_(parameter) if name.endswith("_bias") else init.normal_(
+                    parameter, mean=0.0, std=std
+                )
 
 
 class MixtureHead:

@@ -16,10 +16,14 @@ class MixtureRouter(nn.Module):
         self.top_k = config.num_experts_per_tok
         self.norm_topk_prob = config.norm_topk_prob
 
-    def forward(self, hidden_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def forward(
+        self, hidden_states: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Logits (T, E), and the weights and the numbers of each token's experts (T, K), of rows of tokens (T, D)."""
         wide = torch.promote_types(hidden_states.dtype, torch.float32)
-        with torch.autocast(hidden_states.device.type, enabled=False):  # it would narrow the product again
+        with torch.autocast(
+            hidden_states.device.type, enabled=False
+        ):  # it would narrow the product again
             logits = nn.functional.linear(hidden_states.to(wide), self.weight.to(wide))
         top_k_weights, top_k_index = logits.softmax(-1).topk(self.top_k, dim=-1)
         if self.norm_topk_prob:

@@ -14,7 +14,9 @@ OWN_FIELDS = ("model_type", "architectures", "transformers_version", "dtype", "t
 class CopyToExperts(ConversionOps):
     """Weights of one FFN, one above the other, to those of every expert: experts drawn together have no way back."""
 
-    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, model: Any, **kwargs: Any) -> Any:
+    def convert(
+        self, input_dict: Any, source_patterns: Any, target_patterns: Any, model: Any, **kwargs: Any
+    ) -> Any:
         config = model.config.get_text_config()
         refuse_other_function(config)
         parts = [input_dict[name][0] for name in source_patterns]
@@ -44,7 +46,11 @@ def upcycling(model: Any) -> list[WeightConverter]:
         for experts, dense in model._dense_weights.items():
             if name.endswith(f".{experts}"):
                 layer = name.removeprefix(f"{model.base_model_prefix}.").removesuffix(experts)
-                found.append(WeightConverter([layer + one for one in dense], layer + experts, [CopyToExperts()]))
+                found.append(
+                    WeightConverter(
+                        [layer + one for one in dense], layer + experts, [CopyToExperts()]
+                    )
+                )
     return found
 
 
@@ -57,11 +63,23 @@ def upcycle(dense: PreTrainedModel, mixture_class: type[Model], **options: Any) 
     config = mixture_class.config_class(**{**kept, **options})
     refuse_other_function(config)
     model, report = mixture_class.from_pretrained(
-        None, config=config, state_dict=dense.state_dict(), dtype=dense.dtype, output_loading_info=True
+        None,
+        config=config,
+        state_dict=dense.state_dict(),
+        dtype=dense.dtype,
+        output_loading_info=True,
     )
-    wrong = {kind: sorted(map(str, names)) for kind, names in report.items() if kind != "missing_keys" and names}
-    if missing := sorted(name for name in report["missing_keys"] if not name.endswith(".router.weight")):
+    wrong = {
+        kind: sorted(map(str, names))
+        for kind, names in report.items()
+        if kind != "missing_keys" and names
+    }
+    if missing := sorted(
+        name for name in report["missing_keys"] if not name.endswith(".router.weight")
+    ):
         wrong["missing_keys"] = missing
     if wrong:
-        raise ValueError(f"{type(dense).__name__} does not become a {mixture_class.__name__}: {wrong}")
+        raise ValueError(
+            f"{type(dense).__name__} does not become a {mixture_class.__name__}: {wrong}"
+        )
     return model.to(dense.device)

@@ -30,11 +30,15 @@ class SdpaOrEager:
     _supports_flex_attn = False
     _supports_attention_backend = False
 
-    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
+    def _check_and_adjust_attn_implementation(
+        self, attn_implementation: str | None, *args: Any, **kwargs: Any
+    ) -> str:
         refuse_other_attention(type(self).__name__, attn_implementation)
         return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
 
-    def get_correct_attn_implementation(self, requested_attention: str | None, *args: Any, **kwargs: Any) -> str:
+    def get_correct_attn_implementation(
+        self, requested_attention: str | None, *args: Any, **kwargs: Any
+    ) -> str:
         # The only check that a model inside another one gets from `set_attn_implementation`.
         refuse_other_attention(type(self).__name__, requested_attention)
         return super().get_correct_attn_implementation(requested_attention, *args, **kwargs)
@@ -86,7 +90,11 @@ def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> 
     """
     implementation = module.config._attn_implementation
     refuse_other_attention(type(module).__name__, implementation)
-    return implementation == "eager" or bool(output_attentions) or bool(module.config.output_attentions)
+    return (
+        implementation == "eager"
+        or bool(output_attentions)
+        or bool(module.config.output_attentions)
+    )
 
 
 def knowing(config: Any, module: nn.Module, *inside: type[nn.Module]) -> nn.Module:

@@ -32,7 +32,11 @@ def sdpa(
         if not native and queries == 1:
             # The query heads that share a key head stand as so many queries of it: no key is copied.
             query_BHLD = query_BHLD.unflatten(1, (-1, groups)).squeeze(3)
-            mask = mask if mask is None or mask.shape[1] == 1 else mask.unflatten(1, (-1, groups)).squeeze(3)
+            mask = (
+                mask
+                if mask is None or mask.shape[1] == 1
+                else mask.unflatten(1, (-1, groups)).squeeze(3)
+            )
         elif not native:
             key_BGSD = key_BGSD.repeat_interleave(groups, dim=1)
             value_BGSD = value_BGSD.repeat_interleave(groups, dim=1)

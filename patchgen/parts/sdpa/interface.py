@@ -52,13 +52,21 @@ def sdpa_attention(
     causal = kwargs.get("is_causal")
     causal = not whole_mask and (module.is_causal if causal is None else causal)
 
-    if implementation == "eager" or kwargs.get("output_attentions") or module.config.output_attentions:
-        mask = additive_mask(attention_mask, query, key, causal=causal and implementation != "eager")
+    if (
+        implementation == "eager"
+        or kwargs.get("output_attentions")
+        or module.config.output_attentions
+    ):
+        mask = additive_mask(
+            attention_mask, query, key, causal=causal and implementation != "eager"
+        )
         return eager(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)
 
     for name in NOT_IN_SDPA:
         if kwargs.get(name) is not None:
-            raise NotImplementedError(f"{type(module).__name__} was given `{name}`, which SDPA does not compute")
+            raise NotImplementedError(
+                f"{type(module).__name__} was given `{name}`, which SDPA does not compute"
+            )
     bias = kwargs.get("position_bias")
     if bias is not None:
         queries = query.shape[2]
@@ -68,7 +76,9 @@ def sdpa_attention(
             attention_mask = seen_before(query, key)
         terms = [bias] if attention_mask is None else [attention_mask, bias]
         attention_mask = sum_of_terms(terms, query, key)
-    output = sdpa(query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout)
+    output = sdpa(
+        query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout
+    )
     return output.transpose(1, 2), None
 
 
@@ -92,7 +102,9 @@ def sink_attention(
     causal = not kwargs.get("whole_mask") and (module.is_causal if causal is None else causal)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     states = with_sinks(query, key, value, attention_mask, s_aux / scaling, causal=causal)
-    return sdpa_attention(module, *states, eager, **kwargs | {"scaling": scaling, "is_causal": False})
+    return sdpa_attention(
+        module, *states, eager, **kwargs | {"scaling": scaling, "is_causal": False}
+    )
 
 
 def with_sinks(
@@ -118,5 +130,9 @@ def with_sinks(
     feature = nn.functional.pad(torch.zeros_like(key_BGSD[..., :1]), (0, 0, 1, 0), value=1.0)
     key_BGSD = torch.cat([nn.functional.pad(key_BGSD, (0, 0, 1, 0)), feature], dim=-1)
     value_BGSD = nn.functional.pad(value_BGSD, (0, 0, 1, 0))
-    mask = mask if mask is None else nn.functional.pad(mask, (1, 0), value=float(mask.dtype == torch.bool))
+    mask = (
+        mask
+        if mask is None
+        else nn.functional.pad(mask, (1, 0), value=float(mask.dtype == torch.bool))
+    )
     return torch.cat([query_BHLD, scores], dim=-1), key_BGSD, value_BGSD, mask

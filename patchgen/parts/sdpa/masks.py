@@ -5,7 +5,10 @@ from typing import Any
 
 import torch
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.masking_utils import create_bidirectional_mask, create_bidirectional_sliding_window_mask
+from transformers.masking_utils import (
+    create_bidirectional_mask,
+    create_bidirectional_sliding_window_mask,
+)
 
 from patchgen.parts.sdpa.call import seen_before
 
@@ -29,7 +32,9 @@ def for_eager(make: Callable[..., Any]) -> Callable[..., Any]:
     a float tensor that is added, never None where it is causal.
     """
 
-    def made(config: PreTrainedConfig, inputs_embeds: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def made(
+        config: PreTrainedConfig, inputs_embeds: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> Any:
         if make not in (create_bidirectional_mask, create_bidirectional_sliding_window_mask):
             kwargs["allow_is_causal_skip"] = False
         mask = make(config, inputs_embeds, *args, **kwargs)

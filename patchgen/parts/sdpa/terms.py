@@ -3,7 +3,9 @@
 import torch
 
 
-def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor) -> torch.Tensor | None:
+def sum_of_terms(
+    terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor
+) -> torch.Tensor | None:
     """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
 
     Each term is added to those before it, or hides what it is False for.
@@ -20,11 +22,15 @@ def sum_of_terms(terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: 
         whole = torch.zeros((), dtype=query_BHLD.dtype, device=query_BHLD.device)
         for term in terms:
             hides = term.dtype == torch.bool
-            whole = torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
+            whole = (
+                torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
+            )
         if len(terms) > 1:
             # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
             whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
-    return whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
+    return (
+        whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
+    )
 
 
 def windows(term: torch.Tensor, batch: int) -> torch.Tensor:

@@ -30,9 +30,14 @@ def attend(
         query, scaling = query * scaling, 1.0
     terms = [term for term in (mask, *biases) if isinstance(term, torch.Tensor)]
     if query.dim() == 3:
-        terms = [t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t for t in terms]
+        terms = [
+            t.unflatten(0, (-1, heads)) if t.dim() == 3 and t.shape[0] == len(query) else t
+            for t in terms
+        ]
         states = (query, key, value)
-        query, key, value = (one.unflatten(0, (-1, heads)) if one.dim() == 3 else one for one in states)
+        query, key, value = (
+            one.unflatten(0, (-1, heads)) if one.dim() == 3 else one for one in states
+        )
     elif query.dim() > 4 and not terms:
         query, key, value = (one.flatten(0, -4) for one in (query, key, value))
     if query.dim() != 4:
@@ -82,7 +87,13 @@ def projected_attention(
     Of its arguments, `attn_mask` is float (B * H, L, S) and added, `key_padding_mask` (B, S) is True where hidden; the
     projections are separate, and no keys are made up.
     """
-    if weights or bias_k is not None or bias_v is not None or add_zero_attn or not use_separate_proj_weight:
+    if (
+        weights
+        or bias_k is not None
+        or bias_v is not None
+        or add_zero_attn
+        or not use_separate_proj_weight
+    ):
         return nn.functional.multi_head_attention_forward(
             query_LBE,
             key_SBE,
@@ -119,5 +130,7 @@ def projected_attention(
     if key_padding_mask is not None:
         terms.append(~key_padding_mask[:, None, None])
     mask = sum_of_terms(terms, query, key)
-    output = sdpa(query, key, value, mask, causal=False, scaling=None, dropout=dropout if training else 0.0)
+    output = sdpa(
+        query, key, value, mask, causal=False, scaling=None, dropout=dropout if training else 0.0
+    )
     return nn.functional.linear(output.permute(2, 0, 1, 3).flatten(2), out_weight, out_bias), None

@@ -42,7 +42,9 @@ def _adopted(case: Path, folder: Path) -> Adopted:
     for package in (path.parent, path.parents[1], path.parents[2]):
         (package / "__init__.py").touch()
     path.write_bytes((case / "parent.py").read_bytes())
-    path.with_name("configuration_toy.py").write_text("class ToyConfig:\n    pass\n", encoding="utf-8")
+    path.with_name("configuration_toy.py").write_text(
+        "class ToyConfig:\n    pass\n", encoding="utf-8"
+    )
     parent = read_file(read_source(path, MODULE, "transformers/models/toy/modeling_toy.py"))
     fork = read_fork(case / "fork.py", "fork.py", Settings())
     return adopt(make_subject(parent, fork, MODULE, "A fork."), "modular_fork.py", root, Settings())

@@ -12,8 +12,12 @@ import pytest
 from patchgen.cli.adopt import adopt_fork
 from patchgen.errors import PatchgenError
 
-PARENT = (Path(__file__).parent / "cases" / "edits_in_two_methods" / "parent.py").read_text(encoding="utf-8")
-NEXT = PARENT.replace("p=0.1", "p=self.dropout").replace("self.heads = config.heads", "self.dropout = config.dropout")
+PARENT = (Path(__file__).parent / "cases" / "edits_in_two_methods" / "parent.py").read_text(
+    encoding="utf-8"
+)
+NEXT = PARENT.replace("p=0.1", "p=self.dropout").replace(
+    "self.heads = config.heads", "self.dropout = config.dropout"
+)
 FORK = NEXT.replace("return x\n", "return x.contiguous()\n")
 OTHER = "import torch\n\n\nclass OtherModel(torch.nn.Module):\n    def forward(self, tokens):\n        return tokens\n"
 OPTIONS: dict[str, Any] = {
@@ -101,7 +105,9 @@ def test_a_declaration_is_not_overwritten(here: Path) -> None:
         (FORK, {"parent": "tow"}, "PG801", "names no modeling module"),
     ],
 )
-def test_what_cannot_be_adopted_is_said(here: Path, text: str, options: dict[str, Any], code: str, says: str) -> None:
+def test_what_cannot_be_adopted_is_said(
+    here: Path, text: str, options: dict[str, Any], code: str, says: str
+) -> None:
     (here / "modeling_fork.py").write_text(text)
     (here / "cache").mkdir()
     with pytest.raises(PatchgenError) as error:

@@ -13,7 +13,10 @@ from patchgen.source.text import make_source
 
 
 def module(text):
-    return make_module("transformers.models.toy.modeling_toy", make_source(textwrap.dedent(text), "modeling_toy.py"))
+    return make_module(
+        "transformers.models.toy.modeling_toy",
+        make_source(textwrap.dedent(text), "modeling_toy.py"),
+    )
 
 
 MODEL = """
@@ -57,17 +60,27 @@ MAKER = "def masks(states):\n    return create_causal_mask(states)"
     ("outside", "read", "whole", "why"),
     [
         pytest.param("", "pass", False, [], id="only the attention reads it"),
-        pytest.param("", TOUCHED, False, ["`1.0 - mask` computes with a mask"], id="another reader"),
+        pytest.param(
+            "", TOUCHED, False, ["`1.0 - mask` computes with a mask"], id="another reader"
+        ),
         pytest.param("", TOUCHED, True, [], id="another reader of the mask of eager"),
         pytest.param(
-            MAKER, "pass", True, ["`create_causal_mask` is called in a function"], id="out of reach of edits"
+            MAKER,
+            "pass",
+            True,
+            ["`create_causal_mask` is called in a function"],
+            id="out of reach of edits",
         ),
     ],
 )
 def test_who_else_reads_a_mask(outside, read, whole, why):
-    found = Attentions(module(MODEL.format(outside=outside, hide=ADDED, read=read)), whole_masks=whole)
+    found = Attentions(
+        module(MODEL.format(outside=outside, hide=ADDED, read=read)), whole_masks=whole
+    )
     told = [reason.what for reason in found.reasons]
-    assert len(told) == len(why) and all(part in what for part, what in zip(why, told, strict=True)), told
+    assert len(told) == len(why) and all(
+        part in what for part, what in zip(why, told, strict=True)
+    ), told
     (chain,) = found.chains
     (term,) = chain.scores.terms
     assert found.follows(chain.owner, chain.method, term.value) is not whole
@@ -101,7 +114,9 @@ class Layer(nn.Module):
 def test_a_class_out_of_a_table(table, why):
     found = Attentions(module(TABLE.replace("{table}", table)))
     assert [reason.what for reason in found.reasons] == why
-    assert [pick.eager for pick in found.picks] == ([] if "relu" in table else ["Eager" if "eager" in table else ""])
+    assert [pick.eager for pick in found.picks] == (
+        [] if "relu" in table else ["Eager" if "eager" in table else ""]
+    )
 
 
 EAGER = """
@@ -120,7 +135,9 @@ def eager(module, query, key, value, mask, scaling, softcap=None, **kwargs):
 def test_a_sink_is_a_column_that_is_dropped(column, left, drops):
     function = ast.parse(EAGER.format(column=column, left=left)).body[0]
     assert drops_a_sink(function) is drops
-    assert [name for name in ("softcap", "indices", "block_indices") if mentions(function, name)] == [
+    assert [
+        name for name in ("softcap", "indices", "block_indices") if mentions(function, name)
+    ] == [
         "softcap",
         "indices",
     ]
@@ -142,7 +159,9 @@ class Model(nn.Module):
     [
         pytest.param("kept = kept + (outputs[1],)", "attentions", [7], id="always"),
         pytest.param("kept.append(outputs[1])", "attentions", [7], id="appended"),
-        pytest.param("if output_attentions: kept += (outputs[1],)", "attentions", [], id="where asked for"),
+        pytest.param(
+            "if output_attentions: kept += (outputs[1],)", "attentions", [], id="where asked for"
+        ),
         pytest.param("kept += (outputs[1],)", "hidden_states", [], id="other outputs"),
         pytest.param("kept += (outputs[1:],)", "attentions", [], id="what there is of them"),
     ],

@@ -117,14 +117,29 @@ def test_spellings_of_one_attention(body):
 
 
 OTHERS = {
-    "the query is scaled before": ("s = torch.matmul(q * self.scale, k.transpose(-1, -2))", {"q": "q * self.scale"}),
+    "the query is scaled before": (
+        "s = torch.matmul(q * self.scale, k.transpose(-1, -2))",
+        {"q": "q * self.scale"},
+    ),
     "the key is divided": ("s = torch.matmul(q, k.transpose(-1, -2) / 3)", {"q": "q / 3"}),
     "the key is transposed before": ("s = torch.matmul(q, k)", {"k": "k.transpose(-1, -2)"}),
     "the mask is scaled too": ("s = (q @ k.mT + mask) * self.scale", {"scaled": ["*self.scale"]}),
-    "bools hide": ("s = (q @ k.mT).masked_fill(mask == 0, -1e9)", {"terms": [("hide", "mask == 0", None)]}),
-    "a scale for each head": ("s = q @ k.mT * self.logit_scale.exp()", {"q": "q * self.logit_scale.exp()"}),
-    "the largest is subtracted": ("s = q @ k.mT\ns = s - s.amax(dim=-1, keepdim=True)", {"terms": []}),
-    "a mask is subtracted": ("s = q @ k.mT - 1e30 * mask", {"terms": [("add", "-(1e+30 * mask)", None)]}),
+    "bools hide": (
+        "s = (q @ k.mT).masked_fill(mask == 0, -1e9)",
+        {"terms": [("hide", "mask == 0", None)]},
+    ),
+    "a scale for each head": (
+        "s = q @ k.mT * self.logit_scale.exp()",
+        {"q": "q * self.logit_scale.exp()"},
+    ),
+    "the largest is subtracted": (
+        "s = q @ k.mT\ns = s - s.amax(dim=-1, keepdim=True)",
+        {"terms": []},
+    ),
+    "a mask is subtracted": (
+        "s = q @ k.mT - 1e30 * mask",
+        {"terms": [("add", "-(1e+30 * mask)", None)]},
+    ),
     "a triangle of ones": (
         "s = q @ k.mT\nb = self.triangle[:, :, :3, :3]\ns = s * b + -1e4 * (1 - b)",
         {"terms": [("hide", "b == 0", None)]},
@@ -212,7 +227,9 @@ def test_weights_of_what_is_hidden_may_be_zeroed(number):
 
 
 def test_a_context_whose_axes_have_another_order():
-    (chain,), _ = found_in("s = q @ k.mT\np = s.softmax(-1)\nreturn torch.einsum('bnij,jbnd->ibnd', p, v)")
+    (chain,), _ = found_in(
+        "s = q @ k.mT\np = s.softmax(-1)\nreturn torch.einsum('bnij,jbnd->ibnd', p, v)"
+    )
     assert ast.unparse(chain.context.value) == "v.permute(1, 2, 0, 3)"
     assert chain.context.axes == (2, 0, 1, 3)
 
@@ -230,14 +247,22 @@ def test_factors_behind_a_term_are_the_terms_too():
 
 
 def test_statements_between_are_kept():
-    (chain,), _ = found_in("s = q @ k.mT\nbias = self.table(q)\ns = s + bias\nreturn s.softmax(-1) @ v")
+    (chain,), _ = found_in(
+        "s = q @ k.mT\nbias = self.table(q)\ns = s + bias\nreturn s.softmax(-1) @ v"
+    )
     assert [ast.unparse(node) for node in chain.kept] == ["bias = self.table(q)"]
 
 
 REFUSED = {
-    "softmax over something else": ("p = self.gate(q).softmax(-1)\nreturn p", "softmax of what is no product"),
+    "softmax over something else": (
+        "p = self.gate(q).softmax(-1)\nreturn p",
+        "softmax of what is no product",
+    ),
     "not the last axis": ("s = q @ k.mT\np = s.softmax(1)\nreturn p @ v", None),
-    "weights are mixed": ("p = (q @ k.mT).softmax(-1)\np = self.mix(p)\nreturn p @ v", "the weights go into"),
+    "weights are mixed": (
+        "p = (q @ k.mT).softmax(-1)\np = self.mix(p)\nreturn p @ v",
+        "the weights go into",
+    ),
     "weights are masked": (
         "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask, 0)\nreturn p @ v",
         "the weights go into",
@@ -246,7 +271,10 @@ REFUSED = {
         "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask == 0, 0)\nreturn p @ v",
         "the weights go into",
     ),
-    "no triangle": ("s = (q @ k.mT) * mask + -1e4 * (1 - mask)\nreturn s.softmax(-1) @ v", "more than one number"),
+    "no triangle": (
+        "s = (q @ k.mT) * mask + -1e4 * (1 - mask)\nreturn s.softmax(-1) @ v",
+        "more than one number",
+    ),
     "a condition that changes": (
         "s = q @ k.mT\nmix = self.pick(q)\nif mix:\n    s = self.mix(s)\nreturn s.softmax(-1) @ v",
         "the scores go into",
@@ -271,9 +299,18 @@ REFUSED = {
         "s = (q @ k.mT).transpose(-1, -2)\nreturn s.softmax(-1) @ v",
         "the scores go into",
     ),
-    "scores go elsewhere": ("s = q @ k.mT\nself.log(s)\nreturn s.softmax(-1) @ v", "the scores go into"),
-    "a scale that may be a tensor": ("s = q @ k.mT * bias\nreturn s.softmax(-1) @ v", "more than one number"),
-    "soft-capping": ("s = q @ k.mT\ns = torch.tanh(s / 3) * 3\nreturn s.softmax(-1) @ v", "torch.tanh"),
+    "scores go elsewhere": (
+        "s = q @ k.mT\nself.log(s)\nreturn s.softmax(-1) @ v",
+        "the scores go into",
+    ),
+    "a scale that may be a tensor": (
+        "s = q @ k.mT * bias\nreturn s.softmax(-1) @ v",
+        "more than one number",
+    ),
+    "soft-capping": (
+        "s = q @ k.mT\ns = torch.tanh(s / 3) * 3\nreturn s.softmax(-1) @ v",
+        "torch.tanh",
+    ),
     "two softmaxes of one product": (
         "s = q @ k.mT\na = s.softmax(-1) @ v\nb = self.weigh(s)\nreturn a, b",
         None,

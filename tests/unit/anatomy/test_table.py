@@ -22,7 +22,9 @@ from tests.corpus.corpus import find_package
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_package() is None, reason="the counts are of another release of transformers"),
+    pytest.mark.skipif(
+        find_package() is None, reason="the counts are of another release of transformers"
+    ),
 ]
 
 EXACT = {
@@ -83,14 +85,22 @@ def _facts(module, attentions, layers):
     yield from ["with a class named Attention"] * attends
     yield from ["interface"] * bool(attentions.interfaces)
     yield from ["written out"] * bool(attentions.chains)
-    if attends and not attentions.flag("_supports_sdpa") and not attentions.flag("_supports_flash_attn"):
+    if (
+        attends
+        and not attentions.flag("_supports_sdpa")
+        and not attentions.flag("_supports_flash_attn")
+    ):
         yield "attention, neither SDPA nor FlashAttention"
     if attends and not layers.has_flag:
         yield "attention, no checkpointing"
     yield from ["lists of layers"] * bool(layers.lists)
     yield from {f"ffn {one.form}" for one in feed_forwards(layers)}
     yield from {f"anywhere {form}" for owner in module.classes.values() if (form := form_of(owner))}
-    kinds = {"interface": "experts by the interface", "loop": "experts in a loop", "dense": "experts all at once"}
+    kinds = {
+        "interface": "experts by the interface",
+        "loop": "experts in a loop",
+        "dense": "experts all at once",
+    }
     kinds["gathered"] = "experts as rows of tables"
     yield from {kinds[one.kind] for one in experts(module)}
     rms = [norm for norm in norms(module) if norm.kind == "rms"]

@@ -39,13 +39,23 @@ def test_nothing_is_known_where_no_file_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ['{"format": 0}', "{}", "[]", "", '{"format": 1', '{"format": 1, "models": {"x": {"y": {}}}, "parts": []}']
+    "text",
+    [
+        '{"format": 0}',
+        "{}",
+        "[]",
+        "",
+        '{"format": 1',
+        '{"format": 1, "models": {"x": {"y": {}}}, "parts": []}',
+    ],
 )
 def test_what_cannot_be_read_is_refused_and_kept(tmp_path, text):
     """A run would write over it, and hours of results with it."""
     path = tmp_path / "coverage.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(PatchgenError, match="coverage.json: PG817 is not a file that this patchgen coverage wrote"):
+    with pytest.raises(
+        PatchgenError, match="coverage.json: PG817 is not a file that this patchgen coverage wrote"
+    ):
         read_book(path)
     assert path.read_text(encoding="utf-8") == text
 
@@ -57,7 +67,9 @@ def test_a_failed_entry_is_not_counted():
 
 
 def test_the_page_has_every_model_every_total_and_every_reason():
-    text = as_markdown(BOOK, [Target("loss", "heads", 150, heads=True)], {"torch": "2"}, "patchgen coverage")
+    text = as_markdown(
+        BOOK, [Target("loss", "heads", 150, heads=True)], {"torch": "2"}, "patchgen coverage"
+    )
     assert "| bert | redundant | **verified** |" in text
     assert "| sdpa | 0 | 0 | 1 | 0 | 0 | 0 | 1 |" in text
     assert "| loss | 3 | heads | 150 |" in text

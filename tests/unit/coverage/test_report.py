@@ -10,7 +10,15 @@ DOCS = REPOSITORY / "docs"
 BOOK = read_book(DOCS / "coverage.json")
 
 # So many models are verified, at least.
-REACHED = {"sdpa": 87, "checkpoint": 368, "loss": 218, "moe": 58, "grouped": 7, "fused": 243, "flash": 40}
+REACHED = {
+    "sdpa": 87,
+    "checkpoint": 368,
+    "loss": 218,
+    "moe": 58,
+    "grouped": 7,
+    "fused": 243,
+    "flash": 40,
+}
 
 
 def test_the_page_is_made_of_the_book():
@@ -21,11 +29,17 @@ def test_the_page_is_made_of_the_book():
 
 @pytest.mark.parametrize("part", REACHED)
 def test_what_was_reached_is_kept(part):
-    found = [entry for (_, other), entry in BOOK.entries.items() if other == part and entry.status == "verified"]
+    found = [
+        entry
+        for (_, other), entry in BOOK.entries.items()
+        if other == part and entry.status == "verified"
+    ]
     assert len(found) >= REACHED[part]
     assert all(entry.key and entry.heads and entry.seen for entry in found)
 
 
 def test_what_is_no_result_has_a_reason():
     wordless = ("verified", "written")
-    assert not [key for key, entry in BOOK.entries.items() if entry.status not in wordless and not entry.why]
+    assert not [
+        key for key, entry in BOOK.entries.items() if entry.status not in wordless and not entry.why
+    ]

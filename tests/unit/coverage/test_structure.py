@@ -17,7 +17,9 @@ from patchgen.coverage.targets import targets
 from patchgen.source.locate import make_environment
 from tests.corpus.corpus import find_package
 
-pytestmark = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+pytestmark = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another release of transformers"
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,10 @@ CASES = {
     ("llama", "grouped"): ("not applicable", "no experts"),
     ("step3p7", "grouped"): ("written", ""),
     # The gallery has no file for these.
-    ("vitpose_backbone", "grouped"): ("refused", "VitPoseNaiveMoe: the loop does not go through the experts"),
+    ("vitpose_backbone", "grouped"): (
+        "refused",
+        "VitPoseNaiveMoe: the loop does not go through the experts",
+    ),
     ("inkling", "grouped"): ("refused", "InklingSharedExperts: every expert runs on every token"),
 }
 
@@ -59,8 +64,13 @@ def test_each_status_has_its_reason(tmp_path, env, case, expected):
 
 def test_grouped_experts_that_are_refused_are_those_of_the_project(env):
     found = declared(env, Task("llama4", "transformers.models.llama4.modeling_llama4", "grouped"))
-    assert (found.entry.status, found.declared) == ("written", ("Llama4TextExperts", "Llama4TextMoe"))
-    assert found.text == Path("modular/llama4/modular_llama4_grouped.py").read_text(encoding="utf-8")
+    assert (found.entry.status, found.declared) == (
+        "written",
+        ("Llama4TextExperts", "Llama4TextMoe"),
+    )
+    assert found.text == Path("modular/llama4/modular_llama4_grouped.py").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.slow
@@ -68,7 +78,12 @@ def test_a_result_is_believed_while_its_key_is_the_same(tmp_path, env):
     fresh = entries(tmp_path, env, ["mpnet"], ["checkpoint"]).entry("mpnet", "checkpoint")
     for key, status in ((fresh.key, "verified"), ("another", "written")):
         known = Book({("mpnet", "checkpoint"): Entry("verified", key=key)})
-        assert entries(tmp_path, env, ["mpnet"], ["checkpoint"], known).entry("mpnet", "checkpoint").status == status
+        assert (
+            entries(tmp_path, env, ["mpnet"], ["checkpoint"], known)
+            .entry("mpnet", "checkpoint")
+            .status
+            == status
+        )
 
 
 @pytest.mark.slow
@@ -77,7 +92,9 @@ def test_the_key_is_of_the_code_that_is_tried_and_of_no_comment(env):
     found = [declared(env, Task("mpnet", name, part)) for part in ("sdpa", "checkpoint", "loss")]
     keys = [settled(env, one).key for one in found]
     assert len(set(keys)) == 3
-    said = replace(found[0], text=found[0].text.replace('"""', '"""Said otherwise: ', 1) + "# nothing\n")
+    said = replace(
+        found[0], text=found[0].text.replace('"""', '"""Said otherwise: ', 1) + "# nothing\n"
+    )
     assert settled(env, said).key == keys[0]
     renamed = replace(found[0], text=found[0].text.replace("\nclass ", "\nFLAG = 1\n\n\nclass ", 1))
     assert settled(env, renamed).key != keys[0]
@@ -85,10 +102,15 @@ def test_the_key_is_of_the_code_that_is_tried_and_of_no_comment(env):
 
 def test_what_counts_for_a_target_runs_first():
     def one(model, part, text=True):
-        return Structural(Task(model, f"x.modeling_{model}", part), Entry("written"), reads_text=text)
+        return Structural(
+            Task(model, f"x.modeling_{model}", part), Entry("written"), reads_text=text
+        )
 
     aims = [Target("sdpa", "", 1, frozenset({"pvt", "mpnet"}))]
-    order = in_order([one("bert", "loss"), one("pvt", "sdpa", False), one("bert", "sdpa"), one("mpnet", "sdpa")], aims)
+    order = in_order(
+        [one("bert", "loss"), one("pvt", "sdpa", False), one("bert", "sdpa"), one("mpnet", "sdpa")],
+        aims,
+    )
     assert [(o.task.model, o.task.part) for o in order] == [
         ("mpnet", "sdpa"),
         ("pvt", "sdpa"),
@@ -99,7 +121,10 @@ def test_what_counts_for_a_target_runs_first():
 
 def test_flags_are_inherited_from_other_files(env):
     flags = Flags(env)
-    models = {name: flags.open(f"transformers.models.{name}.modeling_{name}") for name in ("mpnet", "bert", "llama")}
+    models = {
+        name: flags.open(f"transformers.models.{name}.modeling_{name}")
+        for name in ("mpnet", "bert", "llama")
+    }
     assert [flags.supports(models[name], SDPA) for name in models] == [False, True, True]
     assert [flags.supports(models[name], CHECKPOINTING) for name in models] == [False, True, True]
 
@@ -107,7 +132,10 @@ def test_flags_are_inherited_from_other_files(env):
 @pytest.mark.slow
 def test_the_files_that_lack_what_parts_bring_are_those_that_were_counted(env):
     found = {target.part: target for target in targets(env, modules_of(env, ()))}
-    assert {part: len(found[part].models) for part in ("sdpa", "checkpoint")} == {"sdpa": 102, "checkpoint": 65}
+    assert {part: len(found[part].models) for part in ("sdpa", "checkpoint")} == {
+        "sdpa": 102,
+        "checkpoint": 65,
+    }
 
 
 # What is written and flattened for so many of the 530 modules, at least.
@@ -118,7 +146,12 @@ RATCHET = {"sdpa": 62, "checkpoint": 430, "loss": 240}
 @pytest.mark.timeout(3600)
 def test_what_is_written_is_flattened(tmp_path, env):
     book = survey(tmp_path, tasks(modules_of(env, ()), RATCHET), Book(), jobs=2).book
-    found = {part: Counter(e.status for (_, p), e in book.entries.items() if p == part) for part in RATCHET}
+    found = {
+        part: Counter(e.status for (_, p), e in book.entries.items() if p == part)
+        for part in RATCHET
+    }
     assert {part for part in RATCHET if found[part]["written"] < RATCHET[part]} == set(), found
-    refused = [(key, e.why) for key, e in book.entries.items() if e.why.startswith("by the converter")]
+    refused = [
+        (key, e.why) for key, e in book.entries.items() if e.why.startswith("by the converter")
+    ]
     assert not refused

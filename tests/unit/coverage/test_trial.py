@@ -11,14 +11,19 @@ from tests.corpus.corpus import find_package
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-pytestmark = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+pytestmark = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another release of transformers"
+)
 
-from patchgen.coverage.trial import tried  # noqa: E402
-from patchgen.coverage.watch import Limits, watched  # noqa: E402
+from patchgen.coverage.trial import tried
+from patchgen.coverage.watch import Limits, watched
 
 
 def written(model, part):
-    return declared(make_environment(Path.cwd()), Task(model, f"transformers.models.{model}.modeling_{model}", part))
+    return declared(
+        make_environment(Path.cwd()),
+        Task(model, f"transformers.models.{model}.modeling_{model}", part),
+    )
 
 
 @pytest.mark.slow

@@ -9,7 +9,9 @@ from patchgen.declare.checkpoint import checkpoint
 from patchgen.source.locate import make_environment
 from tests.corpus.corpus import find_package
 
-pytestmark = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+pytestmark = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another release of transformers"
+)
 
 FLAG = "supports_gradient_checkpointing = True"
 CASES = {
@@ -27,7 +29,9 @@ CASES = {
 EDITS = {
     "openai": ["outputs = (h, *attn_outputs[1:])"],  # a reentrant checkpoint follows no list
     "patchtst": ["encoder_layer(hidden_state, output_attentions=output_attentions)"],
-    "fsmt": ["layer_state=None if decoder_layer.gradient_checkpointing and self.training else past_key_values"],
+    "fsmt": [
+        "layer_state=None if decoder_layer.gradient_checkpointing and self.training else past_key_values"
+    ],
     "mixtral": ["router_top_value = router_top_value / router_top_value.sum(dim=-1, keepdim=True)"],
     "albert": [],
     "xlnet": [],
@@ -51,13 +55,19 @@ def test_layers_become_checkpointed_and_the_model_says_so(model, layers):
 
 @pytest.mark.parametrize(("model", "statements"), EDITS.items(), ids=EDITS)
 def test_an_edit_stands_where_the_code_of_the_parent_needs_one(model, statements):
-    edits = [text for one in declared(model).declared for text in one.members if text.startswith("@edit")]
+    edits = [
+        text for one in declared(model).declared for text in one.members if text.startswith("@edit")
+    ]
     assert len(edits) == len(statements)
     assert all(statement in text for statement, text in zip(statements, edits, strict=True))
 
 
 def test_only_routers_get_a_mixin():
-    for model, mixins in (("albert", set()), ("mixtral", {"ChooseOnce"}), ("jetmoe", {"ChooseOnce"})):
+    for model, mixins in (
+        ("albert", set()),
+        ("mixtral", {"ChooseOnce"}),
+        ("jetmoe", {"ChooseOnce"}),
+    ):
         assert {name for one in declared(model).declared for name in one.mixins} == mixins
 
 
@@ -71,7 +81,9 @@ def test_what_transformers_checkpoints_needs_no_variant(model):
     assert "keep_products" in declared(model).redundant
 
 
-@pytest.mark.parametrize("model", ["shieldgemma2", "slanet"], ids=["of another model", "no layer attends"])
+@pytest.mark.parametrize(
+    "model", ["shieldgemma2", "slanet"], ids=["of another model", "no layer attends"]
+)
 def test_what_has_no_layers_says_so(model):
     (missing,) = declared(model).missing
     assert missing.fatal and "no list of layers" in missing.what

@@ -12,7 +12,9 @@ from patchgen.source.locate import make_environment
 from patchgen.source.text import make_source
 from tests.corpus.corpus import find_package
 
-pytestmark = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+pytestmark = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another release of transformers"
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +35,19 @@ def test_it_is_what_the_gallery_has_by_hand(env, name):
 
 
 def test_heads_that_read_padding_say_so(env):
-    found = {one.name: one.mixins for one in flash(open_module(env, find_module(env, "electra"))).declared}
+    found = {
+        one.name: one.mixins
+        for one in flash(open_module(env, find_module(env, "electra"))).declared
+    }
     assert found["ElectraForQuestionAnswering"] == ("KeepsPadding",)
     # Which position its summary takes is an option.
     assert found["ElectraForMultipleChoice"] == ("KeepsPadding",)
     # Rows that begin with padding are computed with it: the first position is a real token.
-    alone = {"ElectraForSequenceClassification", "ElectraForMaskedLM", "ElectraForTokenClassification"}
+    alone = {
+        "ElectraForSequenceClassification",
+        "ElectraForMaskedLM",
+        "ElectraForTokenClassification",
+    }
     assert not alone & found.keys()
 
 
@@ -67,15 +76,34 @@ def changed(env, model, old, new):
     module = open_module(env, find_module(env, model))
     text = module.source.text
     assert old in text
-    return flash(make_module(module.name, make_source(text.replace(old, new), module.source.path, module.name)))
+    return flash(
+        make_module(
+            module.name, make_source(text.replace(old, new), module.source.path, module.name)
+        )
+    )
 
 
 MLP = "down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))"
 POOLED = "first_token_tensor = hidden_states[:, 0]"
 TRAPS = {
-    "a layer that looks back": ("llama", MLP, MLP.replace("(x))", "(x.roll(1, 1)))"), "may look at other tokens"),
-    "a mean over tokens": ("llama", MLP, MLP.replace("(x))", "(x - x.mean(1)))"), "may look at other tokens"),
-    "a pooler of the last token": ("bert", POOLED, POOLED.replace("0]", "-1]"), "pools more than the first token"),
+    "a layer that looks back": (
+        "llama",
+        MLP,
+        MLP.replace("(x))", "(x.roll(1, 1)))"),
+        "may look at other tokens",
+    ),
+    "a mean over tokens": (
+        "llama",
+        MLP,
+        MLP.replace("(x))", "(x - x.mean(1)))"),
+        "may look at other tokens",
+    ),
+    "a pooler of the last token": (
+        "bert",
+        POOLED,
+        POOLED.replace("0]", "-1]"),
+        "pools more than the first token",
+    ),
     "a mask that is counted": (
         "llama",
         "        hidden_states = inputs_embeds\n",
@@ -96,4 +124,6 @@ def test_traps_are_reasons(env, model, old, new, why):
 def test_a_head_that_averages_its_states_reads_all_of_a_row(env):
     old = "        logits = self.classifier(sequence_output)\n"
     found = changed(env, "bert", old, "        logits = self.classifier(sequence_output.mean(1))\n")
-    assert ("BertForTokenClassification", ("KeepsPadding",)) in [(one.name, one.mixins) for one in found.declared]
+    assert ("BertForTokenClassification", ("KeepsPadding",)) in [
+        (one.name, one.mixins) for one in found.declared
+    ]

@@ -14,7 +14,9 @@ from patchgen.source.locate import make_environment
 from patchgen.source.text import make_source
 from tests.corpus.corpus import find_package
 
-pytestmark = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+pytestmark = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another release of transformers"
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +27,17 @@ def env():
 def classes(text):
     """Classes with their bases and members."""
     nodes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
-    return {node.name: ([ast.unparse(base) for base in node.bases], ast.unparse(node.body)) for node in nodes}
+    return {
+        node.name: ([ast.unparse(base) for base in node.bases], ast.unparse(node.body))
+        for node in nodes
+    }
 
 
-GALLERY = {("llama", "fused"): "llama_fused", ("qwen3", "fused"): "qwen3_fused", ("gpt2", "fused"): "gpt2_gelu"}
+GALLERY = {
+    ("llama", "fused"): "llama_fused",
+    ("qwen3", "fused"): "qwen3_fused",
+    ("gpt2", "fused"): "gpt2_gelu",
+}
 
 
 @pytest.mark.parametrize(("asked", "name"), GALLERY.items(), ids=GALLERY.values())
@@ -47,7 +56,11 @@ def changed(env, model, old, new):
     module = open_module(env, find_module(env, model))
     text = module.source.text
     assert old in text
-    return fused(make_module(module.name, make_source(text.replace(old, new), module.source.path, module.name)))
+    return fused(
+        make_module(
+            module.name, make_source(text.replace(old, new), module.source.path, module.name)
+        )
+    )
 
 
 def members(found, name):
@@ -60,8 +73,13 @@ def test_layers_by_other_names_are_one_by_edits(env):
     assert "query, key, value = self.query_key_value(hidden_states).chunk(3, dim=-1)" in text
     # Its queries are of other states than its keys and values.
     cross = members(found, "BertCrossAttention")
-    assert "key, value = self.key_value(encoder_hidden_states).chunk(2, dim=-1)" in cross and "query" not in cross
-    assert [one.mixins for one in found.declared if one.name == "BertPreTrainedModel"] == [("FusedProjections",)]
+    assert (
+        "key, value = self.key_value(encoder_hidden_states).chunk(2, dim=-1)" in cross
+        and "query" not in cross
+    )
+    assert [one.mixins for one in found.declared if one.name == "BertPreTrainedModel"] == [
+        ("FusedProjections",)
+    ]
 
 
 # A change of Llama's attention after which its keys are not fused with the rest.
@@ -98,10 +116,14 @@ def test_layers_with_different_biases_are_not_one(env):
 def test_what_is_bound_between_two_layers_is_not_read_too_late(env):
     module = open_module(env, find_module(env, "bert"))
     made = "        self.key = nn.Linear(config.hidden_size, self.all_head_size)\n"
-    text = module.source.text.replace(made, f"        self.all_head_size = 2 * self.all_head_size\n{made}")
+    text = module.source.text.replace(
+        made, f"        self.all_head_size = 2 * self.all_head_size\n{made}"
+    )
     found = fused(make_module(module.name, make_source(text, module.source.path, module.name)))
     assert not members(found, "BertSelfAttention")
-    assert any("`self.all_head_size` is bound between the layers" in one.what for one in found.missing)
+    assert any(
+        "`self.all_head_size` is bound between the layers" in one.what for one in found.missing
+    )
 
 
 def test_a_plan_with_a_style_of_its_own_is_not_kept(env):
@@ -131,7 +153,9 @@ def test_reasons(env, model, why):
 # Layers made one behind the other, and not; two groups in a class.
 @pytest.mark.parametrize("model", [slow("bert"), slow("swinv2"), "lilt"])
 def test_what_is_written_converts(model, tmp_path, monkeypatch):
-    (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path)
     assert main(["new", model, "--with", "fused"]) == 0
     assert main(["convert", "-q", "--no-cache", "--jobs", "1"]) == 0

@@ -13,7 +13,9 @@ from patchgen.source.locate import make_environment
 from patchgen.source.text import make_source
 from tests.corpus.corpus import find_package
 
-pytestmark = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+pytestmark = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another release of transformers"
+)
 
 GALLERY = Path("modular")
 
@@ -44,7 +46,11 @@ def changed(env, model, old, new):
     module = open_module(env, find_module(env, model))
     text = module.source.text
     assert old in text
-    return grouped(make_module(module.name, make_source(text.replace(old, new), module.source.path, module.name)))
+    return grouped(
+        make_module(
+            module.name, make_source(text.replace(old, new), module.source.path, module.name)
+        )
+    )
 
 
 def test_a_loop_as_in_mixtral_gets_the_decorator(env):
@@ -58,9 +64,21 @@ def test_a_loop_as_in_mixtral_gets_the_decorator(env):
 
 ONE = "current = F.linear(current, self.down_proj[expert_idx])"
 OTHER = {
-    "a step of its own": (ONE, f"current = current.clamp(max=3.0)\n            {ONE}", "an expert computes"),
-    "no weights of the router": (" * top_k_weights[token_idx, top_k_pos, None]", "", "an expert computes"),
-    "another matrix": ("self.down_proj[expert_idx]", "self.other[expert_idx]", "an expert computes"),
+    "a step of its own": (
+        ONE,
+        f"current = current.clamp(max=3.0)\n            {ONE}",
+        "an expert computes",
+    ),
+    "no weights of the router": (
+        " * top_k_weights[token_idx, top_k_pos, None]",
+        "",
+        "an expert computes",
+    ),
+    "another matrix": (
+        "self.down_proj[expert_idx]",
+        "self.other[expert_idx]",
+        "an expert computes",
+    ),
     "a branch": (
         ONE,
         f"if expert_idx > 2:\n                current = current * 2\n            {ONE}",
@@ -71,7 +89,11 @@ OTHER = {
         "w\n    ):\n        final",
         "forward takes",
     ),
-    "no stack": ("self.down_proj = nn.Parameter", "self.down = nn.Parameter", "no parameter down_proj"),
+    "no stack": (
+        "self.down_proj = nn.Parameter",
+        "self.down = nn.Parameter",
+        "no parameter down_proj",
+    ),
 }
 
 

@@ -10,7 +10,9 @@ from patchgen.source.locate import make_environment
 from patchgen.source.text import make_source
 from tests.corpus.corpus import find_package
 
-of_release = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+of_release = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another release of transformers"
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,11 @@ STEPS = {
 @of_release
 @pytest.mark.parametrize(
     ("bias", "mixin"),
-    [("bias=False", "ChunkedLoss"), ("bias=True", "BiasedChunkedLoss"), ("bias=config.b", "BiasedChunkedLoss")],
+    [
+        ("bias=False", "ChunkedLoss"),
+        ("bias=True", "BiasedChunkedLoss"),
+        ("bias=config.b", "BiasedChunkedLoss"),
+    ],
 )
 def test_the_mixin_of_a_head_with_a_bias(env, bias, mixin):
     llama = open_module(env, "transformers.models.llama.modeling_llama")
@@ -53,7 +59,9 @@ def test_the_mixin_of_the_statements(env, steps, mixin):
     llama = open_module(env, "transformers.models.llama.modeling_llama")
     text, made = llama.source.text, "        logits = self.lm_head(hidden_states)\n"
     assert made in text
-    text = text.replace(made, made + "".join(f"        {step}\n" for step in steps.split("; ") if step))
+    text = text.replace(
+        made, made + "".join(f"        {step}\n" for step in steps.split("; ") if step)
+    )
     found = loss(make_module(llama.name, make_source(text, llama.source.path, llama.name)))
     declared = {one.name: one.mixins for one in found.declared}
     if mixin:

@@ -13,7 +13,9 @@ from patchgen.source.locate import make_environment
 from patchgen.source.text import make_source
 from tests.corpus.corpus import find_package
 
-of_release = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+of_release = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another release of transformers"
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +25,18 @@ def env():
 
 # The mixture that is made, and the dense weights that go into it.
 MADE = {
-    "qwen2": ("self.mlp = Mixture(config, gated=True", ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]),
-    "phi3": ("inner=self.mlp.gate_up_proj.out_features // 2", ["mlp.gate_up_proj", "mlp.down_proj"]),
-    "gpt_neox": ("self.mlp = Mixture(config, gated=False", ["mlp.dense_h_to_4h", "mlp.dense_4h_to_h"]),
+    "qwen2": (
+        "self.mlp = Mixture(config, gated=True",
+        ["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"],
+    ),
+    "phi3": (
+        "inner=self.mlp.gate_up_proj.out_features // 2",
+        ["mlp.gate_up_proj", "mlp.down_proj"],
+    ),
+    "gpt_neox": (
+        "self.mlp = Mixture(config, gated=False",
+        ["mlp.dense_h_to_4h", "mlp.dense_4h_to_h"],
+    ),
     "roberta": ("self.output.dense = nn.Identity()", ["intermediate.dense", "output.dense"]),
     "gpt2": ("activation=self.mlp.act), self.mlp.dropout)", ["c_fc", "c_proj"]),
     "starcoder2": ("nn.Dropout(self.mlp.residual_dropout))", ["c_fc", "c_proj"]),
@@ -42,7 +53,12 @@ def test_each_form_of_ffn_becomes_a_mixture(env, model, made, weights):
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_dense_weights"
     )
-    sources = [name for names in ast.literal_eval(table).values() for name in names if name.endswith(".weight")]
+    sources = [
+        name
+        for names in ast.literal_eval(table).values()
+        for name in names
+        if name.endswith(".weight")
+    ]
     assert sources == [f"{name}.weight" for name in weights]
     assert ("_dense_weights_transposed = True" in text) == (model == "gpt2")
 
@@ -59,13 +75,19 @@ def test_it_is_a_model_of_its_own(env):
 @of_release
 def test_layers_without_an_index_are_numbered(env):
     text = answer(env, "esm", ["moe"]).text
-    assert "EsmMixtureLayer(config, layer_idx=layer_idx) for layer_idx in range(config.num_hidden_layers)" in text
+    assert (
+        "EsmMixtureLayer(config, layer_idx=layer_idx) for layer_idx in range(config.num_hidden_layers)"
+        in text
+    )
     assert "def __init__(self, config, layer_idx):\n        super().__init__(config)\n" in text
     # ESM has a GELU of its own, which is not torch's.
     assert "activation=esm.gelu)" in text
     # ESM-C's take an index, and are made without.
     text = answer(env, "esmc", ["moe"]).text
-    assert "EsmcMixtureLayer(config, layer_idx=layer_idx) for layer_idx in range(config.num_hidden_layers)" in text
+    assert (
+        "EsmcMixtureLayer(config, layer_idx=layer_idx) for layer_idx in range(config.num_hidden_layers)"
+        in text
+    )
     assert "def number_the_layers" not in answer(env, "qwen2", ["moe"]).text
 
 
@@ -82,7 +104,9 @@ REFUSED = {
 
 
 @of_release
-@pytest.mark.parametrize(("model", "why", "placed"), [(m, *v) for m, v in REFUSED.items()], ids=REFUSED)
+@pytest.mark.parametrize(
+    ("model", "why", "placed"), [(m, *v) for m, v in REFUSED.items()], ids=REFUSED
+)
 def test_what_does_not_fit_is_said(env, model, why, placed):
     with pytest.raises(PatchgenError) as error:
         answer(env, model, ["moe"])
@@ -118,6 +142,8 @@ def test_what_experts_do_not_compute_is_not_lost(env, returned, why):
         "        self.drop = nn.Dropout(0.1)\n        self.scale = config.scale\n"
         f"    def forward(self, x):\n        return {returned}\n"
     )
-    found = moe(make_module(llama.name, make_source(text.replace(mlp, own), llama.source.path, llama.name)))
+    found = moe(
+        make_module(llama.name, make_source(text.replace(mlp, own), llama.source.path, llama.name))
+    )
     whys = [one.what for one in found.missing]
     assert any(why in one for one in whys) if why else not whys, whys

@@ -14,7 +14,9 @@ from tests.corpus.corpus import find_package
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_package() is None, reason="the counts are of another release of transformers"),
+    pytest.mark.skipif(
+        find_package() is None, reason="the counts are of another release of transformers"
+    ),
 ]
 
 AT_LEAST = {"sdpa": 98, "checkpoint": 430, "loss": 241, "norm": 432, "moe": 55}
@@ -23,7 +25,9 @@ AT_LEAST = {"sdpa": 98, "checkpoint": 430, "loss": 241, "norm": 432, "moe": 55}
 @pytest.mark.parametrize("part", AT_LEAST)
 def test_reach(part):
     env = make_environment(Path.cwd())
-    found = collections.Counter(_outcome(WRITERS[part](open_module(env, name))) for name in every_module(env))
+    found = collections.Counter(
+        _outcome(WRITERS[part](open_module(env, name))) for name in every_module(env)
+    )
     assert found["written"] >= AT_LEAST[part], found
 
 

@@ -12,7 +12,9 @@ from patchgen.errors import PatchgenError, problems_of
 from patchgen.source.locate import make_environment
 from tests.corpus.corpus import find_package
 
-pytestmark = pytest.mark.skipif(find_package() is None, reason="the cases are of another release of transformers")
+pytestmark = pytest.mark.skipif(
+    find_package() is None, reason="the cases are of another release of transformers"
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,10 @@ def test_parts_of_one_model_share_its_classes(env):
 
 def test_a_head_that_its_configuration_chooses_runs_where_labels_are(env):
     found = answer(env, "deberta_v2", ["sdpa", "checkpoint", "loss"])
-    assert declared(found.text)["DebertaV2ForMaskedLM"] == ["LabelledTokensOfEitherHead", "DebertaV2ForMaskedLM"]
+    assert declared(found.text)["DebertaV2ForMaskedLM"] == [
+        "LabelledTokensOfEitherHead",
+        "DebertaV2ForMaskedLM",
+    ]
 
 
 CALLS = {
@@ -57,7 +62,9 @@ CALLS = {
 def test_what_is_added_to_the_scores_is_passed_on(env, model, call):
     text = answer(env, model, ["sdpa"]).text
     calls = [
-        ast.unparse(n) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call) and "attend(" in ast.unparse(n)
+        ast.unparse(n)
+        for n in ast.walk(ast.parse(text))
+        if isinstance(n, ast.Call) and "attend(" in ast.unparse(n)
     ]
     flat = [re.sub(r"[()]", "", one) for one in calls]
     assert any(re.sub(r"[()]", "", call) in one for one in flat), flat
@@ -70,7 +77,12 @@ INTERFACE = {  # what the interface is given behind query, key and value
     "is_causal=self.config.is_decoder and not is_cross_attention",
     "timesformer": "None, dropout=self.attn_drop.p if self.training else 0.0, scaling=self.scale",
 }
-FLAGS = ["_supports_sdpa", "_supports_flash_attn", "_supports_flex_attn", "_supports_attention_backend"]
+FLAGS = [
+    "_supports_sdpa",
+    "_supports_flash_attn",
+    "_supports_flex_attn",
+    "_supports_attention_backend",
+]
 
 
 @pytest.mark.parametrize(("model", "given"), INTERFACE.items(), ids=INTERFACE)
@@ -153,15 +165,24 @@ def test_sinks_that_the_eager_function_drops_go_with_the_call(env, model):
 
 
 def test_models_of_other_files_are_let_be(env):
-    assert declared(answer(env, "superglue", ["sdpa"]).text)["SuperGluePreTrainedModel"][0] == "SdpaAroundModels"
-    assert declared(answer(env, "tvp", ["sdpa"]).text)["TvpPreTrainedModel"][0] == "SdpaAroundModels"
+    assert (
+        declared(answer(env, "superglue", ["sdpa"]).text)["SuperGluePreTrainedModel"][0]
+        == "SdpaAroundModels"
+    )
+    assert (
+        declared(answer(env, "tvp", ["sdpa"]).text)["TvpPreTrainedModel"][0] == "SdpaAroundModels"
+    )
     assert declared(answer(env, "mpt", ["sdpa"]).text)["MptPreTrainedModel"][0] == "SdpaOrEager"
 
 
 @pytest.mark.parametrize("model", ["superglue", "git"])
 def test_a_table_without_a_class_for_sdpa_gives_its_eager_one(env, model):
     tree = ast.parse(answer(env, model, ["sdpa"]).text)
-    edits = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "take_its_only_class"]
+    edits = [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.FunctionDef) and n.name == "take_its_only_class"
+    ]
     before, after = edits[0].body
     assert "_CLASSES[config._attn_implementation]" in ast.unparse(before)
     assert ast.unparse(after.body).endswith("SelfAttention")
@@ -180,7 +201,9 @@ def test_what_transformers_does_is_redundant(env):
     assert declared(forced.text)["LlamaPreTrainedModel"] == ["SdpaOrEager", "LlamaPreTrainedModel"]
 
 
-@pytest.mark.parametrize(("model", "part", "code"), [("llamaa", "sdpa", "PG801"), ("llama", "sdpaa", "PG802")])
+@pytest.mark.parametrize(
+    ("model", "part", "code"), [("llamaa", "sdpa", "PG801"), ("llama", "sdpaa", "PG802")]
+)
 def test_what_there_is_not(env, model, part, code):
     with pytest.raises(PatchgenError, match=code):
         answer(env, model, [part])
@@ -195,7 +218,9 @@ def test_a_head_that_is_shifted_is_never_taken_for_a_masked_one(env):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -219,7 +244,9 @@ def test_a_project_without_sources_is_told_what_to_convert(tmp_path, monkeypatch
     told = capsys.readouterr().err
     (named,) = re.findall(r"run patchgen (convert \S+),", told)
     assert main([*named.split(), "-q", "--no-cache", "--jobs", "1"]) == 0
-    (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8"
+    )
     assert main(["new", "mpnet", "--with", "checkpoint"]) == 0
     assert "names no sources" not in capsys.readouterr().err
 
@@ -246,7 +273,10 @@ def test_no_more_than_twelve_lines_are_the_parents(env, model):
 NORMS = {
     "llama": {"LlamaRMSNorm": ["FusedRMSNorm", "LlamaRMSNorm"]},
     "gemma2": {"Gemma2RMSNorm": ["FusedOffsetRMSNorm", "Gemma2RMSNorm"]},
-    "gpt2": {"GPT2Block": ["GPT2Block"], "GPT2Model": ["LowPrecisionNorm", "GPT2Model"]},  # a block makes two or three
+    "gpt2": {
+        "GPT2Block": ["GPT2Block"],
+        "GPT2Model": ["LowPrecisionNorm", "GPT2Model"],
+    },  # a block makes two or three
 }
 
 

@@ -8,12 +8,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench  # noqa: E402
-from patchgen.lab.cases import Case  # noqa: E402
-from patchgen.lab.checks.generation import CUTS  # noqa: E402
-from patchgen.lab.claim import Scene, replaced  # noqa: E402
-from patchgen.lab.subject import subjects  # noqa: E402
-from tests.toytree import REPOSITORY  # noqa: E402
+from patchgen.lab.bench import Bench
+from patchgen.lab.cases import Case
+from patchgen.lab.checks.generation import CUTS
+from patchgen.lab.claim import Scene, replaced
+from patchgen.lab.subject import subjects
+from tests.toytree import REPOSITORY
 
 HEAD = "LlamaForCausalLM"
 CASE = Case("", "cache", HEAD, "float64", scene=Scene(labels=False))
@@ -51,7 +51,9 @@ def one_token_alone(was, *, input_ids, past_key_values=None, **given):
 
 def test_it_is_read_in_pieces(bench):
     result = bench.run(CASE)
-    assert result.status == "PASS" and result.note.startswith("reordered to what the whole text gives")
+    assert result.status == "PASS" and result.note.startswith(
+        "reordered to what the whole text gives"
+    )
 
 
 def test_a_cache_that_the_variant_alone_forgets_is_a_failure(bench, both, monkeypatch):

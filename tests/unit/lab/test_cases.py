@@ -13,7 +13,10 @@ from patchgen.lab.subject import Subject
 
 def planned(*parts, **how):
     subject = Subject("x", "x", "x", parts, ("XForCausalLM", "XModel"), ".")
-    return {case.name.removeprefix("XForCausalLM "): case for case in cases(subject, claims_of(parts), Plan(**how))}
+    return {
+        case.name.removeprefix("XForCausalLM "): case
+        for case in cases(subject, claims_of(parts), Plan(**how))
+    }
 
 
 @pytest.mark.parametrize(
@@ -27,7 +30,10 @@ def planned(*parts, **how):
     ],
 )
 def test_layers_are_checkpointed_where_that_is_what_the_part_is_for(name):
-    checkpointed, plain = planned("sdpa", "checkpoint", full=True)[name], planned("sdpa", full=True)[name]
+    checkpointed, plain = (
+        planned("sdpa", "checkpoint", full=True)[name],
+        planned("sdpa", full=True)[name],
+    )
     assert (checkpointed.scene.checkpointing, plain.scene.checkpointing) == ({}, None)
     assert checkpointed.scene.train and plain.scene.train
 
@@ -35,7 +41,9 @@ def test_layers_are_checkpointed_where_that_is_what_the_part_is_for(name):
 def test_autocast_meets_a_mask():
     made = planned("sdpa")
     assert made["float32 autocast, padded"].scene.rows == "right"
-    assert all(made[name].scene.autocast for name in ("float32 autocast", "float32 autocast, padded"))
+    assert all(
+        made[name].scene.autocast for name in ("float32 autocast", "float32 autocast, padded")
+    )
     assert not [name for name in planned("sdpa", dtypes=("float32",)) if "autocast" in name]
 
 

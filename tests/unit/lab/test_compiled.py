@@ -7,13 +7,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench  # noqa: E402
-from patchgen.lab.cases import Case  # noqa: E402
-from patchgen.lab.checks import compiled  # noqa: E402
-from patchgen.lab.claim import Scene  # noqa: E402
-from patchgen.lab.step import observe_step  # noqa: E402
-from patchgen.lab.subject import Subject  # noqa: E402
-from patchgen.lab.tolerance import REFORMULATED, REORDERED  # noqa: E402
+from patchgen.lab.bench import Bench
+from patchgen.lab.cases import Case
+from patchgen.lab.checks import compiled
+from patchgen.lab.claim import Scene
+from patchgen.lab.step import observe_step
+from patchgen.lab.subject import Subject
+from patchgen.lab.tolerance import REFORMULATED, REORDERED
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -35,7 +35,11 @@ def test_what_is_compiled_is_counted():
     result = bench(*LLAMA).run(case("LlamaModel"))
     assert result.status == "PASS" and result.seen is None  # of no part: no planted error fits
     assert result.note.startswith("reordered to itself uncompiled;")
-    assert result.apart <= result.bound and result.note.endswith("operations") and "1 graphs of" in result.note
+    assert (
+        result.apart <= result.bound
+        and result.note.endswith("operations")
+        and "1 graphs of" in result.note
+    )
 
 
 def test_nothing_compiled_is_no_pass():
@@ -69,7 +73,9 @@ def test_the_same_distance_is_noise_in_one_model_and_none_in_another(where, stat
     def apart(model, *args, **how):
         seen = observe_step(model, *args, **how)
         if model._compiled_call_impl is not None:
-            name = max(seen, key=lambda name: seen[name].abs().max() if name.startswith("gradient") else 0)
+            name = max(
+                seen, key=lambda name: seen[name].abs().max() if name.startswith("gradient") else 0
+            )
             seen[name] = seen[name] + 308 * EPSILON * seen[name].abs().max()
         return seen
 

@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.built import parent_of  # noqa: E402
-from patchgen.lab.claim import Scene  # noqa: E402
-from patchgen.lab.families import FAMILIES  # noqa: E402
-from patchgen.lab.specimen import inputs_for  # noqa: E402
-from patchgen.lab.tiny import tiny_config  # noqa: E402
+from patchgen.lab.built import parent_of
+from patchgen.lab.claim import Scene
+from patchgen.lab.families import FAMILIES
+from patchgen.lab.specimen import inputs_for
+from patchgen.lab.tiny import tiny_config
 
 CLASSES = {
     "autoformer": "AutoformerForPrediction",
@@ -36,7 +36,9 @@ CLASSES = {
 
 @pytest.mark.parametrize("model", CLASSES)
 def test_a_class_of_the_family_runs_on_its_inputs(model):
-    made = getattr(importlib.import_module(f"transformers.models.{model}.modeling_{model}"), CLASSES[model])
+    made = getattr(
+        importlib.import_module(f"transformers.models.{model}.modeling_{model}"), CLASSES[model]
+    )
     config = tiny_config(made.config_class)
     given = inputs_for(made, config, Scene()).to("cpu", torch.float32).given
     with torch.no_grad():

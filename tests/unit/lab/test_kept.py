@@ -29,14 +29,22 @@ def verdicts(bench):
 
 def kept_by(wrong):
     """`is_kept` with another rule for what it is right about."""
-    return lambda right: lambda operation, args, kwargs: wrong(right(operation, args, kwargs), operation)
+    return lambda right: lambda operation, args, kwargs: wrong(
+        right(operation, args, kwargs), operation
+    )
 
 
 WRONG = {
     "nothing": (lambda right, operation: False, ["FAIL", "FAIL"]),
-    "no product of a batch": (lambda right, operation: right and "bmm" not in str(operation), ["FAIL", "FAIL"]),
+    "no product of a batch": (
+        lambda right, operation: right and "bmm" not in str(operation),
+        ["FAIL", "FAIL"],
+    ),
     # Of short rows scores are kept anyway.
-    "every product of a batch": (lambda right, operation: right or "bmm" in str(operation), ["PASS", "FAIL"]),
+    "every product of a batch": (
+        lambda right, operation: right or "bmm" in str(operation),
+        ["PASS", "FAIL"],
+    ),
 }
 
 

@@ -7,12 +7,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
-from transformers import AutoModelForCausalLM  # noqa: E402
-from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel  # noqa: E402
+from torch import nn
+from torch.nn import functional as F
+from transformers import AutoModelForCausalLM
+from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 
-from patchgen.lab.parity import (  # noqa: E402
+from patchgen.lab.parity import (
     GRADIENT_FLOOR,
     differences,
     in_noises,
@@ -22,21 +22,27 @@ from patchgen.lab.parity import (  # noqa: E402
     usual,
     worst,
 )
-from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
-from patchgen.lab.tolerance import rounding  # noqa: E402
-from patchgen.lab.trace import traced  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
+from patchgen.lab.tiny import batch, tiny_config
+from patchgen.lab.tolerance import rounding
+from patchgen.lab.trace import traced
+from patchgen.lab.weights import draw_weights
 
 
 def test_names_that_a_model_has_of_its_own_are_found():
-    assert (tiny_config("gpt2").n_embd, tiny_config("gpt2").n_layer, tiny_config("gpt2").attn_pdrop) == (32, 3, 0.0)
+    assert (
+        tiny_config("gpt2").n_embd,
+        tiny_config("gpt2").n_layer,
+        tiny_config("gpt2").attn_pdrop,
+    ) == (32, 3, 0.0)
 
 
 @pytest.mark.parametrize(
     ("model", "name", "value"),
     [
         pytest.param("bart", "encoder_attention_heads", 4, id="of an encoder"),
-        pytest.param("roc_bert", "shape_vocab_size", 97, id="a large size by what its name ends with"),
+        pytest.param(
+            "roc_bert", "shape_vocab_size", 97, id="a large size by what its name ends with"
+        ),
         pytest.param("glm4_moe", "n_group", 1, id="no more groups than experts"),
         pytest.param("esmc", "num_key_value_heads", 4, id="conceded: a key for every head"),
         pytest.param("deepseek_v3", "num_key_value_heads", 4, id="latent attention"),
@@ -81,7 +87,9 @@ def test_padding_is_where_it_should_be_and_no_label_rests_on_it(padding):
     assert given.real[:, 0].all() == (padding == "right")
     labelled = given.labels != -100
     assert labelled.any() and not (labelled & ~given.real).any()
-    assert not (labelled[:, 1:] & ~given.real[:, :-1]).any(), "a causal model predicts the next token"
+    assert not (labelled[:, 1:] & ~given.real[:, :-1]).any(), (
+        "a causal model predicts the next token"
+    )
 
 
 def test_a_difference_is_relative_to_its_own_tensor():
@@ -92,7 +100,10 @@ def test_a_difference_is_relative_to_its_own_tensor():
 
 def test_a_gradient_that_is_rounding_is_measured_against_the_largest():
     reference = {"gradient of w": torch.tensor([1.0]), "gradient of key bias": torch.tensor([1e-9])}
-    candidate = {"gradient of w": torch.tensor([1.0]), "gradient of key bias": torch.tensor([-1e-9])}
+    candidate = {
+        "gradient of w": torch.tensor([1.0]),
+        "gradient of key bias": torch.tensor([-1e-9]),
+    }
     assert worst(differences(reference, candidate)) == pytest.approx(2e-9 / GRADIENT_FLOOR)
 
 
@@ -121,14 +132,18 @@ def test_a_parameter_without_a_gradient_is_seen():
 
 
 def test_the_bound_is_that_of_the_coarsest_dtype():
-    assert rounding(torch.float64) < rounding(torch.float64, torch.float32) == rounding(torch.float32)
+    assert (
+        rounding(torch.float64) < rounding(torch.float64, torch.float32) == rounding(torch.float32)
+    )
 
 
 def test_calls_are_counted_where_python_makes_them():
     states = torch.randn(2, 4, 5, 8, dtype=torch.float64)
     with traced() as trace:
         F.scaled_dot_product_attention(states, states, states)  # its own softmax does not count
-        F.scaled_dot_product_attention(query=states, key=states, value=states, attn_mask=torch.zeros(5, 5))
+        F.scaled_dot_product_attention(
+            query=states, key=states, value=states, attn_mask=torch.zeros(5, 5)
+        )
         nn.Softmax(dim=-1)(F.softmax(torch.softmax(states.softmax(-1), -1), dim=-1))
         F.softmax(states[0, 0], dim=-1)
     assert [call.mask for call in trace.sdpa] == ["none", "float"]
@@ -141,7 +156,11 @@ def test_a_bias_without_a_gradient_is_measured_in_the_noise_of_its_matrix():
 
     def seen(noise, bias):
         weight = torch.ones(8, 8) + noise * torch.randn(8, 8, generator=generator)
-        return {"gradient of k.weight": weight, "gradient of k.bias": bias * torch.ones(8), "logits": torch.ones(3)}
+        return {
+            "gradient of k.weight": weight,
+            "gradient of k.bias": bias * torch.ones(8),
+            "logits": torch.ones(3),
+        }
 
     def apart(truth, narrow, candidate):
         wide, one, other = seen(0, truth), seen(1e-2, truth + narrow), seen(1e-2, truth + candidate)
@@ -157,13 +176,20 @@ def test_a_bias_without_a_gradient_is_measured_in_the_noise_of_its_matrix():
 def test_a_noise_that_is_small_by_chance_is_taken_from_other_texts():
     def noise(**sizes):
         truth = {f"gradient of {name}": torch.ones(4) for name in sizes}
-        return differences(truth, {f"gradient of {name}": torch.ones(4) + size for name, size in sizes.items()})
+        return differences(
+            truth, {f"gradient of {name}": torch.ones(4) + size for name, size in sizes.items()}
+        )
 
     def found(*draws):
-        return {each.name.removeprefix("gradient of "): round(each.rms, 6) for each in usual(*draws)}
+        return {
+            each.name.removeprefix("gradient of "): round(each.rms, 6) for each in usual(*draws)
+        }
 
     own = noise(lucky=0.01, unlucky=0.09, alone=0.01, rare=0.02)
-    others = (noise(lucky=0.03, unlucky=0.03, rare=torch.inf), noise(lucky=0.02, unlucky=0.02, rare=0.01))
+    others = (
+        noise(lucky=0.03, unlucky=0.03, rare=torch.inf),
+        noise(lucky=0.02, unlucky=0.02, rare=0.01),
+    )
     # An own noise that is large stays: what was drawn here is what the variant meets.
     assert found(own, *others) == {"lucky": 0.02, "unlucky": 0.09, "alone": 0.01, "rare": 0.02}
 
@@ -176,7 +202,9 @@ def test_a_variant_on_the_other_side_of_the_truth_is_held_against_the_truth():
 
     def apart(logits, loss):
         seen = {"logits": torch.ones(4) * logits, "loss": torch.ones(1) * loss}
-        found = nearer(in_noises(differences(narrow, seen), noise), in_noises(differences(wide, seen), noise))
+        found = nearer(
+            in_noises(differences(narrow, seen), noise), in_noises(differences(wide, seen), noise)
+        )
         return {each.name: round(each.largest, 1) for each in found}
 
     assert apart(logits=0.99, loss=1.01) == {"logits": 1.0, "loss": 0.0}
@@ -187,19 +215,31 @@ def test_what_the_reference_gives_as_no_number_is_no_pass():
     """Skipped are tensors that one dtype does not have at all, such as the gradient of an expert without tokens."""
     wide = {"logits": torch.ones(4), "loss": torch.ones(1), "gradient of expert": torch.ones(2)}
     narrow = {"logits": torch.ones(4) * 1.01, "loss": torch.tensor([math.nan])}
-    candidate = {"logits": torch.ones(4) * 1.02, "loss": torch.ones(1), "gradient of expert": torch.ones(2)}
-    found = {each.name: each.largest for each in in_noises(differences(narrow, candidate), differences(wide, narrow))}
+    candidate = {
+        "logits": torch.ones(4) * 1.02,
+        "loss": torch.ones(1),
+        "gradient of expert": torch.ones(2),
+    }
+    found = {
+        each.name: each.largest
+        for each in in_noises(differences(narrow, candidate), differences(wide, narrow))
+    }
     assert found == {"loss": math.inf, "logits": pytest.approx(0.99, abs=0.02)}
 
 
 def test_what_is_no_number_on_either_side_and_the_same_is_equal():
     hidden = {"logits": torch.tensor([1.0, -math.inf])}
-    (found,) = in_noises(differences(hidden, hidden), differences({"logits": torch.tensor([1.01, -math.inf])}, hidden))
+    (found,) = in_noises(
+        differences(hidden, hidden),
+        differences({"logits": torch.tensor([1.01, -math.inf])}, hidden),
+    )
     assert found.largest == 0
 
 
 def test_equal_values_in_another_dtype_are_told():
-    wide, narrow = ({"logits": torch.ones(2, dtype=dtype)} for dtype in (torch.float32, torch.bfloat16))
+    wide, narrow = (
+        {"logits": torch.ones(2, dtype=dtype)} for dtype in (torch.float32, torch.bfloat16)
+    )
     assert worst(differences(wide, narrow)) == 0
     (found,) = of_other_dtypes(wide, narrow | {"more": torch.ones(1)})
     assert found.largest == math.inf and "logits, torch.bfloat16 for torch.float32" in str(found)

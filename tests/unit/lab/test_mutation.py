@@ -9,26 +9,26 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench  # noqa: E402
-from patchgen.lab.changes import changes_of  # noqa: E402
-from patchgen.lab.mutation.changed_lines import added_by, flat_text_of  # noqa: E402
-from patchgen.lab.mutation.fate import Fate, LinesRun, counted, lines_from_json, told  # noqa: E402
-from patchgen.lab.mutation.graph import recorded  # noqa: E402
-from patchgen.lab.mutation.kept import kept  # noqa: E402
-from patchgen.lab.mutation.lines_run import (  # noqa: E402
+from patchgen.lab.bench import Bench
+from patchgen.lab.changes import changes_of
+from patchgen.lab.mutation.changed_lines import added_by, flat_text_of
+from patchgen.lab.mutation.fate import Fate, LinesRun, counted, lines_from_json, told
+from patchgen.lab.mutation.graph import recorded
+from patchgen.lab.mutation.kept import kept
+from patchgen.lab.mutation.lines_run import (
     executable_lines,
     refusals,
     run_by_import,
     watched,
 )
-from patchgen.lab.mutation.mutate import drawn, mutants_of  # noqa: E402
-from patchgen.lab.mutation.page import mutants_page  # noqa: E402
-from patchgen.lab.mutation.plant import living, planted_in  # noqa: E402
-from patchgen.lab.mutation.prove import Proof  # noqa: E402
-from patchgen.lab.plan import Plan  # noqa: E402
-from patchgen.lab.result import from_json, result_of_lines, result_of_mutants  # noqa: E402
-from patchgen.lab.subject import Subject, subjects  # noqa: E402
-from tests.toytree import REPOSITORY  # noqa: E402
+from patchgen.lab.mutation.mutate import drawn, mutants_of
+from patchgen.lab.mutation.page import mutants_page
+from patchgen.lab.mutation.plant import living, planted_in
+from patchgen.lab.mutation.prove import Proof
+from patchgen.lab.plan import Plan
+from patchgen.lab.result import from_json, result_of_lines, result_of_mutants
+from patchgen.lab.subject import Subject, subjects
+from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -224,7 +224,11 @@ def test_the_other_arguments_of_a_call_stay_as_they_are_written():
     made = {m.says: m.diff(text) for m in mutants_of(text, {2})}
     assert made["without mask="] == "-         mask=a,"
     assert made["without **b"] == "-         **b,"
-    assert made["arguments 1 and 2 swapped"].split("\n") == ["+         b,", "          a,", "-         b,"]
+    assert made["arguments 1 and 2 swapped"].split("\n") == [
+        "+         b,",
+        "          a,",
+        "-         b,",
+    ]
     assert made["detached"] == "-     )\n+     ).detach()"
 
 
@@ -262,7 +266,9 @@ def test_an_error_in_a_function_inside_a_function(toy):
     assert toy.Layer().forward(1) == -1
 
 
-@pytest.mark.parametrize(("text", "says", "wrong"), [("slope = 2", "one more", -2), ("LIMIT = 3", "one less", -1)])
+@pytest.mark.parametrize(
+    ("text", "says", "wrong"), [("slope = 2", "one more", -2), ("LIMIT = 3", "one less", -1)]
+)
 def test_an_error_outside_of_functions_is_in_a_module_of_its_own(toy, text, says, wrong):
     with planted_in(living(toy, TOY), the_mutant(text, says)) as module:
         assert module is sys.modules[toy.__name__] is not toy
@@ -324,7 +330,9 @@ def test_an_axis_is_the_same_from_either_end():
 
 
 def test_constants_are_part_of_a_recording():
-    assert recording(lambda x, w: (w * 2).clamp(min=1)) != recording(lambda x, w: (w * 2).clamp(min=1.5))
+    assert recording(lambda x, w: (w * 2).clamp(min=1)) != recording(
+        lambda x, w: (w * 2).clamp(min=1.5)
+    )
 
 
 # --- one variant, end to end
@@ -358,11 +366,19 @@ def fate_of(proof, text, says):
     ("text", "says", "outcome"),
     [
         pytest.param("is_custom_code", "False becomes True", "equivalent", id="equivalent"),
-        pytest.param("attention_mask,", "argument is None", "seen", id="seen where rows are padded"),
+        pytest.param(
+            "attention_mask,", "argument is None", "seen", id="seen where rows are padded"
+        ),
         pytest.param("scaling=self", "without minus", "seen", id="seen where rows are full"),
-        pytest.param("self.config = config", "statement removed", "failed", id="a crash is not seen"),
-        pytest.param("dropout=self.dropout.p", "condition negated", "equivalent", id="dropout is off here"),
-        pytest.param("weights + attention_mask", "statement removed", "unseen", id="no case runs it"),
+        pytest.param(
+            "self.config = config", "statement removed", "failed", id="a crash is not seen"
+        ),
+        pytest.param(
+            "dropout=self.dropout.p", "condition negated", "equivalent", id="dropout is off here"
+        ),
+        pytest.param(
+            "weights + attention_mask", "statement removed", "unseen", id="no case runs it"
+        ),
     ],
 )
 def test_what_becomes_of_an_error(proof, text, says, outcome):
@@ -375,7 +391,9 @@ def test_nothing_of_an_error_remains(proof):
     run = next(run for run in proof.runs if run.case.name.endswith("right closest"))
     from patchgen.lab.mutation.observe import judged, recording_of
 
-    assert judged(run.case, run.pair)[0] == "equal" and recording_of(run.case, run.pair) == run.digest
+    assert (
+        judged(run.case, run.pair)[0] == "equal" and recording_of(run.case, run.pair) == run.digest
+    )
 
 
 def test_lines_that_did_not_run_are_named(proof):
@@ -412,7 +430,10 @@ def test_what_is_unseen_or_did_not_run_is_a_warning():
     assert result_of_mutants("x", FATES).status == "WARN"
     assert result_of_mutants("x", FATES[:3]).status == "PASS"
     assert result_of_mutants("x", FATES[-1:]).status == "NONE"
-    assert result_of_lines("x", LINES).status == "WARN" and "modeling_x.py:7" in result_of_lines("x", LINES).note
+    assert (
+        result_of_lines("x", LINES).status == "WARN"
+        and "modeling_x.py:7" in result_of_lines("x", LINES).note
+    )
     assert result_of_lines("x", LinesRun("x.py", 3, 2, (), ((9, "raise"),))).status == "PASS"
 
 

@@ -9,9 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.one import verify_variant  # noqa: E402
-from patchgen.lab.subject import home_of, subject_at  # noqa: E402
-from tests.toytree import REPOSITORY  # noqa: E402
+from patchgen.lab.one import verify_variant
+from patchgen.lab.subject import home_of, subject_at
+from tests.toytree import REPOSITORY
 
 PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'
 NAME = "modular_mpnet_checkpoint.py"
@@ -24,7 +24,9 @@ def elsewhere(tmp_path):
     path = tmp_path / "modular" / "other" / NAME
     path.parent.mkdir(parents=True)
     shutil.copy(REPOSITORY / "modular" / "mpnet" / NAME, path)
-    subprocess.run([sys.executable, "-m", "patchgen", "convert"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "patchgen", "convert"], cwd=tmp_path, check=True, capture_output=True
+    )
     return path
 
 
@@ -34,7 +36,11 @@ def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
     monkeypatch.syspath_prepend(str(REPOSITORY))
     import generated.mpnet.modeling_mpnet_checkpoint as ours
 
-    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "generated"}
+    before = {
+        name: module
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] == "generated"
+    }
     try:
         results = verify_variant(elsewhere, here=True)
         theirs = sys.modules["generated.other.modeling_mpnet_checkpoint"]
@@ -46,7 +52,9 @@ def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
     assert {result.status for result in results} == {"PASS"}, results
     numbers = [result for result in results if result.seen and "planted" not in result.case]
     assert [result.case.split(" ", 1)[1] for result in numbers] == [
-        f"{dtype} {rows} closest" for dtype in ("float64", "float32") for rows in ("full", "right", "left")
+        f"{dtype} {rows} closest"
+        for dtype in ("float64", "float32")
+        for rows in ("full", "right", "left")
     ]
     assert sum("planted" in result.case for result in results) == 3
 

@@ -8,22 +8,30 @@ import pytest
 pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from patchgen.lab.cases import cases  # noqa: E402
-from patchgen.lab.claimed import claims_of  # noqa: E402
-from patchgen.lab.published import OF_PARTS, PUBLISHED  # noqa: E402
-from patchgen.lab.subject import subjects  # noqa: E402
-from tests.toytree import REPOSITORY  # noqa: E402
+from patchgen.lab.cases import cases
+from patchgen.lab.claimed import claims_of
+from patchgen.lab.published import OF_PARTS, PUBLISHED
+from patchgen.lab.subject import subjects
+from tests.toytree import REPOSITORY
 
 MODELS = Path(transformers.__file__).parent / "models"
 GALLERY = {subject.name: subject for subject in subjects(REPOSITORY)}
-EVERYWHERE = ("rope_parameters", "tie_word_embeddings", "num_key_value_heads", "pad_token_id", "bos_token_id")
+EVERYWHERE = (
+    "rope_parameters",
+    "tie_word_embeddings",
+    "num_key_value_heads",
+    "pad_token_id",
+    "bos_token_id",
+)
 
 
 @pytest.mark.parametrize("family", PUBLISHED)
 def test_the_model_reads_every_name(family):
     texts = [path.read_text(encoding="utf-8") for path in sorted((MODELS / family).glob("*.py"))]
     names = {name for setting in PUBLISHED[family] for name in setting.changes} - set(EVERYWHERE)
-    assert not [name for name in names if not any(re.search(rf"\b{name}\b", text) for text in texts)]
+    assert not [
+        name for name in names if not any(re.search(rf"\b{name}\b", text) for text in texts)
+    ]
 
 
 def test_every_family_of_the_gallery_is_there():
@@ -32,13 +40,20 @@ def test_every_family_of_the_gallery_is_there():
 
 @pytest.mark.parametrize("part", OF_PARTS)
 def test_parts_read_what_is_said_of_them(part):
-    texts = [path.read_text(encoding="utf-8") for path in sorted((REPOSITORY / "patchgen/parts").rglob("*.py"))]
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in sorted((REPOSITORY / "patchgen/parts").rglob("*.py"))
+    ]
     assert any(f'"{part}"' in text for text in texts)
 
 
 def test_disentangled_attention_runs():
     subject = GALLERY["deberta_v2_sdpa_checkpoint"]
-    made = [case for case in cases(subject, claims_of(subject.parts)) if dict(case.changes).get("relative_attention")]
+    made = [
+        case
+        for case in cases(subject, claims_of(subject.parts))
+        if dict(case.changes).get("relative_attention")
+    ]
     assert {case.scene.rows for case in made} == {"full", "left"}
     assert any(case.scene.dropout and case.scene.train for case in made)
     assert any(case.scene.dropout and not case.scene.train for case in made)

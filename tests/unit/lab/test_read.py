@@ -51,7 +51,9 @@ def test_what_is_not_changed_or_not_tested_is_left_alone():
 
 def test_lines_that_are_only_removed_change_a_class():
     diff = "--- a\n+++ b\n@@ -1,4 +1,3 @@\n class A:\n     def f(self):\n-        x()\n         return 1\n"
-    assert read_by_changes("class A:\n    def f(self):\n        return 1\n", diff, {}).classes == ("A",)
+    assert read_by_changes("class A:\n    def f(self):\n        return 1\n", diff, {}).classes == (
+        "A",
+    )
 
 
 def test_defaults_of_a_configuration():

@@ -9,14 +9,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch.nn import functional as F  # noqa: E402
+from torch.nn import functional as F
 
-from patchgen.lab.bench import Bench  # noqa: E402
-from patchgen.lab.cases import DROPOUT, Case  # noqa: E402
-from patchgen.lab.claim import Scene, replaced  # noqa: E402
-from patchgen.lab.pace import paced  # noqa: E402
-from patchgen.lab.subject import subjects  # noqa: E402
-from tests.toytree import REPOSITORY  # noqa: E402
+from patchgen.lab.bench import Bench
+from patchgen.lab.cases import DROPOUT, Case
+from patchgen.lab.claim import Scene, replaced
+from patchgen.lab.pace import paced
+from patchgen.lab.subject import subjects
+from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -67,14 +67,20 @@ def test_attentions_are_counted():
     ("rate", "status"), [("attention_probs_dropout_prob", "PASS"), ("hidden_dropout_prob", "PASS")]
 )
 def test_dropout_moves_as_much_as_the_parents(bert, rate, status):
-    case = Case("", "drops", HEAD, scene=Scene(rows="right", labels=False, states=False), detail=rate)
+    case = Case(
+        "", "drops", HEAD, scene=Scene(rows="right", labels=False, states=False), detail=rate
+    )
     assert bert.run(case).status == status
 
 
 @pytest.mark.parametrize("factor", [0, 2])
 def test_dropout_that_never_drops_or_twice_as_much_is_seen(bert, factor):
     case = Case(
-        "", "drops", HEAD, scene=Scene(rows="right", labels=False, states=False), detail="attention_probs_dropout_prob"
+        "",
+        "drops",
+        HEAD,
+        scene=Scene(rows="right", labels=False, states=False),
+        detail="attention_probs_dropout_prob",
     )
 
     def other(was):
@@ -100,12 +106,17 @@ def test_one_call_for_each_text_is_off_the_fast_path(bert):
 
     with wrong(bert, "attend_in_rows", text_by_text):
         result = bert.run(case)
-    assert result.status == "FAIL" and "9 calls of attention, where the plain step has 3" in result.note
+    assert (
+        result.status == "FAIL"
+        and "9 calls of attention, where the plain step has 3" in result.note
+    )
 
 
 def test_a_packed_model_keeps_its_path_under_autocast():
     """Rotary positions leave queries and keys in float32, values are in bfloat16."""
     bench = Bench(subjects(REPOSITORY, ["llama_packed"])[0])
-    case = Case("", "pace", "LlamaForCausalLM", scene=replace(PADDED, autocast=True), detail="autocast")
+    case = Case(
+        "", "pace", "LlamaForCausalLM", scene=replace(PADDED, autocast=True), detail="autocast"
+    )
     result = bench.run(case)
     assert result.status == "PASS" and result.note.startswith("3 attentions"), result

@@ -5,23 +5,23 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
-from transformers import (  # noqa: E402
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from transformers import (
     AltCLIPModel,
     LlamaForCausalLM,
     LlamaForSequenceClassification,
     OmDetTurboForObjectDetection,
 )
-from transformers.models.bark.modeling_bark import BarkCoarseModel  # noqa: E402
+from transformers.models.bark.modeling_bark import BarkCoarseModel
 
-from patchgen.lab.claim import Scene  # noqa: E402
-from patchgen.lab.evidence import gathered  # noqa: E402
-from patchgen.lab.specimen import inputs_for  # noqa: E402
-from patchgen.lab.step import outputs, remembering_nothing  # noqa: E402
-from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
-from patchgen.lab.trace import traced  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
+from patchgen.lab.claim import Scene
+from patchgen.lab.evidence import gathered
+from patchgen.lab.specimen import inputs_for
+from patchgen.lab.step import outputs, remembering_nothing
+from patchgen.lab.tiny import batch, tiny_config
+from patchgen.lab.trace import traced
+from patchgen.lab.weights import draw_weights
 
 STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 

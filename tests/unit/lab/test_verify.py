@@ -8,21 +8,27 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.child import Work, work_of  # noqa: E402
-from patchgen.lab.claim import Scene  # noqa: E402
-from patchgen.lab.claimed import ATTENTION, claims_of, merged_routes, trained, weights_route  # noqa: E402
-from patchgen.lab.inputs import CannotBuild, Inputs  # noqa: E402
-from patchgen.lab.plan import Plan  # noqa: E402
-from patchgen.lab.report import Circumstances, as_json, as_markdown  # noqa: E402
-from patchgen.lab.result import Result, counts, from_json, unproven  # noqa: E402
-from patchgen.lab.run import Limits, Wanted, results_of, verify  # noqa: E402
-from patchgen.lab.specimen import inputs_for  # noqa: E402
-from patchgen.lab.step import observe_step  # noqa: E402
-from patchgen.lab.subject import Subject, heads_of, subjects  # noqa: E402
-from patchgen.lab.tiny import tiny_config  # noqa: E402
-from patchgen.lab.tolerance import EQUAL, REFORMULATED, REORDERED, loosest  # noqa: E402
-from patchgen.lab.wide import widened  # noqa: E402
-from tests.toytree import REPOSITORY  # noqa: E402
+from patchgen.lab.child import Work, work_of
+from patchgen.lab.claim import Scene
+from patchgen.lab.claimed import (
+    ATTENTION,
+    claims_of,
+    merged_routes,
+    trained,
+    weights_route,
+)
+from patchgen.lab.inputs import CannotBuild, Inputs
+from patchgen.lab.plan import Plan
+from patchgen.lab.report import Circumstances, as_json, as_markdown
+from patchgen.lab.result import Result, counts, from_json, unproven
+from patchgen.lab.run import Limits, Wanted, results_of, verify
+from patchgen.lab.specimen import inputs_for
+from patchgen.lab.step import observe_step
+from patchgen.lab.subject import Subject, heads_of, subjects
+from patchgen.lab.tiny import tiny_config
+from patchgen.lab.tolerance import EQUAL, REFORMULATED, REORDERED, loosest
+from patchgen.lab.wide import widened
+from tests.toytree import REPOSITORY
 
 
 def named(*names):
@@ -55,11 +61,24 @@ def test_parent_parts_and_heads_are_read_from_the_record():
 
 
 def test_a_language_model_comes_before_a_decoder_made_of_an_encoder():
-    listed = ["XForCausalLM", "XForMaskedLM", "XModel", "XPreTrainedModel", "XForTokenClassification"]
-    assert heads_of(f"__all__ = {listed}") == ("XForMaskedLM", "XModel", "XForCausalLM", "XForTokenClassification")
+    listed = [
+        "XForCausalLM",
+        "XForMaskedLM",
+        "XModel",
+        "XPreTrainedModel",
+        "XForTokenClassification",
+    ]
+    assert heads_of(f"__all__ = {listed}") == (
+        "XForMaskedLM",
+        "XModel",
+        "XForCausalLM",
+        "XForTokenClassification",
+    )
 
 
-LLAMA = Subject("llama", *["transformers.models.llama.modeling_llama"] * 2, ("sdpa",), ("LlamaModel",), ".")
+LLAMA = Subject(
+    "llama", *["transformers.models.llama.modeling_llama"] * 2, ("sdpa",), ("LlamaModel",), "."
+)
 
 
 def test_work_goes_through_a_pipe():
@@ -69,7 +88,10 @@ def test_work_goes_through_a_pipe():
 
 @pytest.mark.parametrize(
     ("limits", "note"),
-    [(Limits(megabytes=1), "MB of memory, more than 1"), (Limits(seconds=0.0), "took more than 0 seconds")],
+    [
+        (Limits(megabytes=1), "MB of memory, more than 1"),
+        (Limits(seconds=0.0), "took more than 0 seconds"),
+    ],
     ids=["memory", "time"],
 )
 def test_a_case_beyond_its_limits_fails_and_is_told(limits, note):
@@ -97,7 +119,15 @@ def test_results_go_through_json_infinity_included():
 
 
 SILENT = Result("llama", "LlamaModel float32 full closest", "NONE", note="it cannot be built")
-PLANTED = Result("llama", "LlamaModel float32 planted: scale (sdpa)", "PASS", math.inf, 1e-5, math.inf, "relative")
+PLANTED = Result(
+    "llama",
+    "LlamaModel float32 planted: scale (sdpa)",
+    "PASS",
+    math.inf,
+    1e-5,
+    math.inf,
+    "relative",
+)
 LOADED = Result("llama", "LlamaModel checkpoints", "PASS")
 
 
@@ -106,16 +136,27 @@ def test_a_variant_of_which_nothing_is_compared_is_told():
     assert unproven(["llama"], [SILENT, RESULTS[0]]) == ()
 
 
-@pytest.mark.parametrize(("results", "code"), [((SILENT, LOADED), 1), ((SILENT, RESULTS[0]), 0), ((RESULTS[1],), 1)])
+@pytest.mark.parametrize(
+    ("results", "code"), [((SILENT, LOADED), 1), ((SILENT, RESULTS[0]), 0), ((RESULTS[1],), 1)]
+)
 def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
     monkeypatch.setattr("patchgen.lab.run.verify", lambda *args: results)
     monkeypatch.setattr("patchgen.lab.subject.subjects", lambda *args: (LLAMA,))
     from patchgen.cli.verify import verify as command
 
-    switches = {"everything": True, "full": False, "dtypes": (), "device": "cpu", "jobs": 1, "form": "text"}
+    switches = {
+        "everything": True,
+        "full": False,
+        "dtypes": (),
+        "device": "cpu",
+        "jobs": 1,
+        "form": "text",
+    }
     switches |= {"mutants": "none"}
     assert command([], **switches, report=None, verbose=False, seconds=1, megabytes=1) == code
-    assert ("nothing was compared" in capsys.readouterr().err) == (SILENT in results and RESULTS[0] not in results)
+    assert ("nothing was compared" in capsys.readouterr().err) == (
+        SILENT in results and RESULTS[0] not in results
+    )
 
 
 def test_a_page_says_whether_a_gpu_was_there():
@@ -159,7 +200,9 @@ def test_a_model_of_any_kind_is_given_what_it_takes(model, names):
     inputs = inputs_for(model_class, config, Scene())
     assert set(inputs.given) == names
     with torch.no_grad():
-        model_class(config)(**{n: t.float() if t.is_floating_point() else t for n, t in inputs.given.items()})
+        model_class(config)(
+            **{n: t.float() if t.is_floating_point() else t for n, t in inputs.given.items()}
+        )
 
 
 def test_each_choice_is_a_row_of_its_own_where_it_is_padded():
@@ -211,7 +254,13 @@ def test_buffers_are_as_before_after_a_step():
 
 
 def test_parts_that_leave_attention_alone_follow_one_that_does_not():
-    mpnet = Subject("mpnet", *["transformers.models.mpnet.modeling_mpnet"] * 2, ("sdpa", "checkpoint"), ("X",), ".")
+    mpnet = Subject(
+        "mpnet",
+        *["transformers.models.mpnet.modeling_mpnet"] * 2,
+        ("sdpa", "checkpoint"),
+        ("X",),
+        ".",
+    )
     from transformers import MPNetForMaskedLM
 
     claims = claims_of(mpnet.parts)
@@ -231,4 +280,6 @@ def test_attention_weights_are_asked_of_the_path_that_gives_them():
         claims = claims_of(parts)
         along = weights_route(claims, merged_routes(claims, LlamaForCausalLM))
         assert (along.parent[ATTENTION], along.variant[ATTENTION]) == ("eager", asked), parts
-        assert not [hidden for claim in claims for hidden in claim.hides if "attentions" in hidden.pattern], parts
+        assert not [
+            hidden for claim in claims for hidden in claim.hides if "attentions" in hidden.pattern
+        ], parts

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.link.conversions import IMPORT, model_types, registered_names, registration, to_register
+from patchgen.link.conversions import (
+    IMPORT,
+    model_types,
+    registered_names,
+    registration,
+    to_register,
+)
 
 MAPPING = """
 _MODEL_TO_CONVERSION_PATTERN = {"minimax": "mixtral", "AriaModel": "LlavaModel"}
@@ -25,7 +31,14 @@ def _build_checkpoint_conversion_mapping():
 
 
 def test_names_come_from_the_aliases_and_from_what_the_builder_stores():
-    assert registered_names(MAPPING) == {"minimax", "AriaModel", "mixtral", "LlavaModel", "esm", "legacy"}
+    assert registered_names(MAPPING) == {
+        "minimax",
+        "AriaModel",
+        "mixtral",
+        "LlavaModel",
+        "esm",
+        "legacy",
+    }
 
 
 def test_a_text_of_another_shape_is_refused():
@@ -78,7 +91,10 @@ def outside_transformers(module: types.ModuleType) -> types.ModuleType:
     copy = types.ModuleType(f"flat_{module.__name__.rpartition('.')[2]}")
     copy.__package__, copy.__file__ = module.__package__, module.__file__
     sys.modules[copy.__name__] = copy
-    exec(compile(Path(module.__file__).read_text(encoding="utf-8"), module.__file__, "exec"), copy.__dict__)
+    exec(
+        compile(Path(module.__file__).read_text(encoding="utf-8"), module.__file__, "exec"),
+        copy.__dict__,
+    )
     return copy
 
 
@@ -122,7 +138,9 @@ def keys_saved(model, folder):
 
 
 @pytest.mark.parametrize("family", [mixtral, vit], ids=["by model type", "by class name"])
-def test_a_registered_flat_module_loads_and_saves_what_its_parent_does(family, conversions, tmp_path):
+def test_a_registered_flat_module_loads_and_saves_what_its_parent_does(
+    family, conversions, tmp_path
+):
     import torch
 
     module, name, config, sources = family()

@@ -25,7 +25,10 @@ def bindings(tmp_path):
         ("import own.parts.wide", ["own", "own.parts", "own.parts.wide"]),
         ("from . import parts", ["own", "own.parts"]),
         ("from .parts import TABLE", ["own", "own.parts", "own.parts.table"]),
-        ("from .parts.wide import TABLE", ["own", "own.parts", "own.parts.wide", "own.parts.table"]),
+        (
+            "from .parts.wide import TABLE",
+            ["own", "own.parts", "own.parts.wide", "own.parts.table"],
+        ),
         ("import os.path", []),
         ("if TYPE_CHECKING:\n    from . import parts", []),
     ],

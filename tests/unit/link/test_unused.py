@@ -55,7 +55,10 @@ def warned(tmp_path, text, used="2", ending=""):
     result = flatten(path, make_environment(tmp_path, search=[]), Settings())
     assert result.problems == ()
     warnings = [warning for file in result.files for warning in file.warnings]
-    assert all((w.code, w.severity, w.at.path) == ("PG420", "warning", "toypack/modular_toy_x.py") for w in warnings)
+    assert all(
+        (w.code, w.severity, w.at.path) == ("PG420", "warning", "toypack/modular_toy_x.py")
+        for w in warnings
+    )
     return [warning.what.split()[4].rstrip(",") for warning in warnings]
 
 
@@ -67,7 +70,8 @@ MISSPELT = child("ToyNrm", "ToyNorm")
 
 
 @pytest.mark.parametrize(
-    "name, parent", [("ToyNrm", "ToyNorm"), ("BigNorm", "ToyNorm"), ("ToyForCasualLM", "ToyForCausalLM")]
+    "name, parent",
+    [("ToyNrm", "ToyNorm"), ("BigNorm", "ToyNorm"), ("ToyForCasualLM", "ToyForCausalLM")],
 )
 def test_a_class_that_nothing_uses(name, parent, tmp_path):
     assert warned(tmp_path, child(name, parent)) == [name]

@@ -63,7 +63,9 @@ def lint(tree, *options):
 def test_findings_give_1(tree, capsys):
     assert lint(tree) == 1
     out, err = capsys.readouterr()
-    assert out.startswith("transformers/models/new/modular_new.py:4:1: PG705 `oldest` is shipped as `newest`")
+    assert out.startswith(
+        "transformers/models/new/modular_new.py:4:1: PG705 `oldest` is shipped as `newest`"
+    )
     assert err.startswith("1 modular file") and ", 1 finding" in err
 
 

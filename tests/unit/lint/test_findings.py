@@ -31,7 +31,9 @@ def lint(tmp_path, parent, child, names="OldLayer", shipped=None):
             (models / f"new/{output.kind}_new.py").write_text(output.text)
     elif shipped:
         (models / "new/modeling_new.py").write_text(PARENT + textwrap.dedent(shipped))
-    return list(findings(make_case(path, Files().text, lambda p: p.relative_to(tmp_path).as_posix())))
+    return list(
+        findings(make_case(path, Files().text, lambda p: p.relative_to(tmp_path).as_posix()))
+    )
 
 
 def codes(found):
@@ -414,7 +416,9 @@ def test_is_silent(parent, child, tmp_path):
 
 
 def test_a_class_that_is_not_shipped(tmp_path):
-    assert codes(lint(tmp_path, LAYER, "class NewLayer(OldLayer):\n    pass\n", shipped="X = 1\n")) == ["PG710"]
+    assert codes(
+        lint(tmp_path, LAYER, "class NewLayer(OldLayer):\n    pass\n", shipped="X = 1\n")
+    ) == ["PG710"]
 
 
 def test_what_inheritance_would_not_give(tmp_path):
@@ -437,10 +441,10 @@ def test_what_inheritance_would_not_give(tmp_path):
 
 def test_two_parents_with_one_helper(tmp_path):
     (tmp_path / "transformers/models/third").mkdir(parents=True)
-    helper = (
-        "def turn(x):\n    return {}\n\n\nclass {}(nn.Module):\n    def forward(self, x):\n        return turn(x)\n"
+    helper = "def turn(x):\n    return {}\n\n\nclass {}(nn.Module):\n    def forward(self, x):\n        return turn(x)\n"
+    (tmp_path / "transformers/models/third/modeling_third.py").write_text(
+        PARENT + helper.format("-x", "ThirdLayer")
     )
-    (tmp_path / "transformers/models/third/modeling_third.py").write_text(PARENT + helper.format("-x", "ThirdLayer"))
     child = """
     from ..third.modeling_third import ThirdLayer
 

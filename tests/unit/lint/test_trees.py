@@ -54,7 +54,10 @@ def test_calls_by_name_are_super():
 
 def test_copies_of_copies_are_written_out():
     made = _without_copies(class_of(COPIED))
-    assert ast.unparse(made) == "class New(Old):\n\n    @cached\n    def forward(self, x):\n        return x + 1"
+    assert (
+        ast.unparse(made)
+        == "class New(Old):\n\n    @cached\n    def forward(self, x):\n        return x + 1"
+    )
 
 
 def test_noop_what_has_no_change_is_the_same_object():
@@ -66,7 +69,12 @@ def test_noop_what_has_no_change_is_the_same_object():
 def test_places_are_kept():
     node = class_of(NAMED)
     assert with_fields(node, name="Newer").lineno == node.lineno
-    assert rebuilt(node, lambda n: n if not isinstance(n, ast.Constant) else ast.Constant(7)).body[0].lineno == 3
+    assert (
+        rebuilt(node, lambda n: n if not isinstance(n, ast.Constant) else ast.Constant(7))
+        .body[0]
+        .lineno
+        == 3
+    )
 
 
 def test_two_that_look_at_one_tree_say_the_same():

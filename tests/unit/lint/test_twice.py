@@ -69,7 +69,11 @@ FOUND = {
         "super().__init__(config)\nself.mlp = toy.ToyHead(config)",
         [],
     ),
-    "the child wraps it": (BUILT, "super().__init__(config)\nself.mlp = nn.Sequential(self.mlp)", []),
+    "the child wraps it": (
+        BUILT,
+        "super().__init__(config)\nself.mlp = nn.Sequential(self.mlp)",
+        [],
+    ),
     "the object is handed on": (
         BUILT + "        register(self)\n",
         "super().__init__(config)\nself.mlp = toy.ToyHead(config)",
@@ -81,11 +85,17 @@ FOUND = {
         [],
     ),
     "the parent may stop before": (
-        BUILT.replace("        self.norm", "        if config.short:\n            return\n        self.norm"),
+        BUILT.replace(
+            "        self.norm", "        if config.short:\n            return\n        self.norm"
+        ),
         "super().__init__(config)\nself.norm = nn.Identity()",
         [],
     ),
-    "the parent is not called": (BUILT, "nn.Module.__init__(self)\nself.mlp = toy.ToyHead(config)", []),
+    "the parent is not called": (
+        BUILT,
+        "nn.Module.__init__(self)\nself.mlp = toy.ToyHead(config)",
+        [],
+    ),
     "an edit": (
         BUILT,
         "super().__init__(config)\n\n@edit('__init__')\ndef put(self, config):\n"
@@ -98,9 +108,16 @@ FOUND = {
 @pytest.mark.parametrize(("parent", "child", "names"), FOUND.values(), ids=FOUND)
 def test_what_is_built_twice(parent: str, child: str, names: list[str], tmp_path: Path) -> None:
     init, _, rest = child.partition("\n\n")
-    members = ["def __init__(self, config):", *(f"    {line}" for line in init.split("\n")), "", *rest.split("\n")]
+    members = [
+        "def __init__(self, config):",
+        *(f"    {line}" for line in init.split("\n")),
+        "",
+        *rest.split("\n"),
+    ]
     text = "\n".join(f"    {line}" if line else "" for line in members)
-    text = text if not child.startswith("super().__init__(config)\n\n") else text.split("\n\n", 1)[1]
+    text = (
+        text if not child.startswith("super().__init__(config)\n\n") else text.split("\n\n", 1)[1]
+    )
     package = tmp_path / "toypack"
     package.mkdir()
     (package / "__init__.py").touch()

@@ -7,13 +7,15 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.parts.sdpa import attend, knowing, wants_weights  # noqa: E402
+from patchgen.parts.sdpa import attend, knowing, wants_weights
 
 B, H, L, S, D = 2, 3, 5, 7, 4
 
 
 def drawn(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+    return torch.randn(
+        *shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64
+    )
 
 
 def seen(*shape):
@@ -85,7 +87,9 @@ def test_the_bias_gets_its_gradient():
     bias = BIAS.clone().requires_grad_()
     attend(QUERY, KEY, VALUE, least(MASK), bias).square().sum().backward()
     other = BIAS.clone().requires_grad_()
-    ((QUERY @ KEY.transpose(2, 3) + least(MASK) + other).softmax(-1) @ VALUE).square().sum().backward()
+    (
+        (QUERY @ KEY.transpose(2, 3) + least(MASK) + other).softmax(-1) @ VALUE
+    ).square().sum().backward()
     torch.testing.assert_close(bias.grad, other.grad)
 
 

@@ -10,15 +10,15 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint  # noqa: E402
-from transformers import LlamaForCausalLM, MixtralForCausalLM, XLNetConfig  # noqa: E402
-from transformers.modeling_layers import GradientCheckpointingLayer  # noqa: E402
+from torch import nn
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint
+from transformers import LlamaForCausalLM, MixtralForCausalLM, XLNetConfig
+from transformers.modeling_layers import GradientCheckpointingLayer
 
-from patchgen.lab.parity import differences, worst  # noqa: E402
-from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.use.checkpointing import (  # noqa: E402
+from patchgen.lab.parity import differences, worst
+from patchgen.lab.tiny import batch, tiny_config
+from patchgen.lab.weights import draw_weights
+from patchgen.use.checkpointing import (
     ChangedInPlace,
     SaveOrRecompute,
     is_kept,
@@ -53,9 +53,13 @@ def pair(name, **changes):
     """The parent and the variant, tiny, of equal weights and with dropout."""
     class_name, given = GALLERY[name]
     if name == "xlnet":
-        config = XLNetConfig(vocab_size=97, d_model=32, n_layer=3, n_head=4, d_inner=44, dropout=0.1, pad_token_id=0)
+        config = XLNetConfig(
+            vocab_size=97, d_model=32, n_layer=3, n_head=4, d_inner=44, dropout=0.1, pad_token_id=0
+        )
     else:
-        config = tiny_config({"openai": "openai-gpt"}.get(name, name), dropout=0.1, **given, **changes)
+        config = tiny_config(
+            {"openai": "openai-gpt"}.get(name, name), dropout=0.1, **given, **changes
+        )
     parent = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
     variant = importlib.import_module(f"generated.{name}.modeling_{name}_checkpoint")
     return drawn(getattr(parent, class_name), config), drawn(getattr(variant, class_name), config)
@@ -76,7 +80,9 @@ def step(model, **more):
         loss = model(**batch("right", length=24).inputs(), use_cache=False, **more).loss
     kept = sum(storage.nbytes() for place, storage in storages.items() if place not in own)
     loss.backward()
-    seen = {f"gradient of {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
+    seen = {
+        f"gradient of {name}": p.grad for name, p in model.named_parameters() if p.grad is not None
+    }
     return {name: tensor.detach().clone() for name, tensor in {**seen, "loss": loss}.items()}, kept
 
 
@@ -102,7 +108,9 @@ def test_the_same_step_from_fewer_kept_bytes(name):
 def test_a_reentrant_recompute_gives_the_same(name):
     parent, variant = pair(name)
     variant.activation_checkpointing_enable(REENTRANT)
-    if name == "mixtral":  # what it records of its routers has no gradient in a reentrant forward pass
+    if (
+        name == "mixtral"
+    ):  # what it records of its routers has no gradient in a reentrant forward pass
         parent.activation_checkpointing_enable(REENTRANT)
     assert apart(step(parent)[0], step(variant)[0]) == 0.0
 
@@ -192,7 +200,10 @@ def test_what_is_kept():
     states = [ones(1, 2, 3, 4)] * 3
     assert kept(attention, *states) and not kept(attention, *states, 0.1)
     assert not kept(attention, *states, dropout_p=0.1)
-    assert not any(kept(each, ones(3)) for each in (aten.gelu.default, aten.native_dropout.default, aten.silu.default))
+    assert not any(
+        kept(each, ones(3))
+        for each in (aten.gelu.default, aten.native_dropout.default, aten.silu.default)
+    )
 
 
 class AddsInPlace(GradientCheckpointingLayer):
@@ -228,7 +239,9 @@ class Indecisive(nn.Module):
 
     def forward(self, hidden_states):
         self.calls += 1
-        noise = torch.randn(hidden_states.shape, generator=torch.Generator().manual_seed(self.calls))
+        noise = torch.randn(
+            hidden_states.shape, generator=torch.Generator().manual_seed(self.calls)
+        )
         return self.router(hidden_states + (self.calls > 1) * 3 * noise.to(hidden_states))
 
 

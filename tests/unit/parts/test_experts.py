@@ -5,10 +5,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-from patchgen.bench.saved import saved_bytes  # noqa: E402
-from patchgen.parts.experts import LeanExperts  # noqa: E402
+from patchgen.bench.saved import saved_bytes
+from patchgen.parts.experts import LeanExperts
 
 EXPERTS, T, K, D, F = 5, 40, 3, 16, 24
 
@@ -33,18 +33,27 @@ class Experts(LeanExperts, nn.Module):
 def drawn(dtype=torch.float64):
     torch.manual_seed(0)
     experts = Experts().to(dtype)
-    choice_TK = torch.stack([torch.randperm(EXPERTS - 1)[:K] for _ in range(T)])  # the last one is never chosen
+    choice_TK = torch.stack(
+        [torch.randperm(EXPERTS - 1)[:K] for _ in range(T)]
+    )  # the last one is never chosen
     return experts, torch.randn(T, D).to(dtype), choice_TK, torch.rand(T, K).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_values_and_every_gradient_are_those_of_the_loop(dtype):
     experts, x_TD, choice_TK, gates_TK = drawn(dtype)
-    inputs = (x_TD.requires_grad_(), gates_TK.requires_grad_(), experts.gate_up_proj, experts.down_proj)
+    inputs = (
+        x_TD.requires_grad_(),
+        gates_TK.requires_grad_(),
+        experts.gate_up_proj,
+        experts.down_proj,
+    )
     weights = torch.linspace(-1, 1, T * D, dtype=dtype).view(T, D)
     ours, theirs = (run(x_TD, choice_TK, gates_TK) for run in (experts, experts.looped))
     assert torch.allclose(ours, theirs, rtol=0, atol=64 * torch.finfo(dtype).eps)
-    pairs = zip(*(torch.autograd.grad((out * weights).sum(), inputs) for out in (ours, theirs)), strict=True)
+    pairs = zip(
+        *(torch.autograd.grad((out * weights).sum(), inputs) for out in (ours, theirs)), strict=True
+    )
     for one, other in pairs:
         assert (one - other).abs().max() <= 64 * torch.finfo(dtype).eps * other.abs().max()
 
@@ -73,7 +82,9 @@ def test_autocast_computes_in_its_dtype_and_returns_the_weights_gradients_in_the
     out.sum().backward()
     assert out.dtype == experts.gate_up_proj.grad.dtype == torch.float32
     theirs = experts.looped(x_TD, choice_TK, gates_TK)
-    assert 0 < (out - theirs).abs().max() <= 0.05 * theirs.abs().max(), "rounded, and not otherwise other"
+    assert 0 < (out - theirs).abs().max() <= 0.05 * theirs.abs().max(), (
+        "rounded, and not otherwise other"
+    )
 
 
 def test_a_token_of_another_device_counts_nothing():
@@ -98,7 +109,9 @@ def test_compiled_the_same_comes_out():
     ours = torch.compile(experts, backend="aot_eager", fullgraph=True)(x_TD, choice_TK, gates_TK)
     theirs = experts(x_TD, choice_TK, gates_TK)
     assert torch.allclose(ours, theirs, atol=1e-5)
-    pairs = zip(*(torch.autograd.grad(out.square().sum(), inputs) for out in (ours, theirs)), strict=True)
+    pairs = zip(
+        *(torch.autograd.grad(out.square().sum(), inputs) for out in (ours, theirs)), strict=True
+    )
     assert all((one - other).abs().max() <= 1e-4 * other.abs().max() for one, other in pairs)
 
 

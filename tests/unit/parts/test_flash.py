@@ -8,14 +8,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import DataCollatorWithFlattening  # noqa: E402
+from transformers import DataCollatorWithFlattening
 
-import patchgen.use  # noqa: E402, F401  registers "varlen"
-from patchgen.lab.evidence import gathered  # noqa: E402
-from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.parts.flash.lengths import find_texts  # noqa: E402
-from patchgen.parts.flash.rows import make_texts, unpad  # noqa: E402
+from patchgen.lab.evidence import gathered
+from patchgen.lab.tiny import batch, tiny_config
+from patchgen.lab.weights import draw_weights
+from patchgen.parts.flash.lengths import find_texts
+from patchgen.parts.flash.rows import make_texts, unpad
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -34,7 +33,10 @@ def pair(kind, head="", attention="", **changes):
     """The parent's class under sdpa and the variant's, with equal weights, in float64."""
     module, main, usual = VARIANTS[kind]
     config = tiny_config(kind, **changes)
-    homes = importlib.import_module(f"transformers.models.{kind}.modeling_{kind}"), importlib.import_module(module)
+    homes = (
+        importlib.import_module(f"transformers.models.{kind}.modeling_{kind}"),
+        importlib.import_module(module),
+    )
     made = []
     for home, implementation in zip(homes, ("sdpa", attention or usual), strict=True):
         own = copy.deepcopy(config)
@@ -47,7 +49,11 @@ def pair(kind, head="", attention="", **changes):
 
 def given(rows="right"):
     words = batch(rows)
-    return words, {"input_ids": words.input_ids, "attention_mask": words.attention_mask, "use_cache": False}
+    return words, {
+        "input_ids": words.input_ids,
+        "attention_mask": words.attention_mask,
+        "use_cache": False,
+    }
 
 
 def texts(kind, lengths=(4, 6, 3)):
@@ -66,7 +72,11 @@ class TestTexts:
         found = make_texts(self.Config, self.MASK, None)
         states = torch.arange(12.0).view(3, 4, 1)
         assert unpad(states, found.places_T).flatten().tolist() == [0, 1, 3, 4, 8, 9, 10, 11]
-        assert found.in_rows(states).squeeze(-1).tolist() == [[0, 1, 3, 0], [4, 0, 0, 0], [8, 9, 10, 11]]
+        assert found.in_rows(states).squeeze(-1).tolist() == [
+            [0, 1, 3, 0],
+            [4, 0, 0, 0],
+            [8, 9, 10, 11],
+        ]
         assert found.mask.sum(1).tolist() == [3, 1, 4]
 
     def test_positions_that_restart_begin_a_text(self):
@@ -85,8 +95,12 @@ class TestTexts:
                 False,
             )
 
-        places, starts, longest = find_texts(Model, None, torch.tensor([[0, 1, 2, 0], [5, 6, 7, 8]]), {})
-        assert places.tolist() == list(range(8)) and starts.tolist() == [0, 3, 4, 8] and longest == 4
+        places, starts, longest = find_texts(
+            Model, None, torch.tensor([[0, 1, 2, 0], [5, 6, 7, 8]]), {}
+        )
+        assert (
+            places.tolist() == list(range(8)) and starts.tolist() == [0, 3, 4, 8] and longest == 4
+        )
         Model.config._attn_implementation = "sdpa"
         assert find_texts(Model, None, torch.tensor([[0, 0]]), {}) is None
 
@@ -98,8 +112,12 @@ class TestPaddingFree:
         words, asked = given()
         with gathered(variant) as evidence:
             ours = variant(**asked).logits
-        torch.testing.assert_close(ours[words.real], parent(**asked).logits[words.real], rtol=0, atol=EXACT)
-        assert {shape[:2] for shape in evidence.forwards[LAYERS[kind]]} == {(1, int(words.real.sum()))}
+        torch.testing.assert_close(
+            ours[words.real], parent(**asked).logits[words.real], rtol=0, atol=EXACT
+        )
+        assert {shape[:2] for shape in evidence.forwards[LAYERS[kind]]} == {
+            (1, int(words.real.sum()))
+        }
         assert len(evidence.trace.sdpa) == len(evidence.forwards[LAYERS[kind]])
 
     @kinds
@@ -109,7 +127,8 @@ class TestPaddingFree:
         mask = (torch.rand(batch().input_ids.shape) > 0.3).long()
         mask[:, :1] = 1
         theirs, ours = (
-            model(batch().input_ids, attention_mask=mask, use_cache=False).logits for model in (parent, variant)
+            model(batch().input_ids, attention_mask=mask, use_cache=False).logits
+            for model in (parent, variant)
         )
         torch.testing.assert_close(ours[mask.bool()], theirs[mask.bool()], rtol=0, atol=EXACT)
 
@@ -120,28 +139,42 @@ class TestPaddingFree:
         words, asked = given()
         with gathered(variant) as evidence:
             ours = variant(**asked).logits
-        torch.testing.assert_close(ours[words.real], parent(**asked).logits[words.real], rtol=0, atol=EXACT)
-        assert {shape[:2] for shape in evidence.forwards[LAYERS[kind]]} == {(1, int(words.real.sum()))}
+        torch.testing.assert_close(
+            ours[words.real], parent(**asked).logits[words.real], rtol=0, atol=EXACT
+        )
+        assert {shape[:2] for shape in evidence.forwards[LAYERS[kind]]} == {
+            (1, int(words.real.sum()))
+        }
 
     @kinds
     @pytest.mark.parametrize("lengths", [False, True], ids=["positions", "lengths too"])
     def test_flattened_texts_are_computed_as_if_alone(self, kind, lengths):
         parent, variant = pair(kind)
         each, first = texts(kind)
-        collate = DataCollatorWithFlattening(return_flash_attn_kwargs=lengths, position_ids_start=first)
+        collate = DataCollatorWithFlattening(
+            return_flash_attn_kwargs=lengths, position_ids_start=first
+        )
         flat = dict(collate([{"input_ids": text.tolist()} for text in each]))
         del flat["labels"]
-        alone = torch.cat([parent(input_ids=text[None], use_cache=False).logits[0] for text in each])
-        torch.testing.assert_close(variant(**flat, use_cache=False).logits[0], alone, rtol=0, atol=EXACT)
+        alone = torch.cat(
+            [parent(input_ids=text[None], use_cache=False).logits[0] for text in each]
+        )
+        torch.testing.assert_close(
+            variant(**flat, use_cache=False).logits[0], alone, rtol=0, atol=EXACT
+        )
 
     @kinds
     def test_one_call_of_attention_a_layer_under_dropout_and_autocast(self, kind):
-        variant = pair(kind, attention_dropout=0.5, attention_probs_dropout_prob=0.5)[1].float().train()
+        variant = (
+            pair(kind, attention_dropout=0.5, attention_probs_dropout_prob=0.5)[1].float().train()
+        )
         with gathered(variant) as evidence, torch.autocast("cpu", torch.bfloat16):
             variant(**given()[1])
         assert len(evidence.trace.sdpa) == len(evidence.forwards[LAYERS[kind]])
         if kind == "llama":  # no mask keeps the fast kernels from groups of heads
-            assert {(call.mask, call.native_gqa) for call in evidence.trace.sdpa} == {("causal", True)}
+            assert {(call.mask, call.native_gqa) for call in evidence.trace.sdpa} == {
+                ("causal", True)
+            }
 
     def test_flattened_texts_have_a_pooled_state_each(self):
         parent, variant = pair("bert", "BertForSequenceClassification")
@@ -175,7 +208,9 @@ class TestPaddingFree:
         attentions = []
 
         def count(graph, inputs):
-            attentions.append(sum("scaled_dot_product" in str(node.target) for node in graph.graph.nodes))
+            attentions.append(
+                sum("scaled_dot_product" in str(node.target) for node in graph.graph.nodes)
+            )
             return graph.forward
 
         torch._dynamo.reset()
@@ -185,7 +220,10 @@ class TestPaddingFree:
             ours = compiled(words.input_ids, attention_mask=words.attention_mask).logits
             theirs = variant(words.input_ids, attention_mask=words.attention_mask).logits
             torch.testing.assert_close(ours, theirs, rtol=0, atol=EXACT)
-        assert [each for each in attentions if each] == [3, 3]  # compiled again once, for all numbers of tokens
+        assert [each for each in attentions if each] == [
+            3,
+            3,
+        ]  # compiled again once, for all numbers of tokens
 
 
 class TestParentsPath:
@@ -203,14 +241,18 @@ class TestParentsPath:
     def test_heads_that_read_padding(self, kind, head):
         parent, variant = pair(kind, head)
         asked = {name: value for name, value in given("left")[1].items() if name != "use_cache"}
-        for theirs, ours in zip(parent(**asked).to_tuple(), variant(**asked).to_tuple(), strict=True):
+        for theirs, ours in zip(
+            parent(**asked).to_tuple(), variant(**asked).to_tuple(), strict=True
+        ):
             assert torch.equal(ours, theirs)
 
     @encoders
     def test_question_answering_reads_padding_at_the_right(self, kind):
         parent, variant = pair(kind, f"{kind.title()}ForQuestionAnswering")
         words, _ = given()
-        theirs, ours = (model(words.input_ids, words.attention_mask).start_logits for model in (parent, variant))
+        theirs, ours = (
+            model(words.input_ids, words.attention_mask).start_logits for model in (parent, variant)
+        )
         assert torch.equal(ours, theirs)
 
     @kinds
@@ -219,16 +261,23 @@ class TestParentsPath:
         asked = given()[1] | {"output_hidden_states": True}
         theirs, ours = (model(**asked).hidden_states for model in (parent, variant))
         for one, other in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(one[given()[0].real], other[given()[0].real], rtol=0, atol=EXACT)
+            torch.testing.assert_close(
+                one[given()[0].real], other[given()[0].real], rtol=0, atol=EXACT
+            )
 
     def test_a_cache_and_generation(self):
         parent, variant = pair("llama")
         words, _ = given("left")
         asked = {"input_ids": words.input_ids, "attention_mask": words.attention_mask}
         theirs, ours = (model(**asked, use_cache=True) for model in (parent, variant))
-        torch.testing.assert_close(ours.logits[words.real], theirs.logits[words.real], rtol=0, atol=EXACT)
+        torch.testing.assert_close(
+            ours.logits[words.real], theirs.logits[words.real], rtol=0, atol=EXACT
+        )
         assert ours.past_key_values.get_seq_length() == 13
-        told = [model.generate(**asked, max_new_tokens=5, do_sample=False) for model in (parent, variant)]
+        told = [
+            model.generate(**asked, max_new_tokens=5, do_sample=False)
+            for model in (parent, variant)
+        ]
         assert torch.equal(*told)
 
     def test_training_makes_no_cache(self):
@@ -270,7 +319,9 @@ class TestTogether:
         assert saved[1] < saved[0]
 
     def test_padded_tokens_never_reach_the_masked_lm_head(self):
-        model_class = importlib.import_module("generated.bert.modeling_bert_mlm_padding_free").BertForMaskedLM
+        model_class = importlib.import_module(
+            "generated.bert.modeling_bert_mlm_padding_free"
+        ).BertForMaskedLM
         words = batch("right")
         model = model_class(tiny_config("bert")).train()
         with gathered(model) as evidence:
@@ -290,4 +341,6 @@ class TestRefused:
     def test_lengths_without_positions(self, kind):
         _, variant = pair(kind)
         with pytest.raises(ValueError, match="together with position_ids"):
-            variant(batch().input_ids[:1], cu_seq_lens_q=torch.tensor([0, 4, 13], dtype=torch.int32))
+            variant(
+                batch().input_ids[:1], cu_seq_lens_q=torch.tensor([0, 4, 13], dtype=torch.int32)
+            )

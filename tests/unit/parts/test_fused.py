@@ -7,13 +7,19 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from safetensors.torch import load_file  # noqa: E402
-from transformers import GPT2Config, LlamaConfig, LlamaForCausalLM, LlamaModel, Phi3Config  # noqa: E402
-from transformers.activations import ACT2FN  # noqa: E402
+from safetensors.torch import load_file
+from transformers import (
+    GPT2Config,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaModel,
+    Phi3Config,
+)
+from transformers.activations import ACT2FN
 
-from patchgen.lab.claim import strictly_loaded  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.parts.fused import TANH_GELUS, FusedLinear, Rows  # noqa: E402
+from patchgen.lab.claim import strictly_loaded
+from patchgen.lab.weights import draw_weights
+from patchgen.parts.fused import TANH_GELUS, FusedLinear, Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -47,7 +53,9 @@ def test_rows_are_joined_and_taken_apart():
     join = Rows([8, 2, 2])
     names = ["q", "k", "v"]
     # The order of the names counts, not that of the checkpoint.
-    joined = join.convert({"v": [v], "q": [q], "k": [k]}, source_patterns=names, target_patterns=["qkv"])["qkv"]
+    joined = join.convert(
+        {"v": [v], "q": [q], "k": [k]}, source_patterns=names, target_patterns=["qkv"]
+    )["qkv"]
     assert torch.equal(joined, torch.cat((q, k, v)))
     back = join.reverse_op.convert({"qkv": joined}, source_patterns=["qkv"], target_patterns=names)
     assert all(torch.equal(back[name], each) for name, each in zip(names, (q, k, v), strict=True))
@@ -63,7 +71,9 @@ def test_biased_projections_keep_their_biases(fused, parent, tmp_path):
     assert (model(IDS).logits - parent(IDS).logits).abs().max() > 0.1
 
 
-@pytest.mark.parametrize("name", ["LlamaModel", "LlamaForCausalLM", "LlamaForSequenceClassification"])
+@pytest.mark.parametrize(
+    "name", ["LlamaModel", "LlamaForCausalLM", "LlamaForSequenceClassification"]
+)
 @pytest.mark.parametrize("saved", [LlamaModel, LlamaForCausalLM], ids=lambda each: each.__name__)
 def test_every_class_reads_the_base_model_and_a_head(fused, parent, tmp_path, name, saved):
     (parent.model if saved is LlamaModel else parent).save_pretrained(tmp_path)
@@ -77,7 +87,10 @@ def test_every_class_reads_the_base_model_and_a_head(fused, parent, tmp_path, na
 def test_a_new_model_is_saved_as_the_parent_reads_it(fused, tmp_path):
     model = fused.LlamaForCausalLM(BIASED).eval()
     model.save_pretrained(tmp_path / "new")
-    assert not any("qkv" in key or "gate_up" in key for key in load_file(tmp_path / "new" / "model.safetensors"))
+    assert not any(
+        "qkv" in key or "gate_up" in key
+        for key in load_file(tmp_path / "new" / "model.safetensors")
+    )
     back = strictly_loaded(LlamaForCausalLM, tmp_path / "new").eval()
     torch.testing.assert_close(back(IDS).logits, model(IDS).logits)
     model.save_pretrained(tmp_path / "fused", save_original_format=False)

@@ -9,18 +9,18 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
-from torch.nn.utils import parametrizations  # noqa: E402
-from transformers.loss.loss_utils import ForCausalLMLoss  # noqa: E402
+from torch import nn
+from torch.nn.utils import parametrizations
+from transformers.loss.loss_utils import ForCausalLMLoss
 
-from patchgen.lab.parity import differences, worst  # noqa: E402
-from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.lab.wide import widened  # noqa: E402
-from patchgen.parts.loss.biased import biased_losses  # noqa: E402
-from patchgen.parts.loss.capped import capped_losses  # noqa: E402
-from patchgen.parts.loss.linear import linear_losses  # noqa: E402
-from patchgen.parts.loss.states import loss_without_logits  # noqa: E402
+from patchgen.lab.parity import differences, worst
+from patchgen.lab.tiny import batch, tiny_config
+from patchgen.lab.weights import draw_weights
+from patchgen.lab.wide import widened
+from patchgen.parts.loss.biased import biased_losses
+from patchgen.parts.loss.capped import capped_losses
+from patchgen.parts.loss.linear import linear_losses
+from patchgen.parts.loss.states import loss_without_logits
 
 ROWS, TOKENS, SIZE, WORDS = 3, 11, 8, 37
 CHUNK = 5  # of which neither the tokens nor the words are a multiple
@@ -39,8 +39,12 @@ class Model(nn.Module):
         self.lm_head, self.cap = nn.Linear(SIZE, WORDS, bias=bias, dtype=dtype), cap
         with torch.no_grad():
             for parameter in self.parameters():
-                parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-        self.states = torch.randn(ROWS, TOKENS, SIZE, generator=generator, dtype=torch.float64).to(dtype)
+                parameter.copy_(
+                    torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+                )
+        self.states = torch.randn(ROWS, TOKENS, SIZE, generator=generator, dtype=torch.float64).to(
+            dtype
+        )
         self.states.requires_grad_()
         self.labels = torch.randint(WORDS, (ROWS, TOKENS), generator=generator)
         self.labels[0, :4] = self.labels[2, 7:] = -100
@@ -54,14 +58,21 @@ class Model(nn.Module):
 
     def without_logits(self):
         return loss_without_logits(
-            self, self.lm_head, self.states, self.labels, self.losses(), getattr(self.lm_head, "bias", None)
+            self,
+            self.lm_head,
+            self.states,
+            self.labels,
+            self.losses(),
+            getattr(self.lm_head, "bias", None),
         )
 
     def gradients(self, value):
         self.zero_grad()
         self.states.grad = None
         value.backward()
-        seen = {f"gradient of {name}": parameter.grad for name, parameter in self.named_parameters()}
+        seen = {
+            f"gradient of {name}": parameter.grad for name, parameter in self.named_parameters()
+        }
         seen |= {"loss": value.detach(), "gradient of states": self.states.grad}
         return {name: tensor.clone() for name, tensor in seen.items() if tensor is not None}
 
@@ -71,7 +82,9 @@ class Model(nn.Module):
         return self.gradients(self.loss_function(logits, self.labels, WORDS, **kwargs))
 
     def candidate(self, **kwargs):
-        return self.gradients(self.without_logits()(logits=None, labels=self.labels, vocab_size=WORDS, **kwargs))
+        return self.gradients(
+            self.without_logits()(logits=None, labels=self.labels, vocab_size=WORDS, **kwargs)
+        )
 
 
 def apart(expected, found):
@@ -86,7 +99,9 @@ def apart(expected, found):
 @pytest.mark.parametrize("items", [None, 50, torch.tensor(50)], ids=["mean", "int", "tensor"])
 def test_the_loss_is_that_of_transformers(form, dtype, items):
     model = Model(**form, dtype=dtype)
-    with widened() if dtype == torch.float64 else nullcontext():  # its loss is float32 in a float64 model too
+    with (
+        widened() if dtype == torch.float64 else nullcontext()
+    ):  # its loss is float32 in a float64 model too
         expected = model.reference(num_items_in_batch=items)
         assert apart(expected, model.candidate(num_items_in_batch=items)) < NEAR[dtype]
 
@@ -113,7 +128,9 @@ def test_bfloat16_is_as_near_to_the_truth_as_transformers(form):
 
 def test_labels_can_be_shifted_by_the_caller_and_ignored_by_another_number():
     model, shifted = Model(), torch.randint(WORDS, (ROWS, TOKENS))
-    assert apart(model.reference(shift_labels=shifted), model.candidate(shift_labels=shifted)) < 2e-6
+    assert (
+        apart(model.reference(shift_labels=shifted), model.candidate(shift_labels=shifted)) < 2e-6
+    )
     model.labels[model.labels == -100] = 3
     assert apart(model.reference(ignore_index=3), model.candidate(ignore_index=3)) < 2e-6
 
@@ -155,7 +172,10 @@ def test_autocast_gives_gradients_in_the_dtype_of_the_weights():
 
 def test_the_gradient_of_the_weight_is_added_up_in_float32():
     model = Model(dtype=torch.bfloat16, chunk=1)
-    states, labels = torch.ones(4097, SIZE, dtype=torch.bfloat16), torch.zeros(4097, dtype=torch.long)
+    states, labels = (
+        torch.ones(4097, SIZE, dtype=torch.bfloat16),
+        torch.zeros(4097, dtype=torch.long),
+    )
     linear_losses(states, model.lm_head.weight, labels, 1)[0].sum().backward()
     slope = torch.softmax(model.lm_head(states[:1]).float(), -1)[0, 1:, None].bfloat16() * 4097
     found = model.lm_head.weight.grad[1:].float()
@@ -190,7 +210,9 @@ def test_a_frozen_weight_gets_no_gradient_and_states_get_theirs():
 def test_the_graph_can_be_walked_twice_but_not_differentiated_twice():
     model = Model()
     value = model.without_logits()(None, model.labels, WORDS)
-    first, second = (torch.autograd.grad(value, model.states, retain_graph=True)[0] for _ in range(2))
+    first, second = (
+        torch.autograd.grad(value, model.states, retain_graph=True)[0] for _ in range(2)
+    )
     assert torch.equal(first, second)
     (slope,) = torch.autograd.grad(value, model.states, create_graph=True)
     with pytest.raises(RuntimeError, match="no autograd formula was registered"):
@@ -204,14 +226,19 @@ def test_the_operators_keep_the_rules_of_torch(form):
     more = {"bias": model.lm_head.bias} if "bias" in form else form
     losses = {"bias": biased_losses, "cap": capped_losses}.get(next(iter(form), ""), linear_losses)
     states = model.states.detach().flatten(0, 1).requires_grad_()
-    torch.library.opcheck(losses, (states, model.lm_head.weight, model.labels.clamp(0).flatten(), CHUNK), more)
+    torch.library.opcheck(
+        losses, (states, model.lm_head.weight, model.labels.clamp(0).flatten(), CHUNK), more
+    )
 
 
 @pytest.mark.slow
 def test_one_graph_takes_every_length():
     from torch._dynamo.testing import CompileCounterWithBackend
 
-    model, counter = built("llama", "variant", loss_chunk_size=4), CompileCounterWithBackend("aot_eager")
+    model, counter = (
+        built("llama", "variant", loss_chunk_size=4),
+        CompileCounterWithBackend("aot_eager"),
+    )
     run = torch.compile(model, backend=counter, fullgraph=True)
     for length in (7, 9, 12, 15):
         ids = torch.arange(2 * length).view(2, length)
@@ -260,14 +287,26 @@ def _fewer(model):
     model.labels = model.labels[:, 1:]
 
 
-NEEDED = (_with_hook, _as_accelerate, _normed, _another_class, _with_bias, _kept, _own_loss, _evaluated, _fewer)
+NEEDED = (
+    _with_hook,
+    _as_accelerate,
+    _normed,
+    _another_class,
+    _with_bias,
+    _kept,
+    _own_loss,
+    _evaluated,
+    _fewer,
+)
 
 
 @pytest.mark.parametrize("change", NEEDED)
 def test_logits_are_computed_where_they_are_needed(change):
     model = Model()
     change(model)
-    assert loss_without_logits(model, model.lm_head, model.states, model.labels, linear_losses) is None
+    assert (
+        loss_without_logits(model, model.lm_head, model.states, model.labels, linear_losses) is None
+    )
 
 
 # --- in models
@@ -287,7 +326,9 @@ def built(name, side, dtype=torch.float32, **changes):
     head, what, own = GALLERY[name]
     module = f"transformers.models.{name}.modeling_{name}"
     module = module if side == "parent" else f"generated.{name}.modeling_{name}_{what}"
-    model = getattr(importlib.import_module(module), head)(tiny_config(name, **own)).to(dtype).train()
+    model = (
+        getattr(importlib.import_module(module), head)(tiny_config(name, **own)).to(dtype).train()
+    )
     for each in model.modules():
         if isinstance(each, nn.Dropout):
             each.p = 0.0
@@ -310,7 +351,9 @@ def seen(model, **inputs):
     model.zero_grad()
     loss = model(**inputs).loss
     loss.backward()
-    gradients = {f"gradient of {n}": p.grad for n, p in model.named_parameters() if p.grad is not None}
+    gradients = {
+        f"gradient of {n}": p.grad for n, p in model.named_parameters() if p.grad is not None
+    }
     return gradients | {"loss": loss.detach()}
 
 
@@ -329,7 +372,9 @@ def test_logits_have_their_place_in_training_and_their_value_in_evaluation(name)
     inputs = given(name, output_hidden_states=True)
     out, pair = model(**inputs), model(**inputs, return_dict=False)
     assert out.logits is None and pair[1] is None
-    assert [type(each) for each in pair[2:]] == [type(each) for each in parent(**inputs, return_dict=False)[2:]]
+    assert [type(each) for each in pair[2:]] == [
+        type(each) for each in parent(**inputs, return_dict=False)[2:]
+    ]
     without = {key: value for key, value in inputs.items() if key != "labels"}
     for mode, asked in ((True, without), (False, without), (False, inputs)):
         expected, found = parent.train(mode)(**asked), model.train(mode)(**asked)
@@ -357,11 +402,17 @@ def _operator(name):
 def test_an_adapter_on_the_head_is_trained():
     peft = pytest.importorskip("peft")
     model = built("llama", "variant")
-    adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["lm_head"], init_lora_weights=False))
+    adapted = peft.get_peft_model(
+        model, peft.LoraConfig(r=2, target_modules=["lm_head"], init_lora_weights=False)
+    )
     out = adapted.train()(**given("llama"))
     out.loss.backward()
     trained = {name: p.grad for name, p in adapted.named_parameters() if "lora" in name}
-    assert out.logits is not None and len(trained) == 2 and all(grad.any() for grad in trained.values())
+    assert (
+        out.logits is not None
+        and len(trained) == 2
+        and all(grad.any() for grad in trained.values())
+    )
 
 
 @pytest.mark.parametrize("name", MASKED)
@@ -386,7 +437,9 @@ def test_no_labelled_token_gives_what_the_parent_gives(name):
     expected = seen(built(name, "parent"), **given(name, labels=nothing))
     found = seen(built(name, "variant"), **given(name, labels=nothing))
     assert expected.pop("loss").isnan() and found.pop("loss").isnan()
-    assert expected.keys() == found.keys() and not any(g.any() for g in (*expected.values(), *found.values()))
+    assert expected.keys() == found.keys() and not any(
+        g.any() for g in (*expected.values(), *found.values())
+    )
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -8,25 +8,32 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
-from transformers import BertForMaskedLM, LlamaForCausalLM, LlamaModel  # noqa: E402
-from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func  # noqa: E402
-from transformers.utils import logging  # noqa: E402
+from torch import nn
+from transformers import BertForMaskedLM, LlamaForCausalLM, LlamaModel
+from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+from transformers.utils import logging
 
-from patchgen.lab.evidence import gathered  # noqa: E402
-from patchgen.lab.parity import differences, worst  # noqa: E402
-from patchgen.lab.tiny import batch, tiny_config  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
-from patchgen.lab.wide import widened  # noqa: E402
-from patchgen.parts.moe import CopyToExperts, Mixture, upcycle, z_loss  # noqa: E402
-from patchgen.use.checkpointing import options_of, switch_on  # noqa: E402
+from patchgen.lab.evidence import gathered
+from patchgen.lab.parity import differences, worst
+from patchgen.lab.tiny import batch, tiny_config
+from patchgen.lab.weights import draw_weights
+from patchgen.lab.wide import widened
+from patchgen.parts.moe import CopyToExperts, Mixture, upcycle, z_loss
+from patchgen.use.checkpointing import options_of, switch_on
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NEAR = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 4e-2}
 EXPERTS = 5
 
-LLAMA = ("llama", LlamaForCausalLM, "generated.llama.modeling_llama_moe", "LlamaMoe", "ForCausalLM", {})
+LLAMA = (
+    "llama",
+    LlamaForCausalLM,
+    "generated.llama.modeling_llama_moe",
+    "LlamaMoe",
+    "ForCausalLM",
+    {},
+)
 BERT = ("bert", BertForMaskedLM, "generated.bert.modeling_bert_moe", "BertMoe", "ForMaskedLM", {})
 models = pytest.mark.parametrize("which", [LLAMA, BERT], ids=["llama", "bert"])
 
@@ -64,7 +71,11 @@ def ran(layer, x, form, **how):
     out = layer(x, **how)
     weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view(out.shape).to(out.dtype)
     (out * weights).sum().backward()
-    return {"out": out, "gradient of x": x.grad, **{f"gradient of {n}": p.grad for n, p in layer.named_parameters()}}
+    return {
+        "out": out,
+        "gradient of x": x.grad,
+        **{f"gradient of {n}": p.grad for n, p in layer.named_parameters()},
+    }
 
 
 def dense_of(which):
@@ -123,8 +134,13 @@ def test_how_many_experts_there_are_changes_no_number_of_operations():
 def test_the_router_is_computed_in_float32():
     layer = mixture(dtype=torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
-        assert {each.dtype for each in layer.router(torch.randn(3, 16).bfloat16())[:2]} == {torch.float32}
-    assert mixture(dtype=torch.float64).router(torch.randn(2, 16, dtype=torch.float64))[0].dtype == torch.float64
+        assert {each.dtype for each in layer.router(torch.randn(3, 16).bfloat16())[:2]} == {
+            torch.float32
+        }
+    assert (
+        mixture(dtype=torch.float64).router(torch.randn(2, 16, dtype=torch.float64))[0].dtype
+        == torch.float64
+    )
 
 
 def test_gates_sum_to_one_or_are_probabilities():
@@ -169,7 +185,11 @@ def test_an_upcycled_model_is_the_dense_one_at_step_0(which, every):
     assert len(ours.router_logits) == 3 // every
     theirs.loss.backward()
     ours.loss.backward()
-    names = [n for n, _ in made.named_parameters() if ".experts." in n or n in dict(dense.named_parameters())]
+    names = [
+        n
+        for n, _ in made.named_parameters()
+        if ".experts." in n or n in dict(dense.named_parameters())
+    ]
     assert len(names) == len(dict(made.named_parameters())) - 3 // every  # all but the routers'
     summed = {f"gradient of {name}": experts_gradient(made, name) for name in names}
     expected = {f"gradient of {name}": dense_gradient(dense, made, name) for name in names}
@@ -187,7 +207,9 @@ def dense_gradient(dense, made, name):
         return dense.get_parameter(name).grad
     weight = next(each for each in made._dense_weights if name.endswith(f".{each}"))
     layer = name.removesuffix(weight)
-    return torch.cat([dense.get_parameter(layer + each).grad for each in made._dense_weights[weight]])
+    return torch.cat(
+        [dense.get_parameter(layer + each).grad for each in made._dense_weights[weight]]
+    )
 
 
 @models
@@ -197,20 +219,26 @@ def test_a_dense_checkpoint_loads_and_the_mixture_is_saved_as_it_is(which, every
     *_, module = dense_of(which)
     dense.save_pretrained(tmp_path / "dense")
     wanted = {"num_experts": EXPERTS, "moe_every": every}
-    made, report = mixture_class.from_pretrained(tmp_path / "dense", output_loading_info=True, **wanted)
+    made, report = mixture_class.from_pretrained(
+        tmp_path / "dense", output_loading_info=True, **wanted
+    )
     assert made.config.model_type == f"{which[0]}_moe"
     assert all(name.endswith(".router.weight") for name in report["missing_keys"])
     assert not report["unexpected_keys"] and not report["mismatched_keys"]
     base_class = getattr(module, which[3] + "Model")
     _, report = base_class.from_pretrained(tmp_path / "dense", output_loading_info=True, **wanted)
-    assert not [name for name in report["missing_keys"] if "router" not in name and "pooler" not in name]
+    assert not [
+        name for name in report["missing_keys"] if "router" not in name and "pooler" not in name
+    ]
 
     draw_weights(made)
     made.save_pretrained(tmp_path / "mixture")
     again, report = mixture_class.from_pretrained(tmp_path / "mixture", output_loading_info=True)
     assert not any(report.values())
     assert made.state_dict().keys() == again.state_dict().keys()
-    assert all(torch.equal(ours, again.state_dict()[name]) for name, ours in made.state_dict().items())
+    assert all(
+        torch.equal(ours, again.state_dict()[name]) for name, ours in made.state_dict().items()
+    )
     assert again.config.num_experts == EXPERTS and again.config.moe_every == every
 
 
@@ -236,14 +264,18 @@ def test_upcycling_refuses_another_function(tmp_path):
 @models
 def test_losses_are_added_in_training_with_labels(which):
     dense, mixture_class = drawn(which, torch.float32)
-    made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=0.5, router_z_loss_coef=0.25)
+    made = upcycle(
+        dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=0.5, router_z_loss_coef=0.25
+    )
     given = batch("left").inputs()
     plain = made.eval()(**given)
     assert plain.aux_loss is None and len(plain.router_logits) == 3
     trained = made.train()(**given)
     mask = given["attention_mask"]
     balance = load_balancing_loss_func(trained.router_logits, EXPERTS, 2, mask)
-    assert torch.allclose(trained.aux_loss, 0.5 * balance + 0.25 * z_loss(trained.router_logits, mask))
+    assert torch.allclose(
+        trained.aux_loss, 0.5 * balance + 0.25 * z_loss(trained.router_logits, mask)
+    )
     assert torch.allclose(trained.loss, plain.loss + trained.aux_loss)
     assert made(**{**given, "labels": None}).loss is None
     assert len(made(**given, return_dict=False)) == len(trained)
@@ -255,18 +287,24 @@ def test_it_compiles_as_one_graph_as_its_parent_does():
     made = upcycle(dense, mixture_class, num_experts=EXPERTS).train()
     given = batch("none").inputs()
     compiled = torch.compile(made, backend="eager", fullgraph=True, dynamic=False)
-    assert torch.allclose(compiled(**given, use_cache=False).loss, made(**given, use_cache=False).loss)
+    assert torch.allclose(
+        compiled(**given, use_cache=False).loss, made(**given, use_cache=False).loss
+    )
 
 
 @pytest.mark.parametrize("every", [False, True], ids=["some labels", "a label of every token"])
 def test_accumulated_losses_are_those_of_one_batch(every):
     dense, mixture_class = drawn(LLAMA, torch.float64)
     loop = {"experts_implementation": "eager"}
-    made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=1.0, **loop).train()
+    made = upcycle(
+        dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=1.0, **loop
+    ).train()
     given = batch("none", rows=4).inputs()
     given["labels"] = given["input_ids"].clone() if every else given["labels"]
     items = (given["labels"][..., 1:] != -100).sum()  # as `Trainer` counts where labels are shifted
-    halves = [{name: each[part] for name, each in given.items()} for part in (slice(0, 2), slice(2, 4))]
+    halves = [
+        {name: each[part] for name, each in given.items()} for part in (slice(0, 2), slice(2, 4))
+    ]
     with widened():
         outs = [made(**half, num_items_in_batch=items) for half in halves]
         plain = made.eval()(**given, num_items_in_batch=items).loss
@@ -275,7 +313,9 @@ def test_accumulated_losses_are_those_of_one_batch(every):
 
 
 # transformers adds biases to its grouped products in place, which a selective recompute refuses.
-@pytest.mark.parametrize(("which", "policy"), [(LLAMA, "full"), (LLAMA, "selective"), (BERT, "full")])
+@pytest.mark.parametrize(
+    ("which", "policy"), [(LLAMA, "full"), (LLAMA, "selective"), (BERT, "full")]
+)
 def test_checkpointing_changes_nothing(which, policy):
     dense, mixture_class = drawn(which, torch.float32)
     made = upcycle(dense, mixture_class, num_experts=EXPERTS).train()
@@ -288,7 +328,12 @@ def test_checkpointing_changes_nothing(which, policy):
         torch.manual_seed(3)
         out = made(**given)
         out.loss.backward()
-        seen.append({"loss": out.loss, **{n: p.grad for n, p in made.named_parameters() if p.grad is not None}})
+        seen.append(
+            {
+                "loss": out.loss,
+                **{n: p.grad for n, p in made.named_parameters() if p.grad is not None},
+            }
+        )
     assert worst(differences(*seen)) == 0
 
 
@@ -296,7 +341,9 @@ def spread(model, given):
     """How unevenly experts are loaded: the deviation of their shares, over the even share."""
     with torch.no_grad():
         logits = torch.stack(model.eval()(**given).router_logits)
-    counts = torch.stack([each.topk(2).indices.flatten().bincount(minlength=EXPERTS) for each in logits])
+    counts = torch.stack(
+        [each.topk(2).indices.flatten().bincount(minlength=EXPERTS) for each in logits]
+    )
     return float((counts / counts.sum(-1, keepdim=True)).std(-1).mean() * EXPERTS)
 
 
@@ -306,7 +353,13 @@ def test_experts_come_apart_and_the_balance_loss_evens_their_load(which):
     given, ends = batch("none", rows=8, length=16).inputs(), {}
     for weight in (0.0, 1.0):
         torch.manual_seed(0)
-        made = upcycle(dense, mixture_class, num_experts=EXPERTS, router_aux_loss_coef=weight, router_z_loss_coef=0.0)
+        made = upcycle(
+            dense,
+            mixture_class,
+            num_experts=EXPERTS,
+            router_aux_loss_coef=weight,
+            router_z_loss_coef=0.0,
+        )
         with torch.no_grad():  # a load that is uneven from the start
             for layer in made.modules():
                 if isinstance(layer, nn.Module) and type(layer).__name__ == "MixtureRouter":
@@ -330,9 +383,14 @@ def test_experts_come_apart_and_the_balance_loss_evens_their_load(which):
 
 def test_a_dense_checkpoint_is_not_loaded_split_by_expert():
     """A process that holds no first expert would be given no weights, and the others too many."""
-    config = tiny_config(LlamaForCausalLM.config_class, num_experts_per_tok=2, norm_topk_prob=True, num_experts=4)
+    config = tiny_config(
+        LlamaForCausalLM.config_class, num_experts_per_tok=2, norm_topk_prob=True, num_experts=4
+    )
     model = SimpleNamespace(config=config, _dense_weights_transposed=False)
-    given, names = {"gate": [torch.ones(3, 2)]}, {"source_patterns": ["gate"], "target_patterns": ["up"]}
+    given, names = (
+        {"gate": [torch.ones(3, 2)]},
+        {"source_patterns": ["gate"], "target_patterns": ["up"]},
+    )
     assert CopyToExperts().convert(given, **names, model=model)["up"].shape == (4, 3, 2)
     config.distributed_config = SimpleNamespace(ep_size=2)
     with pytest.raises(ValueError, match="and whole"):

@@ -5,14 +5,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
-from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm  # noqa: E402
-from transformers.models.llama.modeling_llama import LlamaRMSNorm  # noqa: E402
-from transformers.models.llama4.modeling_llama4 import Llama4TextL2Norm  # noqa: E402
-from transformers.models.moshi.modeling_moshi import MoshiRMSNorm  # noqa: E402
-from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm  # noqa: E402
+from torch import nn
+from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.llama4.modeling_llama4 import Llama4TextL2Norm
+from transformers.models.moshi.modeling_moshi import MoshiRMSNorm
+from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 
-from patchgen.parts.norm import (  # noqa: E402
+from patchgen.parts.norm import (
     FusedOffsetRMSNorm,
     FusedRMSNorm,
     FusedScaledEpsRMSNorm,
@@ -36,15 +36,23 @@ dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
 def built(mixin, parent, dtype):
     """The parent's norm and the fused one, of the same weight."""
     given = () if parent is Llama4TextL2Norm else (D,)
-    theirs, ours = (kind(*given, eps=EPS).to(dtype) for kind in (parent, type("Fused", (mixin, parent), {})))
+    theirs, ours = (
+        kind(*given, eps=EPS).to(dtype) for kind in (parent, type("Fused", (mixin, parent), {}))
+    )
     for parameter in theirs.parameters():
-        parameter.data += (0.3 * torch.randn(D, generator=torch.Generator().manual_seed(1))).to(dtype)
+        parameter.data += (0.3 * torch.randn(D, generator=torch.Generator().manual_seed(1))).to(
+            dtype
+        )
     ours.load_state_dict(theirs.state_dict())
     return theirs, ours
 
 
 def rows(dtype, scale=1.0):
-    return (scale * torch.randn(3, 5, D, generator=torch.Generator().manual_seed(0))).to(dtype).requires_grad_()
+    return (
+        (scale * torch.randn(3, 5, D, generator=torch.Generator().manual_seed(0)))
+        .to(dtype)
+        .requires_grad_()
+    )
 
 
 def step(norm, x):
@@ -63,7 +71,9 @@ def test_rounds_where_the_parent_rounds(mixin, parent, dtype):
     # Gradients are added up in another order.
     for one, two in zip(expected[1:], found[1:], strict=True):
         assert one.dtype == two.dtype
-        torch.testing.assert_close(two, one, rtol=4 * torch.finfo(dtype).eps, atol=4 * torch.finfo(dtype).eps)
+        torch.testing.assert_close(
+            two, one, rtol=4 * torch.finfo(dtype).eps, atol=4 * torch.finfo(dtype).eps
+        )
 
 
 @forms
@@ -106,7 +116,9 @@ def test_the_added_one_survives_bfloat16():
 @pytest.mark.parametrize("settings", [{}, {"bias": False}, {"elementwise_affine": False}], ids=str)
 class TestLayerNorm:
     def pair(self, settings):
-        theirs, ours = (kind(D, eps=EPS, **settings) for kind in (nn.LayerNorm, LowPrecisionLayerNorm))
+        theirs, ours = (
+            kind(D, eps=EPS, **settings) for kind in (nn.LayerNorm, LowPrecisionLayerNorm)
+        )
         for parameter in theirs.parameters():
             parameter.data += 0.3 * torch.randn(D, generator=torch.Generator().manual_seed(1))
         ours.load_state_dict(theirs.state_dict())

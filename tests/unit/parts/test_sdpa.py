@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import (  # noqa: E402
+from transformers import (
     LlamaConfig,
     MistralConfig,
     PreTrainedConfig,
@@ -15,8 +15,8 @@ from transformers import (  # noqa: E402
     masking_utils,
 )
 
-from patchgen.lab.trace import traced  # noqa: E402
-from patchgen.parts.sdpa import (  # noqa: E402
+from patchgen.lab.trace import traced
+from patchgen.parts.sdpa import (
     SdpaAroundModels,
     additive_mask,
     for_eager,
@@ -33,7 +33,9 @@ SCALING = 0.7
 
 
 def drawn(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+    return torch.randn(
+        *shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64
+    )
 
 
 def written_out(query, key, value, mask):
@@ -41,7 +43,9 @@ def written_out(query, key, value, mask):
     groups = query.shape[1] // key.shape[1]
     scores = query @ key.repeat_interleave(groups, 1).transpose(2, 3) * SCALING
     if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        scores = (
+            scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        )
     return scores.softmax(-1) @ value.repeat_interleave(groups, 1)
 
 
@@ -72,9 +76,15 @@ CASES = {  # queries, keys, mask given, causal, mask meant
 
 
 @pytest.mark.parametrize("heads", [4, 2, 1], ids=lambda n: f"{n} key heads")
-@pytest.mark.parametrize(("queries", "keys", "mask", "is_causal", "meant"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("queries", "keys", "mask", "is_causal", "meant"), CASES.values(), ids=CASES
+)
 def test_sdpa_is_attention(heads, queries, keys, mask, is_causal, meant):
-    query, key, value = drawn(B, H, queries, D), drawn(B, heads, keys, D), drawn(B, heads, keys, D + 2)
+    query, key, value = (
+        drawn(B, H, queries, D),
+        drawn(B, heads, keys, D),
+        drawn(B, heads, keys, D + 2),
+    )
     with traced() as trace:
         out = sdpa(query, key, value, mask, causal=is_causal, scaling=SCALING, dropout=0.0)
     assert out.shape == (B, H, queries, D + 2)
@@ -121,7 +131,9 @@ def test_an_additive_mask_is_what_transformers_makes_for_eager(dtype):
     query = torch.zeros(2, 4, 5, 2, dtype=dtype)
     for attention_mask in (None, padded):
         made = {
-            name: create_causal_mask(LlamaConfig(attn_implementation=name), states, attention_mask, None)
+            name: create_causal_mask(
+                LlamaConfig(attn_implementation=name), states, attention_mask, None
+            )
             for name in ("sdpa", "eager")
         }
         ours = additive_mask(made["sdpa"], query, query, causal=True)
@@ -139,7 +151,9 @@ def eager(module, query, key, value, mask, scaling, dropout, **kwargs):
 
 def call(owner, mask=None, **kwargs):
     states = drawn(B, H, 5, D)
-    return sdpa_attention(owner, states, states, states, mask, eager, dropout=0.0, scaling=SCALING, **kwargs)
+    return sdpa_attention(
+        owner, states, states, states, mask, eager, dropout=0.0, scaling=SCALING, **kwargs
+    )
 
 
 def test_the_output_is_laid_out_as_transformers_wants_it_and_no_weights_are_made():
@@ -158,7 +172,9 @@ def test_the_output_is_laid_out_as_transformers_wants_it_and_no_weights_are_made
 )
 def test_what_has_weights_comes_from_the_parent(owner, kwargs):
     assert call(owner, **kwargs)[0] == "the parent's"
-    assert call(owner, kept(5, 5), **kwargs)[1].dtype == torch.float64, "a bool mask would be added as zeros and ones"
+    assert call(owner, kept(5, 5), **kwargs)[1].dtype == torch.float64, (
+        "a bool mask would be added as zeros and ones"
+    )
     # Under eager transformers makes a causal mask; none means that all keys are seen.
     assert (call(owner, **kwargs)[1] is None) == (owner.config._attn_implementation == "eager")
 
@@ -203,9 +219,17 @@ def test_a_mask_for_eager_is_the_one_that_transformers_makes_for_it(name, padded
         config = LlamaConfig(attn_implementation=implementation)
         config.sliding_window = 3
         masks[implementation] = for_eager(make)(
-            config=config, inputs_embeds=states, attention_mask=given if padded else None, past_key_values=None
+            config=config,
+            inputs_embeds=states,
+            attention_mask=given if padded else None,
+            past_key_values=None,
         )
-    wanted = make(config=config, inputs_embeds=states, attention_mask=given if padded else None, past_key_values=None)
+    wanted = make(
+        config=config,
+        inputs_embeds=states,
+        attention_mask=given if padded else None,
+        past_key_values=None,
+    )
     for mask in masks.values():
         assert mask is wanted is None or torch.equal(mask, wanted) and mask.dtype == wanted.dtype
     assert "causal" not in name or wanted is not None
@@ -217,7 +241,9 @@ def test_a_whole_mask_says_all():
     assert not torch.equal(several, call(module(is_causal=True))[0])
 
 
-@pytest.mark.parametrize("mask", [torch.ones(B, 5), torch.ones(B, 5, 5)], ids=["two axes", "three axes"])
+@pytest.mark.parametrize(
+    "mask", [torch.ones(B, 5), torch.ones(B, 5, 5)], ids=["two axes", "three axes"]
+)
 def test_a_mask_of_another_form_is_refused(mask):
     with pytest.raises(ValueError, match="four dimensions"):
         call(module(), mask)
@@ -228,17 +254,27 @@ BIASED = {  # queries, keys, mask given, causal, mask meant
     "no mask": (5, 7, None, False, BIAS),
     "bool": (5, 7, kept(5, 7), False, BIAS.masked_fill(~kept(5, 7), -torch.inf)),
     "float": (5, 7, drawn(B, 1, 5, 7), False, BIAS + drawn(B, 1, 5, 7)),
-    "causal, a static cache filled from empty": (5, 7, None, True, BIAS.masked_fill(~causal(5, 7), -torch.inf)),
+    "causal, a static cache filled from empty": (
+        5,
+        7,
+        None,
+        True,
+        BIAS.masked_fill(~causal(5, 7), -torch.inf),
+    ),
     "one new query sees every key": (1, 7, None, True, BIAS[:, :, :1]),
 }
 
 
-@pytest.mark.parametrize(("queries", "keys", "mask", "is_causal", "meant"), BIASED.values(), ids=BIASED)
+@pytest.mark.parametrize(
+    ("queries", "keys", "mask", "is_causal", "meant"), BIASED.values(), ids=BIASED
+)
 def test_a_position_bias_is_added_to_what_is_seen(queries, keys, mask, is_causal, meant):
     query, key, value = drawn(B, H, queries, D), drawn(B, H, keys, D), drawn(B, H, keys, D + 2)
     given = {"position_bias": BIAS[:, :, :queries], "dropout": 0.0, "scaling": SCALING}
     out, _ = sdpa_attention(module(is_causal=is_causal), query, key, value, mask, eager, **given)
-    torch.testing.assert_close(out.transpose(1, 2), written_out(query, key, value, meant), rtol=0, atol=1e-14)
+    torch.testing.assert_close(
+        out.transpose(1, 2), written_out(query, key, value, meant), rtol=0, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("name", ["softcap", "s_aux", "cache"])
@@ -252,9 +288,15 @@ SINKS = drawn(H)
 
 
 @pytest.mark.parametrize("heads", [4, 2, 1], ids=lambda n: f"{n} key heads")
-@pytest.mark.parametrize(("queries", "keys", "mask", "is_causal", "meant"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("queries", "keys", "mask", "is_causal", "meant"), CASES.values(), ids=CASES
+)
 def test_a_sink_is_a_key_that_is_no_tokens(heads, queries, keys, mask, is_causal, meant):
-    query, key, value = drawn(B, H, queries, D), drawn(B, heads, keys, D), drawn(B, heads, keys, D + 2)
+    query, key, value = (
+        drawn(B, H, queries, D),
+        drawn(B, heads, keys, D),
+        drawn(B, heads, keys, D + 2),
+    )
     sinks = SINKS.clone().requires_grad_()
     with traced() as trace:
         out, _ = sink_attention(
@@ -266,7 +308,10 @@ def test_a_sink_is_a_key_that_is_no_tokens(heads, queries, keys, mask, is_causal
     seen = meant.expand(B, H, queries, keys) if meant.dtype == torch.bool else torch.tensor(True)
     scores = query @ key.repeat_interleave(H // heads, 1).transpose(2, 3) * SCALING + given
     column = SINKS.clone().requires_grad_()
-    scores = torch.cat([scores.masked_fill(~seen, -torch.inf), column.view(1, H, 1, 1).expand(B, H, queries, 1)], -1)
+    scores = torch.cat(
+        [scores.masked_fill(~seen, -torch.inf), column.view(1, H, 1, 1).expand(B, H, queries, 1)],
+        -1,
+    )
     wanted = (scores.softmax(-1)[..., :-1] @ value.repeat_interleave(H // heads, 1)).transpose(1, 2)
     torch.testing.assert_close(out, wanted, rtol=0, atol=1e-14)
     (grad,) = torch.autograd.grad(out.square().sum(), sinks)
@@ -274,7 +319,9 @@ def test_a_sink_is_a_key_that_is_no_tokens(heads, queries, keys, mask, is_causal
     torch.testing.assert_close(grad, meant_grad, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("asked", [module("eager"), module(output_attentions=True)], ids=["eager", "weights"])
+@pytest.mark.parametrize(
+    "asked", [module("eager"), module(output_attentions=True)], ids=["eager", "weights"]
+)
 def test_weights_beside_sinks_come_from_the_parents_function(asked):
     given = []
 
@@ -283,7 +330,10 @@ def test_weights_beside_sinks_come_from_the_parents_function(asked):
         return "the parent's", None
 
     states = drawn(B, H, 5, D)
-    assert sink_attention(asked, states, states, states, None, parents, s_aux=SINKS)[0] == "the parent's"
+    assert (
+        sink_attention(asked, states, states, states, None, parents, s_aux=SINKS)[0]
+        == "the parent's"
+    )
     assert given == [SINKS]
 
 
@@ -318,7 +368,11 @@ def test_a_model_inside_without_sdpa_takes_eager(asked):
     model = Outer._from_config(Pair(), **({"attn_implementation": asked} if asked else {}))
     wanted = asked or "sdpa"
     assert model.config._attn_implementation == wanted
-    assert model.inner.config._attn_implementation == model.config.inner._attn_implementation == "eager"
+    assert (
+        model.inner.config._attn_implementation
+        == model.config.inner._attn_implementation
+        == "eager"
+    )
     assert model.config.bare._attn_implementation == wanted  # no model inside decides it
 
 
@@ -332,21 +386,40 @@ def test_attention_with_projections_is_that_of_torch(bias, padded):
     biases = torch.randn(3 * size, dtype=torch.float64)
     padding = torch.zeros(batch, length, dtype=torch.bool)
     padding[1, -2:] = padded
-    positional = (states, states, states, size, heads, torch.empty(0), biases, None, None, False, 0.0)
+    positional = (
+        states,
+        states,
+        states,
+        size,
+        heads,
+        torch.empty(0),
+        biases,
+        None,
+        None,
+        False,
+        0.0,
+    )
     positional += (weights[3], torch.randn(size, dtype=torch.float64), True, padding)
     named = {
-        "attn_mask": torch.randn(batch * heads, length, length, dtype=torch.float64) if bias else None,
+        "attn_mask": torch.randn(batch * heads, length, length, dtype=torch.float64)
+        if bias
+        else None,
         "use_separate_proj_weight": True,
         **dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), weights[:3], strict=True)),
     }
-    expected, _ = torch.nn.functional.multi_head_attention_forward(*positional, need_weights=True, **named)
+    expected, _ = torch.nn.functional.multi_head_attention_forward(
+        *positional, need_weights=True, **named
+    )
     output, none = projected_attention(*positional, weights=False, **named)
     assert none is None
     torch.testing.assert_close(output, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_query_that_sees_no_key_gets_zeros():
-    context, seen = torch.ones(1, 2, 3, 4), torch.tensor([[True, False], [False, False], [True, True]])
+    context, seen = (
+        torch.ones(1, 2, 3, 4),
+        torch.tensor([[True, False], [False, False], [True, True]]),
+    )
     rows = zero_unless_seen(context, seen)[0, 0, :, 0]
     assert rows.tolist() == [1.0, 0.0, 1.0]
 

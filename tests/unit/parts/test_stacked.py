@@ -7,10 +7,12 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from generated.dbrx import modeling_dbrx_grouped as dbrx_grouped  # noqa: E402
-from generated.switch_transformers import modeling_switch_transformers_grouped as switch_grouped  # noqa: E402
-from patchgen.lab.tiny import tiny_config  # noqa: E402
-from patchgen.lab.weights import draw_weights  # noqa: E402
+from generated.dbrx import modeling_dbrx_grouped as dbrx_grouped
+from generated.switch_transformers import (
+    modeling_switch_transformers_grouped as switch_grouped,
+)
+from patchgen.lab.tiny import tiny_config
+from patchgen.lab.weights import draw_weights
 
 SWITCH = tiny_config(transformers.SwitchTransformersConfig)
 DBRX = tiny_config(transformers.DbrxConfig)
@@ -37,7 +39,9 @@ def loaded(kind, folder, **how):
 
 def equal(one, two):
     ours, theirs = one.state_dict(), two.state_dict()
-    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+    return ours.keys() == theirs.keys() and all(
+        torch.equal(ours[name], theirs[name]) for name in ours
+    )
 
 
 @EACH
@@ -78,7 +82,11 @@ def test_every_implementation_computes_what_the_parent_does(tmp_path, config, pa
     for each in (model, variant):
         loss = each(input_ids=ids, labels=ids).loss
         loss.backward()
-        gradient = {name: p.grad for name, p in each.named_parameters() if "classifier" in name or "router" in name}
+        gradient = {
+            name: p.grad
+            for name, p in each.named_parameters()
+            if "classifier" in name or "router" in name
+        }
         results.append((loss, *gradient.values()))
     for one, two in zip(*results, strict=True):
         assert torch.allclose(one, two, rtol=1e-4, atol=1e-6)

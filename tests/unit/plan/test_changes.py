@@ -53,6 +53,8 @@ def test_what_a_statement_changes(tmp_path, statement, changed):
         assert found == changed
 
 
-@pytest.mark.parametrize(("statement", "outside"), [("os.environ['A'] = '1'", True), ("LIMIT + 1", False)])
+@pytest.mark.parametrize(
+    ("statement", "outside"), [("os.environ['A'] = '1'", True), ("LIMIT + 1", False)]
+)
 def test_what_acts_outside(tmp_path, statement, outside):
     assert change(tmp_path, statement).outside is outside

@@ -31,16 +31,23 @@ def without_records(tree):
 # What changes nothing in an output.
 SAME = {
     "nothing": lambda tree: None,
-    "a comment that ends the file": lambda tree: tree.write(MODULAR, tree.read(MODULAR) + "\n\n# why\n"),
+    "a comment that ends the file": lambda tree: tree.write(
+        MODULAR, tree.read(MODULAR) + "\n\n# why\n"
+    ),
     "a comment within a line": lambda tree: tree.edit(MODULAR, "as toy", "as toy  # the parent"),
-    "a docstring of the module": lambda tree: tree.write(MODULAR, '"""Why."""\n' + tree.read(MODULAR)),
-    "another layout": lambda tree: tree.edit(MODULAR, "class B(toy.B):", "class B(\n    toy.B,\n):"),
+    "a docstring of the module": lambda tree: tree.write(
+        MODULAR, '"""Why."""\n' + tree.read(MODULAR)
+    ),
+    "another layout": lambda tree: tree.edit(
+        MODULAR, "class B(toy.B):", "class B(\n    toy.B,\n):"
+    ),
     "the release of a tool": lambda tree: recorded_otherwise(tree, "ruff 0.14.10", "ruff 0.1.2"),
     "a setting that does not matter": lambda tree: tree.edit(
         "pyproject.toml", "flatten", "line-length = 118\nflatten"
     ),
     "the lock laid out otherwise": lambda tree: tree.write(
-        "patchgen.lock", json.dumps(json.loads(tree.read("patchgen.lock")), indent=4, sort_keys=True)
+        "patchgen.lock",
+        json.dumps(json.loads(tree.read("patchgen.lock")), indent=4, sort_keys=True),
     ),
 }
 # What changes one.
@@ -49,14 +56,20 @@ OTHER = {
     "a comment above": lambda tree: tree.write(MODULAR, "# why\n\n" + tree.read(MODULAR)),
     "a comment that goes along": lambda tree: tree.edit(MODULAR, "return 1", "return 1  # why"),
     "the parent": lambda tree: tree.edit(PARENT, "helper(1)", "helper(2)"),
-    "another definition of the parent, above": lambda tree: tree.edit(PARENT, "class A:", "X = 1\n\n\nclass A:"),
+    "another definition of the parent, above": lambda tree: tree.edit(
+        PARENT, "class A:", "X = 1\n\n\nclass A:"
+    ),
     "an output": lambda tree: tree.edit(OUTPUT, "return 1", "return 3"),
     "a diff": lambda tree: tree("generated/v1/modeling_v1.diff").unlink(),
     "the lock gone": lambda tree: tree("patchgen.lock").unlink(),
     "the lock without records": without_records,
     "a record": lambda tree: tree.edit("patchgen.lock", "ruff 0.14.10", "ruff 0.1.2"),
-    "a key of the lock": lambda tree: tree.edit("patchgen.lock", '"format": 1', '"format": 1, "more": 2'),
-    "a key twice": lambda tree: tree.edit("patchgen.lock", '"format": 1', '"format": 1, "format": 1'),
+    "a key of the lock": lambda tree: tree.edit(
+        "patchgen.lock", '"format": 1', '"format": 1, "more": 2'
+    ),
+    "a key twice": lambda tree: tree.edit(
+        "patchgen.lock", '"format": 1', '"format": 1, "format": 1'
+    ),
 }
 
 
@@ -69,9 +82,15 @@ class NewA(toy.A):
         return 1
 """
 SAME_OF_NEW = {
-    "the parent elsewhere, below": lambda tree: tree.edit(PARENT, "return A().f()", "return A().f() + 1"),
-    "the parent elsewhere, above": lambda tree: tree.edit(PARENT, "class A:", "def more():\n    pass\n\n\nclass A:"),
-    "a comment of the parent, above": lambda tree: tree.edit(PARENT, "def helper", "# which helps\ndef helper"),
+    "the parent elsewhere, below": lambda tree: tree.edit(
+        PARENT, "return A().f()", "return A().f() + 1"
+    ),
+    "the parent elsewhere, above": lambda tree: tree.edit(
+        PARENT, "class A:", "def more():\n    pass\n\n\nclass A:"
+    ),
+    "a comment of the parent, above": lambda tree: tree.edit(
+        PARENT, "def helper", "# which helps\ndef helper"
+    ),
     "the method that is overridden": lambda tree: tree.edit(PARENT, "helper(1)", "helper(2)"),
 }
 OTHER_OF_NEW = {
@@ -83,7 +102,9 @@ OTHER_OF_NEW = {
 def cases(same, other):
     named = [(name, change, True) for name, change in same.items()]
     named += [(name, change, False) for name, change in other.items()]
-    return pytest.mark.parametrize(("change", "same"), [pytest.param(c, s, id=name) for name, c, s in named])
+    return pytest.mark.parametrize(
+        ("change", "same"), [pytest.param(c, s, id=name) for name, c, s in named]
+    )
 
 
 def require_agreement(tree, change, same):
@@ -114,7 +135,10 @@ def test_a_line_is_found_where_it_stands_now(tree, capsys):
     tree.write(MODULAR, '"""Why,\nat length."""\n' + tree.read(MODULAR))
     line = tree.read(OUTPUT).split("\n").index("        return 1") + 1
     assert main(["explain", f"{OUTPUT}:{line}"]) == 0
-    assert capsys.readouterr() == (f"{OUTPUT}:{line} comes from {MODULAR}:8:1\n            return 1\n", "")
+    assert capsys.readouterr() == (
+        f"{OUTPUT}:{line} comes from {MODULAR}:8:1\n            return 1\n",
+        "",
+    )
 
 
 def test_a_line_of_what_is_stale_is_found_as_it_was_recorded(tree, capsys):
@@ -123,7 +147,10 @@ def test_a_line_of_what_is_stale_is_found_as_it_was_recorded(tree, capsys):
     assert main(["explain", f"{OUTPUT}:{line}"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"{OUTPUT}:{line} comes from {MODULAR}:6:1\n")
-    assert err == f"{OUTPUT}: {MODULAR} does not give it now; what follows is from the last `patchgen convert`\n"
+    assert (
+        err
+        == f"{OUTPUT}: {MODULAR} does not give it now; what follows is from the last `patchgen convert`\n"
+    )
 
 
 def reason(tree, capsys):

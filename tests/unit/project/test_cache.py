@@ -46,8 +46,18 @@ def test_problems_are_remembered_too(tree, flattened, cli):
     [
         ("modular/one/modular_one.py", "x = 3", "x = 4", {"modular_one"}),
         ("lib/toy.py", "y = 2", "y = 5", {"modular_one", "modular_two"}),
-        ("pyproject.toml", "[tool.patchgen]", "[tool.patchgen]\nline-length = 90", {"modular_one", "modular_two"}),
-        ("pyproject.toml", 'roots = ["lib"]', 'roots = ["lib", "modular"]', {"modular_one", "modular_two"}),
+        (
+            "pyproject.toml",
+            "[tool.patchgen]",
+            "[tool.patchgen]\nline-length = 90",
+            {"modular_one", "modular_two"},
+        ),
+        (
+            "pyproject.toml",
+            'roots = ["lib"]',
+            'roots = ["lib", "modular"]',
+            {"modular_one", "modular_two"},
+        ),
     ],
 )
 def test_a_change_of(name, old, new, expected, tree, flattened, cli):
@@ -85,7 +95,9 @@ def test_a_parent_that_could_not_be_read_is_mended(tree, flattened, cli):
     assert cli("check")[0] == 0
 
 
-@pytest.mark.parametrize("what", ["patchgen.batch.cache.own_digest", "patchgen.batch.cache.versions"])
+@pytest.mark.parametrize(
+    "what", ["patchgen.batch.cache.own_digest", "patchgen.batch.cache.versions"]
+)
 def test_other_code_or_other_releases(what, flattened, cli, monkeypatch):
     monkeypatch.setattr(what, lambda *_: () if what.endswith("versions") else "other")
     cli("check")
@@ -100,7 +112,9 @@ def test_entries_do_not_pile_up(tree, flattened, cli):
     assert len(list(tree(".patchgen_cache/outcomes").iterdir())) == before == 2
 
 
-def test_a_file_that_changes_while_it_is_flattened_is_not_remembered(tree, flattened, cli, monkeypatch):
+def test_a_file_that_changes_while_it_is_flattened_is_not_remembered(
+    tree, flattened, cli, monkeypatch
+):
     def flatten(path, env, settings):
         result = standin.stand_in(path, env, settings)
         tree.write("lib/toy.py", standin.PARENT.replace("y = 2", "y = 6"))
@@ -153,7 +167,10 @@ def test_noop_a_file_is_read_once_in_a_run(reads, monkeypatch):
     "change",
     [
         pytest.param(lambda path: path.write_text("longer"), id="in place"),
-        pytest.param(lambda path: shutil.copy(path, path.with_name("other")).replace(path), id="replaced by a copy"),
+        pytest.param(
+            lambda path: shutil.copy(path, path.with_name("other")).replace(path),
+            id="replaced by a copy",
+        ),
         pytest.param(lambda path: os.utime(path, ns=(1, 1)), id="its time set back"),
     ],
 )

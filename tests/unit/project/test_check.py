@@ -47,7 +47,10 @@ def test_missing(tree, cli):
 def test_stale_because_the_modular_file_changed(made, cli):
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
     before = made.snapshot()
-    assert lines(cli) == [f"{ONE}:6:1: PG501 is stale: the modular file changed", "2 outputs: 1 ok, 1 stale"]
+    assert lines(cli) == [
+        f"{ONE}:6:1: PG501 is stale: the modular file changed",
+        "2 outputs: 1 ok, 1 stale",
+    ]
     assert made.snapshot() == before
 
 
@@ -58,7 +61,9 @@ def test_stale_because_a_parent_changed_names_the_symbol(made, cli):
 
 def test_stale_because_parents_changed_names_three_and_counts_the_rest(made, cli):
     names = "CDEFG"
-    made.write("lib/toy.py", made.read("lib/toy.py") + "".join(f"class {n}:\n    z = 0\n" for n in names))
+    made.write(
+        "lib/toy.py", made.read("lib/toy.py") + "".join(f"class {n}:\n    z = 0\n" for n in names)
+    )
     made.write("modular/two/modular_two.py", f"from toy import {', '.join(names)}\n")
     cli("convert")
     made.edit("lib/toy.py", "z = 0", "z = 1")
@@ -105,7 +110,9 @@ def test_stale_because_patchgen_itself_changed(made, cli):
     was = hashlib.sha256(old.encode()).hexdigest()
     now = hashlib.sha256(made.read(ONE).encode()).hexdigest()
     recorded_otherwise(made, was, now)
-    assert lines(cli)[0].endswith("is stale: it differs from what modular/one/modular_one.py gives now")
+    assert lines(cli)[0].endswith(
+        "is stale: it differs from what modular/one/modular_one.py gives now"
+    )
     recorded_otherwise(made, own_digest(), "0")
     assert lines(cli)[0].endswith("is stale: patchgen itself changed")
 
@@ -114,7 +121,9 @@ def test_several_reasons_are_all_given(made, cli):
     made.edit(TWO, "y = 2", "y = 7")
     made.edit("modular/two/modular_two.py", "y = 4", "y = 8")
     made.edit("lib/toy.py", "y = 2", "y = 5")
-    reasons = "modeling_two.py was edited by hand; the modular file changed; the parent changed: toy.B"
+    reasons = (
+        "modeling_two.py was edited by hand; the modular file changed; the parent changed: toy.B"
+    )
     assert lines(cli)[0].endswith(f"is stale: {reasons}")
 
 
@@ -161,7 +170,10 @@ def test_a_record_that_was_edited_by_hand(old, new, made, cli):
     before = made.read("patchgen.lock")
     assert old in before
     made.write("patchgen.lock", before.replace(old, new, 1))
-    assert lines(cli)[0] == f"{ONE}: PG504 is not what patchgen.lock records: its record was edited by hand"
+    assert (
+        lines(cli)[0]
+        == f"{ONE}: PG504 is not what patchgen.lock records: its record was edited by hand"
+    )
     assert cli("convert")[0] == 0
     assert made.read("patchgen.lock") == before
 
@@ -169,10 +181,18 @@ def test_a_record_that_was_edited_by_hand(old, new, made, cli):
 @pytest.mark.parametrize(
     "old, new, why",
     [
-        ('"format": 1', '"format": 1, "mine": {}', "patchgen.lock has the key 'mine', which patchgen does not write"),
+        (
+            '"format": 1',
+            '"format": 1, "mine": {}',
+            "patchgen.lock has the key 'mine', which patchgen does not write",
+        ),
         ('"format": 1', '"format": 1, "format": 1', "patchgen.lock has the key 'format' twice"),
         ('"made_by"', '"settings": "x", "made_by"', "patchgen.lock has the key 'settings' twice"),
-        ('"about": "Written', '"about": "Made', "the first line of patchgen.lock was edited by hand"),
+        (
+            '"about": "Written',
+            '"about": "Made',
+            "the first line of patchgen.lock was edited by hand",
+        ),
     ],
 )
 def test_a_lock_that_was_edited_by_hand(old, new, why, made, cli):
@@ -194,7 +214,10 @@ def test_an_edited_record_stays_so_while_another_is_made_anew(made, cli):
     made.edit("patchgen.lock", '"toy.B": "', '"toy.B": "0')
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
     assert cli("convert", "modular/one")[0] == 0
-    assert lines(cli)[0] == f"{TWO}: PG504 is not what patchgen.lock records: its record was edited by hand"
+    assert (
+        lines(cli)[0]
+        == f"{TWO}: PG504 is not what patchgen.lock records: its record was edited by hand"
+    )
 
 
 def test_orphan_of_the_lock(made, cli):
@@ -207,7 +230,10 @@ def test_orphan_of_the_lock(made, cli):
 
 def test_orphan_by_its_banner(made, cli):
     made.write("generated/three/modeling_three.py", made.read(ONE))
-    assert lines(cli)[0] == "generated/three/modeling_three.py: PG503 is orphaned: no modular file gives it"
+    assert (
+        lines(cli)[0]
+        == "generated/three/modeling_three.py: PG503 is orphaned: no modular file gives it"
+    )
 
 
 def test_orphan_of_a_kind_that_is_given_no_more(made, cli):
@@ -216,7 +242,10 @@ def test_orphan_of_a_kind_that_is_given_no_more(made, cli):
     assert cli("check")[0] == 0
     made.edit("modular/one/modular_one.py", "  # configuration", "")
     path = "modular/one/modular_one.py"
-    assert f"generated/one/configuration_one.py: PG503 is orphaned: {path} gives it no more" in lines(cli, path)
+    assert (
+        f"generated/one/configuration_one.py: PG503 is orphaned: {path} gives it no more"
+        in lines(cli, path)
+    )
 
 
 def test_orphan_that_only_the_lock_names(made, cli):
@@ -289,7 +318,10 @@ def test_two_errors_in_two_files_are_one_run(made, cli):
     made.edit("modular/two/modular_two.py", "import A, B", "import A, Bee")
     before = made.snapshot()
     *found, summary = lines(cli)
-    assert [line.split(":")[0] for line in found] == ["modular/one/modular_one.py", "modular/two/modular_two.py"]
+    assert [line.split(":")[0] for line in found] == [
+        "modular/one/modular_one.py",
+        "modular/two/modular_two.py",
+    ]
     assert summary == "2 modular files refused"
     assert made.snapshot() == before
 
@@ -360,5 +392,8 @@ def test_json_has_everything(made, cli):
     code, out, _ = cli("check", "--output-format", "json")
     report = json.loads(out)
     assert code == 1
-    assert [(row["path"], row["status"]) for row in report["outputs"]] == [(ONE, "ok"), (TWO, "stale")]
+    assert [(row["path"], row["status"]) for row in report["outputs"]] == [
+        (ONE, "ok"),
+        (TWO, "stale"),
+    ]
     assert [(p["path"], p["line"], p["code"]) for p in report["problems"]] == [(TWO, 6, "PG501")]

@@ -28,8 +28,14 @@ def test_every_key(tmp_path):
         },
         tmp_path,
     )
-    assert config.settings == Settings(("toy",), "black", 88, "strict", (("use_kernel", "forward"),))
-    assert (config.sources, config.outputs, config.roots) == (("modular",), (("modular", "generated"),), ("lib",))
+    assert config.settings == Settings(
+        ("toy",), "black", 88, "strict", (("use_kernel", "forward"),)
+    )
+    assert (config.sources, config.outputs, config.roots) == (
+        ("modular",),
+        (("modular", "generated"),),
+        ("lib",),
+    )
 
 
 def test_noop_no_keys(tmp_path):
@@ -56,7 +62,8 @@ def test_wrong_type(key, value, wanted, tmp_path):
 def test_misspelt_key(tmp_path):
     (message,) = problems({"line-lenght": 88}, tmp_path)
     assert (
-        message == "pyproject.toml: PG901 tool.patchgen.line-lenght: no such key\n    hint: did you mean line-length?"
+        message
+        == "pyproject.toml: PG901 tool.patchgen.line-lenght: no such key\n    hint: did you mean line-length?"
     )
 
 
@@ -77,7 +84,10 @@ def test_required_version_that_is_no_version(tmp_path):
 def test_required_version_that_this_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr("patchgen.__version__", "0.1.0")
     (message,) = problems({"required-version": ">=7"}, tmp_path)
-    assert "PG902 the project requires patchgen >=7, this is 0.1.0\n    hint: pip install 'patchgen>=7'" in message
+    assert (
+        "PG902 the project requires patchgen >=7, this is 0.1.0\n    hint: pip install 'patchgen>=7'"
+        in message
+    )
 
 
 def test_every_wrong_key_is_named(tmp_path):
@@ -86,7 +96,14 @@ def test_every_wrong_key_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     "wanted, fits",
-    [("0.2", True), ("==0.2.0", True), (">=0.1, <0.3", True), ("!=0.2", False), (">0.2", False), ("<=0.1.9", False)],
+    [
+        ("0.2", True),
+        ("==0.2.0", True),
+        (">=0.1, <0.3", True),
+        ("!=0.2", False),
+        (">0.2", False),
+        ("<=0.1.9", False),
+    ],
 )
 def test_required_version(wanted, fits, tmp_path, monkeypatch):
     monkeypatch.setattr("patchgen.__version__", "0.2.0")

@@ -27,7 +27,13 @@ def test_writes_outputs_diffs_and_lock(tree, cli):
         "updated patchgen.lock",
         "4 written, 0 removed, 0 unchanged",
     ]
-    new = {ONE, TWO, "generated/one/modeling_one.diff", "generated/two/modeling_two.diff", "patchgen.lock"}
+    new = {
+        ONE,
+        TWO,
+        "generated/one/modeling_one.diff",
+        "generated/two/modeling_two.diff",
+        "patchgen.lock",
+    }
     assert set(tree.files()) - before == new
 
 
@@ -45,7 +51,12 @@ def test_only_what_is_stale_is_touched(made, cli):
     assert f"wrote {TWO} (the modular file changed)" in err
     after = made.snapshot()
     touched = {name for name in after if after[name] != before.get(name)}
-    assert touched == {"modular/two/modular_two.py", TWO, "generated/two/modeling_two.diff", "patchgen.lock"}
+    assert touched == {
+        "modular/two/modular_two.py",
+        TWO,
+        "generated/two/modeling_two.diff",
+        "patchgen.lock",
+    }
 
 
 def test_an_edit_by_hand_is_written_over_and_said(made, cli):
@@ -77,7 +88,9 @@ def test_a_file_that_fails_keeps_its_old_output_and_record(made, cli):
     made.edit("modular/one/modular_one.py", "from toy", "from toi")
     assert cli("convert")[0] == 1
     after = made.snapshot()
-    assert {name for name in after if after[name] != before.get(name)} == {"modular/one/modular_one.py"}
+    assert {name for name in after if after[name] != before.get(name)} == {
+        "modular/one/modular_one.py"
+    }
 
 
 @pytest.mark.parametrize("argv", [["convert"], ["check", "--fix"]])
@@ -157,7 +170,10 @@ def test_out_remembers_why_outside_the_project(made, cli, tmp_path):
     out = str(tmp_path / "out")
     cli("convert", "--out", out)
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
-    assert "modeling_one.py:6:1: PG501 is stale: the modular file changed" in cli("check", "--out", out)[1]
+    assert (
+        "modeling_one.py:6:1: PG501 is stale: the modular file changed"
+        in cli("check", "--out", out)[1]
+    )
 
 
 @pytest.mark.parametrize("folder", ["flat", "generated", ".", "modular", "../outside"])
@@ -166,7 +182,10 @@ def test_out_twice_leaves_the_projects_own_outputs_in_peace(folder, made, cli):
     before = made.snapshot()
     assert cli("convert", "--out", folder)[0] == 0
     for argv in (["convert"], ["check"], ["check", "--fix"]):
-        assert cli(*argv, "--out", folder)[:2] == (0, "2 outputs: 2 ok\n" if argv == ["check"] else "")
+        assert cli(*argv, "--out", folder)[:2] == (
+            0,
+            "2 outputs: 2 ok\n" if argv == ["check"] else "",
+        )
     assert before.items() <= made.snapshot().items()
 
 
@@ -187,7 +206,10 @@ def test_two_folders_for_out_are_told_apart(made, cli):
 def test_an_orphan_in_out_is_removed_with_its_record(folder, made, cli):
     cli("convert", "--out", folder)
     made("modular/two/modular_two.py").unlink()
-    assert "modeling_two.py: PG503 is orphaned: modular/two/modular_two.py is gone" in cli("check", "--out", folder)[1]
+    assert (
+        "modeling_two.py: PG503 is orphaned: modular/two/modular_two.py is gone"
+        in cli("check", "--out", folder)[1]
+    )
     assert cli("check", "--fix", "--out", folder)[0] == 0
     assert cli("check", "--out", folder) == (0, "1 output: 1 ok\n", "")
     assert made(TWO).exists()
@@ -195,12 +217,16 @@ def test_an_orphan_in_out_is_removed_with_its_record(folder, made, cli):
 
 def test_out_among_the_projects_outputs_is_said_to_be_in_the_wrong_place(made, cli):
     cli("convert", "--out", "generated/flat")
-    wrong = "generated/flat/modeling_one.py: PG503 is orphaned: modular/one/modular_one.py gives " + ONE
+    wrong = (
+        "generated/flat/modeling_one.py: PG503 is orphaned: modular/one/modular_one.py gives " + ONE
+    )
     assert cli("check")[1].splitlines()[0] == wrong
 
 
 def test_two_sources_of_one_folder_are_converted_one_by_one(made, cli):
-    made.edit("pyproject.toml", 'modular = "generated"', '"modular/one" = "flat", "modular/two" = "flat"')
+    made.edit(
+        "pyproject.toml", 'modular = "generated"', '"modular/one" = "flat", "modular/two" = "flat"'
+    )
     cli("check", "--fix")
     for name in ("one", "two"):
         assert cli("check", f"modular/{name}") == (0, "1 output: 1 ok\n", "")
@@ -238,7 +264,10 @@ def test_a_modular_file_that_changes_meanwhile_is_not_written(made, cli, monkeyp
     monkeypatch.setattr(convert, "examine", examine)
     code, out, _ = cli("convert")
     assert code == 2
-    assert "PG905 modular_one.py changed while it was being converted\n    hint: run the command again" in out
+    assert (
+        "PG905 modular_one.py changed while it was being converted\n    hint: run the command again"
+        in out
+    )
     assert "x = 3" in made.read(ONE)
 
 
@@ -249,7 +278,9 @@ def test_what_a_killed_run_had_begun_is_finished_first(made, cli):
     from patchgen.disk import write
 
     temp = made.write("generated/one/.patchgen-99999999-0.tmp", made.read(ONE) + "# late\n")
-    move = write.Move(str(made(ONE)), str(temp), "", write.content_digest(made(ONE)), write.content_digest(temp))
+    move = write.Move(
+        str(made(ONE)), str(temp), "", write.content_digest(made(ONE)), write.content_digest(temp)
+    )
     made.write(".patchgen_cache/journal.json", json.dumps([asdict(move)]))
     assert cli("convert")[0] == 0
     assert cli("check")[0] == 0
@@ -258,7 +289,9 @@ def test_what_a_killed_run_had_begun_is_finished_first(made, cli):
 
 
 def test_cache_folder_is_marked_as_one(made):
-    assert made.read(".patchgen_cache/CACHEDIR.TAG").startswith("Signature: 8a477f597d28d172789f06886806bc55")
+    assert made.read(".patchgen_cache/CACHEDIR.TAG").startswith(
+        "Signature: 8a477f597d28d172789f06886806bc55"
+    )
     assert made.read(".patchgen_cache/.gitignore") == "*\n"
 
 
@@ -295,7 +328,10 @@ def test_list_as_json_has_the_outputs_and_classes(made, cli):
 
 
 def test_list_has_no_more_lines_than_the_modular_file_when_it_is_stale(made, cli):
-    made.write("modular/one/modular_one.py", 'from toy import A\n\n"""What it is for."""\nx = 3  # a number\n# y\n')
+    made.write(
+        "modular/one/modular_one.py",
+        'from toy import A\n\n"""What it is for."""\nx = 3  # a number\n# y\n',
+    )
     assert cli("list")[1].splitlines()[1].split()[1:] == ["2", "4", "0", "9", "stale"]
 
 
@@ -333,7 +369,9 @@ def test_nothing_written_is_said_with_the_reason(made, cli):
     made.edit("modular/one/modular_one.py", "from toy", "from toi")
     assert cli("convert")[2] == "nothing written: 1 error in 1 file\n"
     made.edit("modular/two/modular_two.py", "y = 4", "y = 5")
-    assert cli("convert")[2].splitlines()[-1] == "2 written, 0 removed, 0 unchanged; 1 error in 1 file"
+    assert (
+        cli("convert")[2].splitlines()[-1] == "2 written, 0 removed, 0 unchanged; 1 error in 1 file"
+    )
 
 
 def test_a_lock_that_is_written_alone_is_said_so(made, cli):

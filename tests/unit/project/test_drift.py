@@ -38,7 +38,10 @@ def test_unaffected(drift):
 
 
 def test_a_change_of_what_nothing_uses_affects_nothing(drift):
-    assert drift("class B:", "class Unused:\n    pass\n\n\nclass B:")[1] == {"one": "unaffected", "two": "unaffected"}
+    assert drift("class B:", "class Unused:\n    pass\n\n\nclass B:")[1] == {
+        "one": "unaffected",
+        "two": "unaffected",
+    }
 
 
 def test_regenerates_clean(drift):
@@ -76,8 +79,13 @@ def test_gone_with_its_module(made, cli):
     assert cli(*argv)[1].splitlines()[0] == "modular/one/modular_one.py: unaffected"
     (made.top.parent / "release/toy/modeling.py").unlink()
     code, out, _ = cli(*argv)
-    assert (code, out.splitlines()[0]) == (1, "modular/one/modular_one.py: gone; upstream has no toy.modeling.A")
-    (made.top.parent / "release/toy/__init__.py").unlink()  # a part of a release, laid over the one that is installed
+    assert (code, out.splitlines()[0]) == (
+        1,
+        "modular/one/modular_one.py: gone; upstream has no toy.modeling.A",
+    )
+    (
+        made.top.parent / "release/toy/__init__.py"
+    ).unlink()  # a part of a release, laid over the one that is installed
     assert cli(*argv)[0] == 0
 
 
@@ -88,13 +96,17 @@ def test_gone_without_a_record(drift, made):
 
 def test_drift_comes_first(drift):
     lines = drift("y = 2", "y = 5")[2].splitlines()
-    assert [line.partition(":")[0] for line in lines[:2]] == [f"modular/{n}/modular_{n}.py" for n in ("one", "two")]
+    assert [line.partition(":")[0] for line in lines[:2]] == [
+        f"modular/{n}/modular_{n}.py" for n in ("one", "two")
+    ]
     assert "PG501" in lines[2]
 
 
 def test_many_definitions_of_a_module_are_counted(made, cli):
     names = "CDEFG"
-    made.write("lib/toy.py", made.read("lib/toy.py") + "".join(f"class {n}:\n    z = 0\n" for n in names))
+    made.write(
+        "lib/toy.py", made.read("lib/toy.py") + "".join(f"class {n}:\n    z = 0\n" for n in names)
+    )
     made.write("modular/two/modular_two.py", f"from toy import {', '.join(names)}\n")
     cli("convert")
     new = made.top.parent / "next/toy.py"
@@ -113,13 +125,18 @@ def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
     def picky(path, env, settings):
         text = env.index("toy", Location("")).source.text
         if "y = 5" in text and "two" in path.name:
-            return Flattened(problems=(Problem(Location(env.shown(path), 3, 1), "PG301", "matches nothing"),))
+            return Flattened(
+                problems=(Problem(Location(env.shown(path), 3, 1), "PG301", "matches nothing"),)
+            )
         return stand_in(path, env, settings)
 
     monkeypatch.setattr(patchgen.flatten, "flatten", picky)
     code, fits, out = drift("y = 2", "y = 5")
     assert (code, fits) == (1, {"one": "unaffected", "two": "no longer fits"})
-    assert "modular/two/modular_two.py: no longer fits; upstream changed toy.B\n--- toy.B (recorded)" in out
+    assert (
+        "modular/two/modular_two.py: no longer fits; upstream changed toy.B\n--- toy.B (recorded)"
+        in out
+    )
     assert "-    y = 2\n+    y = 5" in out
 
 
@@ -144,4 +161,6 @@ def test_a_changed_part_of_the_project_is_no_change_of_the_release(made, cli):
     argv = ("check", "--package-root", str(made.top.parent / "next"))
     assert "modular/two/modular_two.py: regenerates clean\n" in cli(*argv)[1]
     (made.top.parent / "next/kit.py").write_text("class K:\n    z = 2\n")
-    assert "modular/two/modular_two.py: regenerates clean; upstream changed kit.K\n" in cli(*argv)[1]
+    assert (
+        "modular/two/modular_two.py: regenerates clean; upstream changed kit.K\n" in cli(*argv)[1]
+    )

@@ -26,7 +26,9 @@ def argv(foreign):
 def test_stale_with_a_record_says_why(foreign, argv, cli):
     assert cli("convert", *argv)[0] == 0
     foreign.edit("pack/modular_x.py", "z = 1", "z = 2")
-    assert "pack/modeling_x.py:6:1: PG501 is stale: the modular file changed" in cli("check", *argv)[1]
+    assert (
+        "pack/modeling_x.py:6:1: PG501 is stale: the modular file changed" in cli("check", *argv)[1]
+    )
 
 
 def test_stale_without_a_record_says_what_is_known(foreign, argv, cli, tmp_path):
@@ -80,9 +82,16 @@ def test_a_place_of_somebody_else_is_refused(tmp_path, monkeypatch):
 
 
 def test_files_of_transformers_itself_are_another_profile(foreign, cli):
-    for package in ("transformers", "transformers/models", "transformers/models/a", "transformers/models/b"):
+    for package in (
+        "transformers",
+        "transformers/models",
+        "transformers/models/a",
+        "transformers/models/b",
+    ):
         foreign.write(f"{package}/__init__.py", "")
-    foreign.write("transformers/models/a/modeling_a.py", "class AModel:\n    def f(self):\n        return 1\n")
+    foreign.write(
+        "transformers/models/a/modeling_a.py", "class AModel:\n    def f(self):\n        return 1\n"
+    )
     text = "from ..a.modeling_a import AModel\n\n\nclass BModel(AModel):\n    pass\n"
     path = foreign.write("transformers/models/b/modular_b.py", text)
     assert cli("convert", "--package-root", str(foreign.top), str(path))[0] == 0

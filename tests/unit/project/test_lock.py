@@ -19,8 +19,16 @@ RECORD = Record(
     diff_digest="",
     made_by="patchgen 0.1.0, ruff 0.14.10",
     settings=describe(Settings()),
-    parents=(UsedSymbol("t.A", "a", "t.py"), UsedSymbol("t.B", "b", "t.py"), UsedSymbol("u.C", "c", "u.py")),
-    lines=(LineOrigin(3, 9, "t.py", 40), LineOrigin(12, 12, "m/modular_x.py", 5), LineOrigin(14, 20, "t.py", 60)),
+    parents=(
+        UsedSymbol("t.A", "a", "t.py"),
+        UsedSymbol("t.B", "b", "t.py"),
+        UsedSymbol("u.C", "c", "u.py"),
+    ),
+    lines=(
+        LineOrigin(3, 9, "t.py", 40),
+        LineOrigin(12, 12, "m/modular_x.py", 5),
+        LineOrigin(14, 20, "t.py", 60),
+    ),
     reads=(("t", "d"), ("u", "e")),
     own_digest="f",
 )
@@ -56,7 +64,11 @@ def test_noop_no_file(tmp_path):
         ('{"format": 1, "outputs": []}', 0),
         pytest.param("[" * 100_000, 0, id="deep list"),
         pytest.param('{"a":' * 100_000, 0, id="deep table"),
-        pytest.param('{"format": 1, "outputs": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}}", 0, id="deep entry"),
+        pytest.param(
+            '{"format": 1, "outputs": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}}",
+            0,
+            id="deep entry",
+        ),
         pytest.param('{"format": ' + "9" * 5000 + "}", 0, id="long number"),
     ],
 )
@@ -124,4 +136,7 @@ def test_origin_of_a_line(line, origin):
 
 def test_settings_in_words():
     settings = Settings(("toy", "more"), "black", 88, decorators=(("use_kernel", "forward"),))
-    assert describe(settings) == "black at line length 88; flattens toy, more; use_kernel goes with forward"
+    assert (
+        describe(settings)
+        == "black at line length 88; flattens toy, more; use_kernel goes with forward"
+    )

@@ -34,11 +34,23 @@ def messages(found):
 
 
 def test_sorted_and_only_modular_names(home):
-    touch(home, "m/b/modular_b.py", "m/a/modular_a.py", "m/a/modeling_a.py", "m/a/notes.txt", "m/modular.py")
-    assert shown(discover(project(home, sources=("m",)))) == ["m/a/modular_a.py", "m/b/modular_b.py"]
+    touch(
+        home,
+        "m/b/modular_b.py",
+        "m/a/modular_a.py",
+        "m/a/modeling_a.py",
+        "m/a/notes.txt",
+        "m/modular.py",
+    )
+    assert shown(discover(project(home, sources=("m",)))) == [
+        "m/a/modular_a.py",
+        "m/b/modular_b.py",
+    ]
 
 
-@pytest.mark.parametrize("name", [".venv/modular_x.py", "__pycache__/modular_x.py", "lib/site-packages/modular_x.py"])
+@pytest.mark.parametrize(
+    "name", [".venv/modular_x.py", "__pycache__/modular_x.py", "lib/site-packages/modular_x.py"]
+)
 def test_folders_that_are_not_the_projects_are_passed_over(name, home):
     touch(home, f"m/{name}", "m/modular_a.py")
     assert shown(discover(project(home, sources=("m",)))) == ["m/modular_a.py"]
@@ -52,7 +64,9 @@ def test_exclude(pattern, home):
 
 def test_a_file_named_twice_counts_once(home):
     touch(home, "m/modular_a.py")
-    assert shown(discover(project(home), [home / "m", home / "m/modular_a.py"])) == ["m/modular_a.py"]
+    assert shown(discover(project(home), [home / "m", home / "m/modular_a.py"])) == [
+        "m/modular_a.py"
+    ]
 
 
 def test_misspelt_folder(home):
@@ -64,13 +78,17 @@ def test_misspelt_folder(home):
 def test_misspelt_inner_folder_is_compared_with_its_neighbours(home):
     touch(home, "modular/llama/modular_a.py")
     found = discover(project(home), [home / "modular/lama/modular_a.py"])
-    assert messages(found) == ["modular/lama/modular_a.py: PG506 does not exist\n    hint: did you mean llama?"]
+    assert messages(found) == [
+        "modular/lama/modular_a.py: PG506 does not exist\n    hint: did you mean llama?"
+    ]
 
 
 def test_folder_without_modular_files(home):
     touch(home, "m/modeling_a.py")
     found = discover(project(home, sources=("m",)))
-    assert messages(found) == ["m: PG505 holds no modular file\n    hint: modular files are named modular_NAME.py"]
+    assert messages(found) == [
+        "m: PG505 holds no modular file\n    hint: modular files are named modular_NAME.py"
+    ]
 
 
 def test_nothing_named_at_all(home):
@@ -80,11 +98,14 @@ def test_nothing_named_at_all(home):
 
 def test_file_of_another_name(home):
     touch(home, "m/modeling_a.py")
-    assert [problem.code for problem in discover(project(home), [home / "m/modeling_a.py"]).problems] == ["PG506"]
+    assert [
+        problem.code for problem in discover(project(home), [home / "m/modeling_a.py"]).problems
+    ] == ["PG506"]
 
 
 @pytest.mark.parametrize(
-    "name", ["modular_x;import os.py", "modular_..py", "modular_a b.py", "modular_x\n.py", "modular_é-.py"]
+    "name",
+    ["modular_x;import os.py", "modular_..py", "modular_a b.py", "modular_x\n.py", "modular_é-.py"],
 )
 def test_name_that_no_module_can_have(name, home):
     touch(home, f"m/{name}")
@@ -96,7 +117,10 @@ def test_name_that_no_module_can_have(name, home):
 def test_one_bad_path_does_not_hide_the_others(home):
     touch(home, "m/modular_a.py")
     found = discover(project(home), [home / "m", home / "n"])
-    assert (shown(found), [problem.code for problem in found.problems]) == (["m/modular_a.py"], ["PG506"])
+    assert (shown(found), [problem.code for problem in found.problems]) == (
+        ["m/modular_a.py"],
+        ["PG506"],
+    )
 
 
 def test_folder_with_a_modular_name_is_left_to_the_reader_to_refuse(home):
@@ -121,7 +145,9 @@ def test_out_wins(home, tmp_path):
 
 
 def test_mapping_that_leads_out_of_the_project(home):
-    with pytest.raises(PatchgenError, match="PG904 tool.patchgen.outputs.m: ../elsewhere leads out of the project"):
+    with pytest.raises(
+        PatchgenError, match="PG904 tool.patchgen.outputs.m: ../elsewhere leads out of the project"
+    ):
         output_folder(project(home, outputs=(("m", "../elsewhere"),)), home / "m")
 
 
@@ -148,14 +174,23 @@ def test_recorded_are_the_projects_own_at_their_own_place(home, tmp_path):
     touch(home, "m/modular_a.py", "tree/t/modular_b.py")
     assert discover(project(home, sources=("m",))).modulars[0].recorded
     assert not discover(project(home, sources=("m",), out=tmp_path)).modulars[0].recorded
-    assert not discover(project(home, sources=("tree",), package_root=home / "tree")).modulars[0].recorded
+    assert (
+        not discover(project(home, sources=("tree",), package_root=home / "tree"))
+        .modulars[0]
+        .recorded
+    )
 
 
 def test_profile_is_told_by_the_package(home):
     touch(
-        home, "t/transformers/__init__.py", "t/transformers/models/__init__.py", "t/transformers/models/x/__init__.py"
+        home,
+        "t/transformers/__init__.py",
+        "t/transformers/models/__init__.py",
+        "t/transformers/models/x/__init__.py",
     )
     touch(home, "transformers/models/y/modular_y.py")
     assert profile_of(home / "t/transformers/models/x/modular_x.py") == "transformers"
-    assert profile_of(home / "transformers/models/y/modular_y.py") == "strict"  # a folder, no package
+    assert (
+        profile_of(home / "transformers/models/y/modular_y.py") == "strict"
+    )  # a folder, no package
     assert profile_of(home / "m/modular_x.py") == "strict"

@@ -7,12 +7,16 @@ from patchgen.source.locate import make_environment
 
 
 def test_tools_are_those_that_the_metadata_names():
-    assert tool_versions() == {name: importlib.metadata.version(name) for name in ("black", "libcst", "ruff")}
+    assert tool_versions() == {
+        name: importlib.metadata.version(name) for name in ("black", "libcst", "ruff")
+    }
 
 
 def test_release_of_a_package_is_what_its_top_states(tmp_path):
     (tmp_path / "pack").mkdir()
-    (tmp_path / "pack/__init__.py").write_text('"""Doc."""\n\n__version__ = "1.2.3.dev0"\nraise SystemExit\n')
+    (tmp_path / "pack/__init__.py").write_text(
+        '"""Doc."""\n\n__version__ = "1.2.3.dev0"\nraise SystemExit\n'
+    )
     env = make_environment(tmp_path, search=[])
     assert release_of("pack", env) == "1.2.3.dev0"
     assert release_of("absent", env) == ""

@@ -31,7 +31,12 @@ def test_changes_creates_and_removes(tmp_path, state):
     (tmp_path / "old").write_bytes(b"1")
     (tmp_path / "gone").write_bytes(b"2")
     apply(
-        [Change(tmp_path / "old", b"11"), Change(tmp_path / "a/b/new", b"3"), Change(tmp_path / "gone", None)], state
+        [
+            Change(tmp_path / "old", b"11"),
+            Change(tmp_path / "a/b/new", b"3"),
+            Change(tmp_path / "gone", None),
+        ],
+        state,
     )
     assert (tmp_path / "old").read_bytes() == b"11"
     assert (tmp_path / "a/b/new").read_bytes() == b"3"
@@ -81,7 +86,14 @@ def test_failure_while_moving_puts_everything_back(failing, error, tmp_path, sta
 
     monkeypatch.setattr(write, "_move", move)
     with pytest.raises(type(error)):
-        apply([Change(tmp_path / "a", b"x"), Change(tmp_path / "new/b", b"y"), Change(tmp_path / "c", None)], state)
+        apply(
+            [
+                Change(tmp_path / "a", b"x"),
+                Change(tmp_path / "new/b", b"y"),
+                Change(tmp_path / "c", None),
+            ],
+            state,
+        )
     assert (tmp_path / "a").read_bytes() == b"1"
     assert (tmp_path / "c").read_bytes() == b"3"
     assert not (tmp_path / "new").exists()
@@ -151,7 +163,11 @@ def test_killed_before_the_journal_has_changed_nothing(tmp_path, state):
     assert temps(tmp_path)
     assert recover(state, tmp_path) == ()
     sweep([tmp_path])
-    assert {name: (tmp_path / name).read_bytes() for name in "abc"} == {"a": b"old a", "b": b"old b", "c": b"old c"}
+    assert {name: (tmp_path / name).read_bytes() for name in "abc"} == {
+        "a": b"old a",
+        "b": b"old b",
+        "c": b"old c",
+    }
     assert temps(tmp_path) == []
 
 

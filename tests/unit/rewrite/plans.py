@@ -40,11 +40,15 @@ def read_golden(path: Path) -> Golden:
 
 
 def write_golden(golden: Golden, outcome: tuple[str, str]) -> None:
-    sections = {name: text for name, text in golden.sections.items() if name not in ("flat", "error")}
+    sections = {
+        name: text for name, text in golden.sections.items() if name not in ("flat", "error")
+    }
     order = [name for name in sections if name not in ("edited", "probe")]
     tail = [name for name in sections if name in ("edited", "probe")]
     sections[outcome[0]] = outcome[1]
-    parts = [("" if n == "reason" else f"{MARK}{n}\n") + sections[n] for n in [*order, outcome[0], *tail]]
+    parts = [
+        ("" if n == "reason" else f"{MARK}{n}\n") + sections[n] for n in [*order, outcome[0], *tail]
+    ]
     golden.path.write_text("".join(part if part.endswith("\n") else f"{part}\n" for part in parts))
 
 
@@ -60,19 +64,29 @@ def outcome_of(golden: Golden) -> tuple[str, str]:
 
 
 def plan_of(golden: Golden) -> ClassPlan:
-    parents, declared, kept = (classes_of(text) for text in (golden.parent, golden.modular, golden.bases))
+    parents, declared, kept = (
+        classes_of(text) for text in (golden.parent, golden.modular, golden.bases)
+    )
     name = list(declared)[-1]
     mro = linearise(("modular", name), {"parent": parents, "modular": declared, "bases": kept})
     chain = [key for key in mro if key[0] in ("parent", "modular")]
     # What follows the first kept base stays behind it.
     first_kept = next((i for i, key in enumerate(mro) if key[0] == "bases"), len(mro))
-    assert mro[: len(chain)] == chain or first_kept >= len(chain), "the chain is a prefix of the MRO"
+    assert mro[: len(chain)] == chain or first_kept >= len(chain), (
+        "the chain is a prefix of the MRO"
+    )
     outside = [key[1] for key in mro if key not in chain]
     inherited = {base for n in kept for base in bases_of(kept[n])}
     bases = tuple(base for base in outside if base not in inherited)
     texts = {"parent": golden.parent, "modular": golden.modular}
     pieces = tuple(
-        piece(texts[module], module, {"parent": parents, "modular": declared}[module][cls], chain, name)
+        piece(
+            texts[module],
+            module,
+            {"parent": parents, "modular": declared}[module][cls],
+            chain,
+            name,
+        )
         for module, cls in chain
     )
     return ClassPlan(name, pieces, bases, tuple(cls for _, cls in chain))
@@ -86,7 +100,9 @@ def bases_of(node: ast.ClassDef) -> list[str]:
     return [ast.unparse(base) for base in node.bases]
 
 
-def linearise(key: tuple[str, str], modules: dict[str, dict[str, ast.ClassDef]]) -> list[tuple[str, str]]:
+def linearise(
+    key: tuple[str, str], modules: dict[str, dict[str, ast.ClassDef]]
+) -> list[tuple[str, str]]:
     """C3, for classes that are named by (module, name); what is defined nowhere is outside."""
     if key[1] not in modules.get(key[0], {}):
         return [key]
@@ -100,7 +116,9 @@ def linearise(key: tuple[str, str], modules: dict[str, dict[str, ast.ClassDef]])
     return done
 
 
-def resolve(base: str, module: str, modules: dict[str, dict[str, ast.ClassDef]], own: str) -> tuple[str, str]:
+def resolve(
+    base: str, module: str, modules: dict[str, dict[str, ast.ClassDef]], own: str
+) -> tuple[str, str]:
     name = base.removeprefix("parent.")
     if module == "modular" and base == name and name in modules["modular"] and name != own:
         return "modular", name
@@ -109,7 +127,9 @@ def resolve(base: str, module: str, modules: dict[str, dict[str, ast.ClassDef]],
     return "bases", name
 
 
-def piece(text: str, module: str, node: ast.ClassDef, chain: list[tuple[str, str]], name: str) -> Piece:
+def piece(
+    text: str, module: str, node: ast.ClassDef, chain: list[tuple[str, str]], name: str
+) -> Piece:
     """The class as a block, in the names of the flat file: `parent.Name` becomes `Name` or `__parent_<index>__`."""
     lines = text.splitlines(keepends=True)
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
@@ -117,14 +137,21 @@ def piece(text: str, module: str, node: ast.ClassDef, chain: list[tuple[str, str
     inside_super = {
         id(call.args[0])
         for call in ast.walk(node)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "super" and call.args
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "super"
+        and call.args
     }
     holders = {id(outer.value) for outer in ast.walk(node) if isinstance(outer, ast.Attribute)}
     for child in ast.walk(node):
         target = child.value if isinstance(child, ast.Attribute) else None
         if isinstance(target, ast.Name) and target.id == "parent":
             own, old = child.attr, f"parent.{child.attr}"
-        elif isinstance(child, ast.Name) and module == "modular" and id(child) in inside_super | holders:
+        elif (
+            isinstance(child, ast.Name)
+            and module == "modular"
+            and id(child) in inside_super | holders
+        ):
             own = old = child.id
         else:
             continue
@@ -144,18 +171,27 @@ def piece(text: str, module: str, node: ast.ClassDef, chain: list[tuple[str, str
     source = make_source(text, f"{module}.py", module)
     ordered = tuple(sorted(edits, key=lambda e: (e.line, e.column)))
     symbol = Symbol(module, node.name)
-    return Piece(symbol, "class", node.name, "", text_out, source, first, (node.name,), needs, ordered)
+    return Piece(
+        symbol, "class", node.name, "", text_out, source, first, (node.name,), needs, ordered
+    )
 
 
 def imports(text: str) -> dict[str, Symbol]:
     found = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.ImportFrom):
-            found |= {alias.asname or alias.name: imported(node.module or "", alias.name) for alias in node.names}
+            found |= {
+                alias.asname or alias.name: imported(node.module or "", alias.name)
+                for alias in node.names
+            }
         elif isinstance(node, ast.Import):
             found |= {alias.asname or alias.name: Symbol(alias.name) for alias in node.names}
     return found
 
 
 def imported(module: str, name: str) -> Symbol:
-    return Symbol("patchgen.edits") if (module, name) == ("patchgen", "edits") else Symbol(module, name)
+    return (
+        Symbol("patchgen.edits")
+        if (module, name) == ("patchgen", "edits")
+        else Symbol(module, name)
+    )

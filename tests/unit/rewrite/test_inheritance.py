@@ -14,7 +14,11 @@ import pytest
 from tests.unit.rewrite.plans import Golden, classes_of, plan_of, read_golden
 
 CASES = sorted((Path(__file__).parents[2] / "golden" / "merge").glob("*.py"))
-PROBED = [path for path in CASES if "probe" in (golden := read_golden(path)).sections and "flat" in golden.sections]
+PROBED = [
+    path
+    for path in CASES
+    if "probe" in (golden := read_golden(path)).sections and "flat" in golden.sections
+]
 
 
 def run(*texts: str, parent: str = "") -> str:
@@ -27,7 +31,9 @@ def run(*texts: str, parent: str = "") -> str:
                 module = types.ModuleType("parent")
                 vars(module).update(space)
                 exec(compile(text, "parent", "exec"), vars(module))
-                space |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
+                space |= {
+                    name: value for name, value in vars(module).items() if not name.startswith("__")
+                }
                 space["parent"] = module
             else:
                 exec(compile(text, "case", "exec"), space)

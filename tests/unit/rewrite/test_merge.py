@@ -13,11 +13,15 @@ from tests.toytree import REPOSITORY
 
 
 def piece(text, name, module):
-    return Piece(Symbol(module, name), "class", name, "", text, make_source(text, f"{module}.py", module), 1)
+    return Piece(
+        Symbol(module, name), "class", name, "", text, make_source(text, f"{module}.py", module), 1
+    )
 
 
 def plan(child, parent, bases=("Base",)):
-    return ClassPlan("C", (piece(child, "C", "modular"), piece(parent, "P", "parent")), bases, ("C", "P"))
+    return ClassPlan(
+        "C", (piece(child, "C", "modular"), piece(parent, "P", "parent")), bases, ("C", "P")
+    )
 
 
 PARENT = "@register\nclass P(Base):\n    def f(self, x):\n        return x\n"
@@ -26,7 +30,10 @@ CHILD = "class C(P):\n    def f(self, x):\n        return super().f(x) + 1\n"
 
 def test_trace_shows_every_pass_in_order():
     seen = []
-    merged = merge_class(plan(CHILD, PARENT.removeprefix("@register\n")), lambda name, text: seen.append((name, text)))
+    merged = merge_class(
+        plan(CHILD, PARENT.removeprefix("@register\n")),
+        lambda name, text: seen.append((name, text)),
+    )
     assert [name for name, _ in seen] == [name for name, _ in PASSES]
     assert "super()" in seen[-3][1] and "_f_of_P" in seen[-2][1]
     assert seen[-1][1] == merged.text
@@ -42,7 +49,9 @@ def test_trace_shows_every_pass_in_order():
 def test_a_decorator_that_the_project_knows(method, kept):
     merged = merge_class(plan(CHILD, PARENT), decorators=[("register", method)])
     assert merged.text.startswith("@register\n") == kept
-    assert [note for note in merged.notes if "@register" in note] == ([] if kept else list(merged.notes))
+    assert [note for note in merged.notes if "@register" in note] == (
+        [] if kept else list(merged.notes)
+    )
 
 
 def test_a_decorator_that_nobody_knows_is_refused():
@@ -61,9 +70,7 @@ def test_deep_code_is_refused_or_merged_but_never_a_traceback():
 
 
 def test_every_problem_of_a_pass_is_raised_together():
-    child = (
-        "class C(P):\n    def f(self, x):\n        a = lambda: super().f(x)\n        return getattr(super(), 'f')(a)\n"
-    )
+    child = "class C(P):\n    def f(self, x):\n        a = lambda: super().f(x)\n        return getattr(super(), 'f')(a)\n"
     with pytest.raises(PatchgenError) as raised:
         merge_class(plan(child, PARENT.removeprefix("@register\n")))
     assert [problem.code for problem in raised.value.problems] == ["PG211", "PG210"]
@@ -77,5 +84,7 @@ parent = PARENT.removeprefix("@register" + chr(10))
 merge_class(plan(CHILD, parent))
 print("libcst" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=REPOSITORY)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=REPOSITORY
+    )
     assert done.stdout.split() == ["False"], done.stderr

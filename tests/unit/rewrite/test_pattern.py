@@ -30,8 +30,15 @@ def method(text):
         pytest.param("HOLE + HOLE", "y = a.b + a.c", 0, id="a hole twice, different"),
         pytest.param("f(HOLE)", "y = f(f(x))", 2, id="inside a match as well"),
         pytest.param("x", "def g(): return [x for _ in y if x]", 2, id="in nested code"),
-        pytest.param("x", "a.x(x=1).y = b(lambda x: 0)", 0, id="attributes and names of arguments are no expressions"),
-        pytest.param("a.HOLE(HOLE)", "b.HOLE = a.HOLE(c)", 1, id="an attribute that is called like a hole"),
+        pytest.param(
+            "x",
+            "a.x(x=1).y = b(lambda x: 0)",
+            0,
+            id="attributes and names of arguments are no expressions",
+        ),
+        pytest.param(
+            "a.HOLE(HOLE)", "b.HOLE = a.HOLE(c)", 1, id="an attribute that is called like a hole"
+        ),
         pytest.param("f(HOLE=HOLE)", "f(HOLE=c)", 1, id="a keyword that is called like a hole"),
         pytest.param("f(1000, 10)", "f(1_000, 0xA)", 1, id="numbers by their value"),
         pytest.param("f('a' 'b')", 'f("""ab""")', 1, id="strings by their value"),
@@ -46,7 +53,9 @@ def method(text):
         pytest.param(r"f'{x:\t>5}'", "f'{x:\t>5}'", 1, id="an escape in a format"),
         pytest.param("f'a{{'", "x = f'a' '{{'", 0, id="a brace that is text"),
         pytest.param("x[a, b]", "x[(a, b)]", 1, id="a tuple in brackets"),
-        pytest.param("x[HOLE]", "x[a, b], x[1:2], x[c]", 3, id="a hole for all that is in brackets"),
+        pytest.param(
+            "x[HOLE]", "x[a, b], x[1:2], x[c]", 3, id="a hole for all that is in brackets"
+        ),
         pytest.param("x[a]", "x[a,]", 0, id="a tuple of one"),
         pytest.param("(y := HOLE)", "if (y := f(x)): pass", 1, id="a walrus"),
         pytest.param("f(*a, k=1)", "f(k=1, *a)", 1, id="stars are given by place"),
@@ -63,28 +72,71 @@ def test_expressions(pattern, code, expected):
 @pytest.mark.parametrize(
     ("pattern", "code", "expected"),
     [
-        pytest.param("a = 1\nb = 2", "a = 1\n\n# why\nb = 2\nc = 3", [(0, 2)], id="a run of statements"),
-        pytest.param("a = 1\nb = 2", "a = 1\nc = 3\nb = 2", [], id="something in between"),
-        pytest.param("a = 1\n...\nb = 2", "a = 1\nc = 3\nb = 2\nb = 2", [(0, 3)], id="the shortest run"),
-        pytest.param("a = 1", "if x:\n    a = 1\nelse:\n    a = 1", [(0, 1), (0, 1)], id="in nested suites"),
-        pytest.param("if x:\n    ...\n    a = 1", "if x:\n    b = 2\n    a = 1", [(0, 1)], id="dots inside"),
-        pytest.param("if x:\n    a = 1", "if x:\n    a = 1\n    b = 2", [], id="a nested suite is matched whole"),
-        pytest.param("HOLE = f(HOLE)", "self.x = f(self.x)", [(0, 1)], id="a hole assigned and read"),
-        pytest.param("a: int = 1", "a = 1", [], id="an annotation counts"),
-        pytest.param("b = 2\nc = 3", "a = 1; b = 2\nc = 3; d = 4", [(1, 3)], id="statements that share a line"),
-        pytest.param("if x:\n    a = 1", "if x: a = 1", [(0, 1)], id="a suite on the line of its header"),
-        pytest.param("if x:\n    a = 1", "if y:\n    pass\nelif x:\n    a = 1", [(0, 1)], id="an elif is an if"),
-        pytest.param("if x: pass", "if y: pass\nelif x: pass\nelse: pass", [], id="an elif has what is below it"),
         pytest.param(
-            "if x: pass\nelif y: a = 1", "if x:\n    pass\nelse:\n    if y:\n        a = 1", [(0, 1)], id="else if"
+            "a = 1\nb = 2", "a = 1\n\n# why\nb = 2\nc = 3", [(0, 2)], id="a run of statements"
+        ),
+        pytest.param("a = 1\nb = 2", "a = 1\nc = 3\nb = 2", [], id="something in between"),
+        pytest.param(
+            "a = 1\n...\nb = 2", "a = 1\nc = 3\nb = 2\nb = 2", [(0, 3)], id="the shortest run"
+        ),
+        pytest.param(
+            "a = 1", "if x:\n    a = 1\nelse:\n    a = 1", [(0, 1), (0, 1)], id="in nested suites"
+        ),
+        pytest.param(
+            "if x:\n    ...\n    a = 1", "if x:\n    b = 2\n    a = 1", [(0, 1)], id="dots inside"
+        ),
+        pytest.param(
+            "if x:\n    a = 1",
+            "if x:\n    a = 1\n    b = 2",
+            [],
+            id="a nested suite is matched whole",
+        ),
+        pytest.param(
+            "HOLE = f(HOLE)", "self.x = f(self.x)", [(0, 1)], id="a hole assigned and read"
+        ),
+        pytest.param("a: int = 1", "a = 1", [], id="an annotation counts"),
+        pytest.param(
+            "b = 2\nc = 3",
+            "a = 1; b = 2\nc = 3; d = 4",
+            [(1, 3)],
+            id="statements that share a line",
+        ),
+        pytest.param(
+            "if x:\n    a = 1", "if x: a = 1", [(0, 1)], id="a suite on the line of its header"
+        ),
+        pytest.param(
+            "if x:\n    a = 1",
+            "if y:\n    pass\nelif x:\n    a = 1",
+            [(0, 1)],
+            id="an elif is an if",
+        ),
+        pytest.param(
+            "if x: pass",
+            "if y: pass\nelif x: pass\nelse: pass",
+            [],
+            id="an elif has what is below it",
+        ),
+        pytest.param(
+            "if x: pass\nelif y: a = 1",
+            "if x:\n    pass\nelse:\n    if y:\n        a = 1",
+            [(0, 1)],
+            id="else if",
         ),
         pytest.param("import a.b as c", "import a.b as c", [(0, 1)], id="an import"),
         pytest.param("from . import a", "from .. import a", [], id="the dots of an import"),
-        pytest.param("def g(a, /, *, b=1): ...\nx = 1", "def g(a, *, b=1): ...\nx = 1", [], id="kinds of arguments"),
+        pytest.param(
+            "def g(a, /, *, b=1): ...\nx = 1",
+            "def g(a, *, b=1): ...\nx = 1",
+            [],
+            id="kinds of arguments",
+        ),
         pytest.param("@a\ndef g(): ...\nx = 1", "def g(): ...\nx = 1", [], id="decorators count"),
         pytest.param("a = HOLE", "a = b = 1", [], id="two targets"),
         pytest.param(
-            "for i in x:\n    pass", "async def f():\n    async for i in x:\n        pass", [], id="async counts"
+            "for i in x:\n    pass",
+            "async def f():\n    async for i in x:\n        pass",
+            [],
+            id="async counts",
         ),
     ],
 )

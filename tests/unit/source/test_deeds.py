@@ -10,7 +10,9 @@ def named(text, places):
     found = []
     for line, column in sorted(places):
         rest = lines[line - 1][column:]
-        found.append(rest[: next((i for i, c in enumerate(rest) if not c.isidentifier()), len(rest))])
+        found.append(
+            rest[: next((i for i, c in enumerate(rest) if not c.isidentifier()), len(rest))]
+        )
     return found
 
 

@@ -42,11 +42,20 @@ def _kind(occurrence: Occurrence) -> str | None:
         ("def f(): x", [None]),
         ("def f():\n  x: int\n  x", ["itself", "itself"]),
         ("def f():\n  def g(): x\n  x = 1", ["itself", "itself"]),
-        ("def f():\n  def g():\n    nonlocal x\n    x = 2\n  x = 1", ["itself", "itself", "itself"]),
+        (
+            "def f():\n  def g():\n    nonlocal x\n    x = 2\n  x = 1",
+            ["itself", "itself", "itself"],
+        ),
         ("def f():\n  global x\n  x = 1\n  def g(): x", [None, None, None]),
         ("def f(x):\n  def g():\n    global x\n    return x", ["itself", None, None]),
-        ("def f():\n  class A:\n    x = 1\n    y = x\n    def g(self): x", ["class", "class", None]),
-        ("def f(x):\n  class A:\n    y = [x for x in x]", ["itself", "itself", "comprehension", "comprehension"]),
+        (
+            "def f():\n  class A:\n    x = 1\n    y = x\n    def g(self): x",
+            ["class", "class", None],
+        ),
+        (
+            "def f(x):\n  class A:\n    y = [x for x in x]",
+            ["itself", "itself", "comprehension", "comprehension"],
+        ),
         ("def f():\n  [(x := 1) for _ in ()]\n  x", ["itself", "itself"]),
         ("def f():\n  lambda: (x := 1)\n  x", ["function", None]),
         ("def f():\n  try: pass\n  except E as x: pass", ["itself"]),
@@ -67,7 +76,10 @@ def test_scopes(text: str, expected: list[str | None]) -> None:
         ("def f():\n  def g[x](a: x) -> x: return x", ["type parameters"] * 4),
         ("def f():\n  class A[x](B[x]):\n    y = x", ["type parameters"] * 3),
         ("def f():\n  type x[T] = list[T]\n  x", ["itself", "itself"]),
-        ("def f():\n  class A:\n    x = 1\n    def g[T](self) -> x: return x", ["class", "class", None]),
+        (
+            "def f():\n  class A:\n    x = 1\n    def g[T](self) -> x: return x",
+            ["class", "class", None],
+        ),
     ],
 )
 def test_scopes_of_type_parameters(text: str, expected: list[str | None]) -> None:
@@ -91,18 +103,28 @@ def test_globals_beside_type_parameters(text: str, expected: set[str]) -> None:
 @NEWER
 def test_what_is_evaluated_late() -> None:
     found = references(ast.parse("class A[T: Bound](Base): pass\ntype X = Value").body)
-    assert {reference.name: reference.eager for reference in found} == {"Bound": False, "Base": True, "Value": False}
+    assert {reference.name: reference.eager for reference in found} == {
+        "Bound": False,
+        "Base": True,
+        "Value": False,
+    }
 
 
-def functions(text: str) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, symtable.SymbolTable]]:
+def functions(
+    text: str,
+) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, symtable.SymbolTable]]:
     """The functions at the top of a module and of its classes, each with Python's table of it."""
     table = symtable.symtable(text, "module", "exec")
     tables = {(child.get_name(), child.get_lineno()): child for child in _children(table)}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = {node.lineno, *(decorator.lineno for decorator in node.decorator_list)}
-            found = [tables[node.name, line] for line in sorted(lines) if (node.name, line) in tables]
-            if found and node.name != "top":  # `symtable` takes a function of this name for a module
+            found = [
+                tables[node.name, line] for line in sorted(lines) if (node.name, line) in tables
+            ]
+            if (
+                found and node.name != "top"
+            ):  # `symtable` takes a function of this name for a module
                 yield node, found[0]
 
 

@@ -41,10 +41,14 @@ class ZparModel(nn.Module):
 
 
 def outputs(modular, **parents):
-    files = AUTO | {f"{name}/modeling_{name}.py": text for name, text in ({"zpar": ZPAR} | parents).items()}
+    files = AUTO | {
+        f"{name}/modeling_{name}.py": text for name, text in ({"zpar": ZPAR} | parents).items()
+    }
     files["znew/modular_znew.py"] = modular
     texts = {MODELS / name: text for name, text in files.items()}
-    return {output.kind: output.text for output in convert(MODELS / "znew/modular_znew.py", texts.get)}
+    return {
+        output.kind: output.text for output in convert(MODELS / "znew/modular_znew.py", texts.get)
+    }
 
 
 def defined(text):
@@ -65,13 +69,17 @@ def test_overridden_functions_come_after_the_parents_own():
 
 
 def test_classes_that_a_class_needs_come_with_what_they_need():
-    given = outputs("from ..zpar.modeling_zpar import ZparModel\nclass ZnewModel(ZparModel):\n    pass\n")
+    given = outputs(
+        "from ..zpar.modeling_zpar import ZparModel\nclass ZnewModel(ZparModel):\n    pass\n"
+    )
     assert defined(given["modeling"]) == ["ZNEW_CONST", "helper", "inner", "ZnewMLP", "ZnewModel"]
 
 
 def test_imports_of_a_special_prefix_go_back_to_the_models_own_file():
     # emu3: the classes are Emu3Text..., the file is configuration_emu3.
-    given = outputs("from ..zpar.modeling_zpar import ZparMLP\nclass ZnewTextMLP(ZparMLP):\n    pass\n")
+    given = outputs(
+        "from ..zpar.modeling_zpar import ZparMLP\nclass ZnewTextMLP(ZparMLP):\n    pass\n"
+    )
     assert "from .configuration_znew import ZnewTextConfig\n" in given["modeling"]
 
 
@@ -80,7 +88,9 @@ def test_imported_functions_take_the_place_of_those_of_other_parents():
         "from ..zpar.modeling_zpar import ZparMLP\nfrom ..zzz.modeling_zzz import inner\n"
         "class ZnewMLP(ZparMLP):\n    pass\n"
     )
-    text = outputs(modular, zzz="def deep(x):\n    return x\n\ndef inner(x):\n    return deep(x)\n")["modeling"]
+    text = outputs(
+        modular, zzz="def deep(x):\n    return x\n\ndef inner(x):\n    return deep(x)\n"
+    )["modeling"]
     assert defined(text) == ["inner", "deep", "ZnewMLP"]
     assert "ZNEW_CONST" not in text
 
@@ -106,7 +116,11 @@ def test_kinds_import_from_each_other():
             "PG605",
             (2, 1),
         ),
-        ("from ..zpar.modeling_zpar import ZparMLP\nclass A(ZparMLP):\n    x = AttributeError()\n", "PG621", (3, 5)),
+        (
+            "from ..zpar.modeling_zpar import ZparMLP\nclass A(ZparMLP):\n    x = AttributeError()\n",
+            "PG621",
+            (3, 5),
+        ),
     ],
 )
 def test_refusals(modular, code, place):

@@ -31,7 +31,8 @@ def test_cased(lower, cased):
 
 
 @pytest.mark.parametrize(
-    ("cased", "lower"), [("CLIP", "clip"), ("AXK2Gate", "a_x_k2_gate"), ("Data2VecAudio", "data2vec-audio")]
+    ("cased", "lower"),
+    [("CLIP", "clip"), ("AXK2Gate", "a_x_k2_gate"), ("Data2VecAudio", "data2vec-audio")],
 )
 def test_lower(cased, lower):
     assert TABLE.lower(cased) == lower
@@ -60,22 +61,38 @@ def renamed(old, new, text):
     ("text", "expected"),
     [
         pytest.param("LlamaModel(llama=LLAMA_X)", "ZNewModel(z_new=Z_NEW_X)", id="three spellings"),
-        pytest.param("LLaMA is a LLama", "ZNew is a ZNew", id="any other casing gives the cased name"),
-        pytest.param("xllama 2llama _llama", "xllama 2llama _z_new", id="no match after a letter or digit"),
+        pytest.param(
+            "LLaMA is a LLama", "ZNew is a ZNew", id="any other casing gives the cased name"
+        ),
+        pytest.param(
+            "xllama 2llama _llama", "xllama 2llama _z_new", id="no match after a letter or digit"
+        ),
         pytest.param("llamafied", "z_newfied", id="no right boundary"),
         pytest.param(
-            'x = f"llama {llama.llama!r:>{llama}} llama"', 'x = f"llama {z_new.z_new!r:>{z_new}} llama"', id="f"
+            'x = f"llama {llama.llama!r:>{llama}} llama"',
+            'x = f"llama {z_new.z_new!r:>{z_new}} llama"',
+            id="f",
         ),
         pytest.param('x = f"{{llama}}"', 'x = f"{{llama}}"', id="doubled braces are text"),
         pytest.param(
-            "import llama\nfrom llama.x import llama\n", "import llama\nfrom llama.x import llama\n", id="absolute"
+            "import llama\nfrom llama.x import llama\n",
+            "import llama\nfrom llama.x import llama\n",
+            id="absolute",
         ),
-        pytest.param("from .llama import llama  # llama\n", "from .z_new import z_new  # z_new\n", id="relative"),
         pytest.param(
-            '"""\nfrom llama import Llama\n"""', '"""\nfrom z_new import ZNew\n"""', id="import in a docstring"
+            "from .llama import llama  # llama\n",
+            "from .z_new import z_new  # z_new\n",
+            id="relative",
+        ),
+        pytest.param(
+            '"""\nfrom llama import Llama\n"""',
+            '"""\nfrom z_new import ZNew\n"""',
+            id="import in a docstring",
         ),
         pytest.param("x = 1  # Copied from llama.y\n", "x = 1  \n", id="Copied from"),
-        pytest.param('"# Copied from llama"', '"# Copied from z_new"', id="Copied from in a string"),
+        pytest.param(
+            '"# Copied from llama"', '"# Copied from z_new"', id="Copied from in a string"
+        ),
     ],
 )
 def test_apply(text, expected):
@@ -103,4 +120,7 @@ def test_both_spellings_are_looked_for():
 
 def test_docs_leave_identifiers():
     text = 'class Llama:  # llama\n    "Llama"\n    llama = 1\n'
-    assert Renaming("llama", "sam", TABLE).docs(text) == 'class Llama:  # sam\n    "Sam"\n    llama = 1\n'
+    assert (
+        Renaming("llama", "sam", TABLE).docs(text)
+        == 'class Llama:  # sam\n    "Sam"\n    llama = 1\n'
+    )

@@ -26,21 +26,61 @@ TORCH = guard("if is_torch_available():\n    import torch\n", "\n\n")
 @pytest.mark.parametrize(
     ("pool", "body", "wanted"),
     [
-        pytest.param([plain("import math"), plain("import re")], "x = math.pi\n", "import math\n", id="unused goes"),
-        pytest.param([plain("from a import b, c as d")], "x = d\n", "from a import c as d\n", id="alias is the name"),
-        pytest.param([plain("from a import x"), plain("from b import x")], "y = x\n", "from a import x\n", id="first"),
         pytest.param(
-            [plain("from a import (\n    b,  # why\n    c,\n)")], "y = b, c\n", "from a import b, c\n", id="comma"
+            [plain("import math"), plain("import re")],
+            "x = math.pi\n",
+            "import math\n",
+            id="unused goes",
         ),
-        pytest.param([plain("from a import T")], 'def f(x: "list[T]"): ...\n', "from a import T\n", id="quoted"),
-        pytest.param([plain("from a import T")], 'x = {"a": "T"}\n', "", id="a string that is no annotation"),
-        pytest.param([plain("from a import pad")], "def f(pad):\n    return pad\n", "", id="hidden by a parameter"),
+        pytest.param(
+            [plain("from a import b, c as d")],
+            "x = d\n",
+            "from a import c as d\n",
+            id="alias is the name",
+        ),
+        pytest.param(
+            [plain("from a import x"), plain("from b import x")],
+            "y = x\n",
+            "from a import x\n",
+            id="first",
+        ),
+        pytest.param(
+            [plain("from a import (\n    b,  # why\n    c,\n)")],
+            "y = b, c\n",
+            "from a import b, c\n",
+            id="comma",
+        ),
+        pytest.param(
+            [plain("from a import T")],
+            'def f(x: "list[T]"): ...\n',
+            "from a import T\n",
+            id="quoted",
+        ),
+        pytest.param(
+            [plain("from a import T")], 'x = {"a": "T"}\n', "", id="a string that is no annotation"
+        ),
+        pytest.param(
+            [plain("from a import pad")],
+            "def f(pad):\n    return pad\n",
+            "",
+            id="hidden by a parameter",
+        ),
         pytest.param([plain("from a import pad")], "x = y.pad\n", "", id="an attribute"),
         pytest.param([plain("from a import pad")], "x = f(pad=1)\n", "", id="a keyword"),
-        pytest.param([plain("from a import pad")], 'x = f"pad {y}"\n', "", id="text of an f-string"),
-        pytest.param([plain("from a import pad")], 'x = f"{pad}"\n', "from a import pad\n", id="code of an f-string"),
         pytest.param(
-            [TORCH, plain("import re")], "x = torch, re\n", f"import re\n\n\n{TORCH.text}", id="guards come last"
+            [plain("from a import pad")], 'x = f"pad {y}"\n', "", id="text of an f-string"
+        ),
+        pytest.param(
+            [plain("from a import pad")],
+            'x = f"{pad}"\n',
+            "from a import pad\n",
+            id="code of an f-string",
+        ),
+        pytest.param(
+            [TORCH, plain("import re")],
+            "x = torch, re\n",
+            f"import re\n\n\n{TORCH.text}",
+            id="guards come last",
         ),
         pytest.param(
             [plain("import torch"), plain("from u import is_torch_available"), TORCH],
@@ -61,7 +101,11 @@ def test_what_the_body_defines_is_not_imported():
 
 @pytest.mark.parametrize("kind", ["image_processing_pil", "feature_extraction"])
 def test_torch_is_guarded_in_kinds_that_load_without_it(kind):
-    pool = [plain("import torch", "\n"), plain("from ...utils import logging"), plain("from torch import nn")]
+    pool = [
+        plain("import torch", "\n"),
+        plain("from ...utils import logging"),
+        plain("from torch import nn"),
+    ]
     text = select_imports(pool, [make_piece("x = torch, nn, logging\n")], kind, frozenset())
     guarded = "if is_torch_available():\n    import torch\n    from torch import nn\n"
     assert text == f"from ...utils import logging, is_torch_available\n{guarded}"
@@ -76,7 +120,9 @@ def test_header():
     text = header("models/x/modular_x.py", "# licence\n\n")
     lights = "#" + " " * 16 + "\U0001f6a8" * 48
     assert text.split("\n")[0] == text.split("\n")[5] == lights
-    assert "from src/transformers/models/x/modular_x.py.\n" in text and text.endswith("\n# licence\n\n")
+    assert "from src/transformers/models/x/modular_x.py.\n" in text and text.endswith(
+        "\n# licence\n\n"
+    )
 
 
 def route(name):
@@ -84,8 +130,15 @@ def route(name):
 
 
 def test_all_is_split_in_order():
-    ends = split_all('__all__ = [\n    "XModel",  # lost\n    "XConfig",\n    "XHead",\n    other,\n]\n', "\n", route)
-    assert ends == {"modeling": "\n__all__ = ['XModel', 'XHead']\n", "configuration": "\n__all__ = ['XConfig']\n"}
+    ends = split_all(
+        '__all__ = [\n    "XModel",  # lost\n    "XConfig",\n    "XHead",\n    other,\n]\n',
+        "\n",
+        route,
+    )
+    assert ends == {
+        "modeling": "\n__all__ = ['XModel', 'XHead']\n",
+        "configuration": "\n__all__ = ['XConfig']\n",
+    }
 
 
 def test_noop_all_that_is_no_list():

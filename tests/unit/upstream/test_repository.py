@@ -20,7 +20,9 @@ def test_levels_follow_what_is_imported():
         modular("a"): "from ..hand.modeling_hand import X\n",
         modular("b"): "from ..a.modeling_a import A\nfrom ..b.configuration_b import B\n",
         modular("c_audio", "c"): "if x:\n    from transformers.models.b.processing_b import B\n",
-        modular("d"): "from ...models.c.modeling_c_audio import C\nfrom ..a.image_processing_pil_a import A\n",
+        modular(
+            "d"
+        ): "from ...models.c.modeling_c_audio import C\nfrom ..a.image_processing_pil_a import A\n",
     }
     order = make_order(texts)
     assert [[path.stem for path in level] for level in order.levels] == [
@@ -43,7 +45,12 @@ def test_a_cycle_is_printed_from_its_first_file():
     }
     order = make_order(texts)
     assert order.levels == ((modular("e"),),)
-    assert [path.stem for path in order.cycle] == ["modular_a", "modular_b", "modular_c", "modular_a"]
+    assert [path.stem for path in order.cycle] == [
+        "modular_a",
+        "modular_b",
+        "modular_c",
+        "modular_a",
+    ]
     assert order.stuck == tuple(map(modular, "abcd"))
 
 

@@ -16,9 +16,13 @@ from patchgen.upstream.uses import make_piece, used_names
         ("LlamaModel", "Llama", "modeling"),
         ("LlamaConfig", "Llama", "configuration"),
         ("Sam2VideoVideoProcessor", "Sam2Video", "video_processing"),
-        pytest.param("Sam2VideoProcessor", "Sam2Video", "processing", id="the model's name is deleted first"),
+        pytest.param(
+            "Sam2VideoProcessor", "Sam2Video", "processing", id="the model's name is deleted first"
+        ),
         pytest.param("XImageProcessorPil", "X", "image_processing_pil", id="the longest suffix"),
-        pytest.param("Gemma4UnifiedVideoProcessorKwargs", "Gemma4Unified", "video_processing", id="5.23"),
+        pytest.param(
+            "Gemma4UnifiedVideoProcessorKwargs", "Gemma4Unified", "video_processing", id="5.23"
+        ),
     ],
 )
 def test_kind_of(name, cased, kind):
@@ -31,7 +35,9 @@ def test_kind_of(name, cased, kind):
         ("ZNewModel", "OldModel", "ZNew"),
         pytest.param("ZNewTextModel", "OldModel", "ZNewText", id="a special prefix (dots3_note)"),
         pytest.param("ZNewMold", "Old", "ZNew", id="no suffix that begins with a capital"),
-        pytest.param("ZNewOldThing", "OldThing", "ZNewOld", id="the parent's whole name behind the model's"),
+        pytest.param(
+            "ZNewOldThing", "OldThing", "ZNewOld", id="the parent's whole name behind the model's"
+        ),
         pytest.param("ZNewRMSNorm", "OldRMSNorm", "ZNew", id="acronym"),
     ],
 )
@@ -41,7 +47,10 @@ def test_prefix_of(name, parent, prefix):
 
 def test_prefix_where_both_models_end_alike():
     # conditional_detr: the common suffix eats into the model's name.
-    assert prefix_of("ConditionalDETRModel", "DETRModel", "ConditionalDETR", "DETR") == "ConditionalDETR"
+    assert (
+        prefix_of("ConditionalDETRModel", "DETRModel", "ConditionalDETR", "DETR")
+        == "ConditionalDETR"
+    )
 
 
 def test_choice_of_a_prefix():
@@ -58,7 +67,9 @@ def test_collision_with_a_class_of_the_parent():
 
 
 def test_words():
-    found = words('x.attr(key=f"text {inside.deep}", other == value)  # no\n"string"\nrb"bytes"\n1e5\n')
+    found = words(
+        'x.attr(key=f"text {inside.deep}", other == value)  # no\n"string"\nrb"bytes"\n1e5\n'
+    )
     assert found.all == {"x", "attr", "key", "inside", "deep", "other", "value"}
     assert found.read == {"x", "inside", "other", "value"}
 
@@ -125,10 +136,12 @@ def test_a_comment_at_the_end_of_a_class_is_part_of_it():
     [
         pytest.param(FACTS, id="everything"),
         pytest.param(
-            'X = 1\nclass A:\n    """\nclass B:\n    """\n\n\n# above\ndef f(): pass', id="class in a docstring"
+            'X = 1\nclass A:\n    """\nclass B:\n    """\n\n\n# above\ndef f(): pass',
+            id="class in a docstring",
         ),
         pytest.param(
-            "@a\n@b(\n    1,\n)\nclass A(\n    B,\n):\n    pass\n    # below\n\nx = 1\n", id="decorators, bases"
+            "@a\n@b(\n    1,\n)\nclass A(\n    B,\n):\n    pass\n    # below\n\nx = 1\n",
+            id="decorators, bases",
         ),
         pytest.param("def f(\na,\nb): return 1\nclass A: pass\n", id="not formatted"),
         pytest.param("async def f():\n    pass\n\n\n@x\nasync def g(): pass\n", id="async"),
@@ -141,7 +154,10 @@ def test_a_parent_reads_like_a_modular_file(text):
         return (
             facts.header,
             facts.imports,
-            [(one.name, one.leading, one.text, one.line, one.first_line) for one in facts.blocks.values()],
+            [
+                (one.name, one.leading, one.text, one.line, one.first_line)
+                for one in facts.blocks.values()
+            ],
         )
 
     assert told("models/z/modeling_z.py") == told("models/z/modular_z.py")
@@ -169,9 +185,13 @@ def test_facts_of_wrong_files(text, code):
         pytest.param("x.pad(pad=1)", False, id="attribute and keyword"),
         pytest.param("def f(pad):\n    return pad\n", False, id="parameter"),
         pytest.param(
-            "def f(pad):\n    return pad\ndef g():\n    return pad\n", True, id="parameter of another function"
+            "def f(pad):\n    return pad\ndef g():\n    return pad\n",
+            True,
+            id="parameter of another function",
         ),
-        pytest.param("class A:\n    def pad(self):\n        return pad(1)\n", True, id="method of that name"),
+        pytest.param(
+            "class A:\n    def pad(self):\n        return pad(1)\n", True, id="method of that name"
+        ),
         pytest.param('"pad"', False, id="string"),
         pytest.param("# pad", False, id="comment"),
         pytest.param('f"{pad}"', True, id="f-string"),
