@@ -8,4 +8,4 @@ installed, which all else here needs.  Nothing else in patchgen imports it, but 
 from importlib.util import find_spec
 
 if find_spec("torch") and find_spec("transformers"):
-    import patchgen.use.varlen
+    import patchgen.use.varlen  # noqa: F401
