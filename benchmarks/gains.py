@@ -39,12 +39,12 @@ sys.path.insert(0, str(REPOSITORY))
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
-from patchgen.bench.saved import saved_bytes
-from patchgen.bench.spread import Quartiles, quartiles
-from patchgen.draw.bars import Bar, bars
-from patchgen.lab.subject import Subject, subjects
-from patchgen.memory.operators import body_of
-from patchgen.use.checkpointing import switch_on
+from patchgen.runtime.checkpointing import switch_on
+from patchgen.training.bench.saved import saved_bytes
+from patchgen.training.bench.spread import Quartiles, quartiles
+from patchgen.training.charts.bars import Bar, bars
+from patchgen.training.memory.operators import body_of
+from patchgen.verify.subject import Subject, subjects
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
 LARGEST = 400_000_000  # parameters: more do not fit a machine that others use too

@@ -19,16 +19,16 @@ from pathlib import Path
 import torch
 import transformers
 
-from patchgen.draw.bars import Bar, bars
 from patchgen.errors import PatchgenError
-from patchgen.memory.account import figures, peak
-from patchgen.memory.fits import largest_batch
-from patchgen.memory.measure import measured
-from patchgen.memory.page import size
-from patchgen.memory.picture import LAYERS, as_svg
-from patchgen.memory.predict import predicted
-from patchgen.memory.setup import Setup
-from patchgen.memory.target import Choice, Target, find_target
+from patchgen.training.charts.bars import Bar, bars
+from patchgen.training.memory.account import figures, peak
+from patchgen.training.memory.fits import largest_batch
+from patchgen.training.memory.measure import measured
+from patchgen.training.memory.page import size
+from patchgen.training.memory.picture import LAYERS, as_svg
+from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.target import Choice, Target, find_target
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -19,15 +19,15 @@ from typing import Any
 import torch
 import transformers
 
-from patchgen.draw.bars import Bar, bars
-from patchgen.memory.account import figures, peak
-from patchgen.memory.exchange import sums
-from patchgen.memory.layout import Layout
-from patchgen.memory.page import size
-from patchgen.memory.picture import LAYERS
-from patchgen.memory.setup import Setup
-from patchgen.memory.target import Choice, find_target
-from patchgen.memory.zero import foreseen
+from patchgen.training.charts.bars import Bar, bars
+from patchgen.training.memory.account import figures, peak
+from patchgen.training.memory.exchange import sums
+from patchgen.training.memory.layout import Layout
+from patchgen.training.memory.page import size
+from patchgen.training.memory.picture import LAYERS
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.target import Choice, find_target
+from patchgen.training.memory.zero import foreseen
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LENGTH = 4096

@@ -26,20 +26,20 @@ from unittest import mock
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-import patchgen.flatten
+import patchgen.compiler.flatten
+from patchgen.compiler.settings import Settings
 from patchgen.errors import Location
-from patchgen.settings import Settings
-from patchgen.source import blocks, locate
+from patchgen.syntax import blocks, locate
 
 # Where a step is entered, and what it is called here.
 STEPS = (
     (locate, "index", "read names of a file"),
-    (patchgen.flatten, "make_plan", "plan"),
-    (patchgen.flatten, "_merge", "merge classes"),
-    (patchgen.flatten, "link", "link"),
-    (patchgen.flatten, "format_texts", "format (ruff)"),
-    (patchgen.flatten, "line_map", "map lines"),
-    (patchgen.flatten, "verify", "verify"),
+    (patchgen.compiler.flatten, "make_plan", "plan"),
+    (patchgen.compiler.flatten, "_merge", "merge classes"),
+    (patchgen.compiler.flatten, "link", "link"),
+    (patchgen.compiler.flatten, "format_texts", "format (ruff)"),
+    (patchgen.compiler.flatten, "line_map", "map lines"),
+    (patchgen.compiler.flatten, "verify", "verify"),
 )
 WHOLE = "flatten, all together"
 
@@ -84,7 +84,9 @@ def flattening(path: Path) -> dict[str, float]:
     clock = Clock()
     with watched(clock):
         env = locate.make_environment(REPOSITORY)
-        result = clock.timed("what is left", patchgen.flatten.flatten, path, env, Settings())
+        result = clock.timed(
+            "what is left", patchgen.compiler.flatten.flatten, path, env, Settings()
+        )
     assert result.files, result.problems
     return {**clock.spent, WHOLE: sum(clock.spent.values())}
 
@@ -92,7 +94,7 @@ def flattening(path: Path) -> dict[str, float]:
 def parents_of(path: Path) -> tuple[list[str], list[str]]:
     """The texts of the modules, and of the classes, that `path` is merged with."""
     env = locate.make_environment(REPOSITORY)
-    (file, *_) = patchgen.flatten.flatten(path, env, Settings()).files
+    (file, *_) = patchgen.compiler.flatten.flatten(path, env, Settings()).files
     modules = sorted({used.symbol.rpartition(".")[0] for used in file.parents})
     indexes = [env.index(module, Location(module)) for module in modules]
     found = [index.definition(name) for index in indexes for name in file.summary.classes]
@@ -150,7 +152,7 @@ def main() -> None:
     print(f"{'CPU milliseconds':50}", *(f"{name:>13}" for name in results))
     for row in rows:
         print(f"{row:50}", *(f"{result.get(row, 0.0):13.1f}" for result in results.values()))
-    for name in ("patchgen.flatten", "libcst"):
+    for name in ("patchgen.compiler.flatten", "libcst"):
         took = statistics.median(importing(name) for _ in range(repeat))
         print(f"{f'import {name} in a fresh process':50} {1000 * took:13.1f}")
 

@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from patchgen.draw.lines import Line, lines
-from patchgen.train.begin import Material, built, material_of
-from patchgen.train.folder import RunFolder, new_folder, series
-from patchgen.train.machine import description
-from patchgen.train.models import source_of
-from patchgen.train.recipe import Recipe
-from patchgen.train.run import train
+from patchgen.training.charts.lines import Line, lines
+from patchgen.training.loop.begin import Material, built, material_of
+from patchgen.training.loop.folder import RunFolder, new_folder, series
+from patchgen.training.loop.machine import description
+from patchgen.training.loop.models import source_of
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.run import train
 
 WITHIN = 0.02  # of the stock model's loss
 SEEDS = (0, 1, 2)

@@ -7,19 +7,19 @@ This package imports nothing by itself, so that `import patchgen` costs nothing:
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from patchgen.use.load import load as load
-    from patchgen.use.register import register as register
+    from patchgen.runtime.load import load as load
+    from patchgen.runtime.register import register as register
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
     if name == "load":
-        from patchgen.use.load import load
+        from patchgen.runtime.load import load
 
         return load
     if name == "register":
-        from patchgen.use.register import register
+        from patchgen.runtime.register import register
 
         return register
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,11 +10,19 @@ import hashlib
 import re
 from pathlib import Path
 
+from patchgen.compiler.flat import (
+    BANNER,
+    FlatFile,
+    Flattened,
+    LineOrigin,
+    Note,
+    Summary,
+    UsedSymbol,
+)
+from patchgen.compiler.settings import Settings
 from patchgen.errors import Location, PatchgenError
-from patchgen.flat import BANNER, FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
-from patchgen.settings import Settings
-from patchgen.source.locate import Environment
-from patchgen.source.text import read_source
+from patchgen.syntax.locate import Environment
+from patchgen.syntax.text import read_source
 from tests.toytree import Tree
 
 PYPROJECT = """
@@ -82,12 +90,12 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
 
 def install(monkeypatch) -> None:
     """The stand-in takes the place of the core, in this process."""
-    import patchgen.batch.run
-    import patchgen.flatten
+    import patchgen.compiler.flatten
+    import patchgen.project.batch.run
 
-    monkeypatch.setattr(patchgen.flatten, "flatten", stand_in)
+    monkeypatch.setattr(patchgen.compiler.flatten, "flatten", stand_in)
     monkeypatch.setattr(
-        patchgen.batch.run, "FILES_THAT_PAY", 1_000_000
+        patchgen.project.batch.run, "FILES_THAT_PAY", 1_000_000
     )  # a worker would load the core itself
 
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from patchgen.gate.lock import read_lock, render_lock
+from patchgen.project.gate.lock import read_lock, render_lock
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

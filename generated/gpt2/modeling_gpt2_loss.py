@@ -16,34 +16,120 @@
 # limitations under the License.
 """PyTorch OpenAI GPT-2 model."""
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss
 
+
+def operator(body: Callable[..., Any]) -> Any:
+    """`body` as an operator of torch, named by its module: of two generated files each has its own."""
+    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
+
+
+@operator
+def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+    """Cross entropies of `states @ weight.T`, and log sums of its exponentials: `chunk` tokens at a time."""
+    weight, losses, log_sums = weight.to(states.dtype), [], []
+    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
+        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
+        log_sums.append(logits.logsumexp(-1))
+        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
+    return torch.cat(losses), torch.cat(log_sums)
+
+
+@linear_losses.register_fake
+def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
+    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
+
+
+@operator
+def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor]:
+    """The gradients of states and weight; as many logits at a time, for some words: no sum of V x D over chunks."""
+    states, weight, labels, log_sums = saved
+    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
+    of_weight = torch.empty_like(weight[:0] if frozen else weight)
+    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    for start in range(0, weight.shape[0], words):
+        rows = weight[start : start + words].to(states.dtype)
+        slope = (nn.functional.linear(states, rows) - log_sums[:, None]).exp_()
+        place = labels[:, None] - start
+        here = (place >= 0) & (place < rows.shape[0])
+        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
+        slope = slope.mul_(slopes[:, None]).to(states.dtype)
+        of_states += slope @ rows
+        if not frozen:
+            of_weight[start : start + words] = slope.T @ states
+    return of_states.to(states.dtype), of_weight
+
+
+@linear_grads.register_fake
+def _shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
+    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.chunk = inputs[3]
+
+
+def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
+    of_states, of_weight = linear_grads(slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1])
+    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None
+
+
+linear_losses.register_autograd(_backward, setup_context=_setup_context)
+
+from functools import partial
+
+from transformers.loss.loss_utils import ForCausalLMLoss
+
+import math
+
+from dataclasses import dataclass
+
 from transformers import initialization as init
-from transformers.activations import ACT2FN, get_activation
-from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+
+from transformers.activations import ACT2FN
+from transformers.activations import get_activation
+
+from transformers.cache_utils import Cache
+from transformers.cache_utils import DynamicCache
+from transformers.cache_utils import EncoderDecoderCache
+
 from transformers.generation import GenerationMixin
-from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.masking_utils import create_causal_mask
+
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import (
-    BaseModelOutputWithPastAndCrossAttentions,
-    CausalLMOutputWithCrossAttentions,
-    QuestionAnsweringModelOutput,
-    SequenceClassifierOutputWithPast,
-    TokenClassifierOutput,
-)
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
-from transformers.models.gpt2.configuration_gpt2 import GPT2Config
+
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
+from transformers.modeling_outputs import QuestionAnsweringModelOutput
+from transformers.modeling_outputs import SequenceClassifierOutputWithPast
+from transformers.modeling_outputs import TokenClassifierOutput
+
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import PreTrainedModel
+from transformers.modeling_utils import slice_logits_to_keep
+
 from transformers.pytorch_utils import Conv1D
-from transformers.utils import ModelOutput, auto_docstring, can_return_tuple, logging
-from transformers.utils.generic import maybe_autocast, merge_with_config_defaults
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from transformers.utils import ModelOutput
+from transformers.utils import auto_docstring
+from transformers.utils import can_return_tuple
+from transformers.utils import logging
+
+from transformers.utils.generic import maybe_autocast
+from transformers.utils.generic import merge_with_config_defaults
+
+from transformers.utils.output_capturing import OutputRecorder
+from transformers.utils.output_capturing import capture_outputs
+
+from transformers.models.gpt2.configuration_gpt2 import GPT2Config
 
 
 logger = logging.get_logger(__name__)
@@ -621,69 +707,6 @@ class GPT2Model(GPT2PreTrainedModel):
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
-
-
-def operator(body: Callable[..., Any]) -> Any:
-    """`body` as an operator of torch, named by its module: of two generated files each has its own."""
-    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
-
-
-@operator
-def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
-    """Cross entropies of `states @ weight.T`, and log sums of its exponentials: `chunk` tokens at a time."""
-    weight, losses, log_sums = weight.to(states.dtype), [], []
-    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
-        log_sums.append(logits.logsumexp(-1))
-        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
-    return torch.cat(losses), torch.cat(log_sums)
-
-
-@linear_losses.register_fake
-def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
-    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
-
-
-@operator
-def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor]:
-    """The gradients of states and weight; as many logits at a time, for some words: no sum of V x D over chunks."""
-    states, weight, labels, log_sums = saved
-    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
-    of_weight = torch.empty_like(weight[:0] if frozen else weight)
-    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
-    for start in range(0, weight.shape[0], words):
-        rows = weight[start : start + words].to(states.dtype)
-        slope = (nn.functional.linear(states, rows) - log_sums[:, None]).exp_()
-        place = labels[:, None] - start
-        here = (place >= 0) & (place < rows.shape[0])
-        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
-        slope = slope.mul_(slopes[:, None]).to(states.dtype)
-        of_states += slope @ rows
-        if not frozen:
-            of_weight[start : start + words] = slope.T @ states
-    return of_states.to(states.dtype), of_weight
-
-
-@linear_grads.register_fake
-def _shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
-    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
-
-
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:3], output[1])
-    ctx.chunk = inputs[3]
-
-
-def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
-    of_states, of_weight = linear_grads(slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1])
-    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None
-
-
-linear_losses.register_autograd(_backward, setup_context=_setup_context)
-
-from functools import partial
-
-from transformers.loss.loss_utils import ForCausalLMLoss
 
 
 def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:

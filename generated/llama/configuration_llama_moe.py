@@ -28,6 +28,41 @@ from transformers.utils import auto_docstring
 from transformers.utils.type_validators import interval
 
 
+@strict
+class MixtureOptions(PreTrainedConfig):
+    r"""
+    num_experts (`int`, *optional*, defaults to 8):
+        Experts of a layer.
+    num_experts_per_tok (`int`, *optional*, defaults to 2):
+        Experts that run for a token.
+    moe_every (`int`, *optional*, defaults to 1):
+        1: every layer has experts. 2: every other one, the second first; and so on.
+    norm_topk_prob (`bool`, *optional*, defaults to `True`):
+        Whether the gates of a token sum to one; otherwise they are probabilities over all experts.
+    router_aux_loss_coef (`float`, *optional*, defaults to 0.005):
+        Weight of transformers' load-balancing loss in training.
+    router_z_loss_coef (`float`, *optional*, defaults to 0.001):
+        Weight of the router z-loss in training.
+    output_router_logits (`bool`, *optional*, defaults to `True`):
+        Whether outputs have the `router_logits`; the router losses need them.
+    """
+
+    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
+
+    num_experts: int = 8
+    num_experts_per_tok: int = 2
+    moe_every: int = 1
+    norm_topk_prob: bool = True
+    router_aux_loss_coef: float = 0.005
+    router_z_loss_coef: float = 0.001
+    output_router_logits: bool = True
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        # A dense checkpoint says its own type, by which transformers would not find how to load it.
+        kwargs.pop("model_type", None)
+        super().__post_init__(**kwargs)
+
+
 @auto_docstring(checkpoint="meta-llama/Llama-2-7b-hf")
 @strict
 class LlamaMoeConfig(PreTrainedConfig):
@@ -103,41 +138,6 @@ class LlamaMoeConfig(PreTrainedConfig):
 
 
 _LlamaMoeConfigParent = LlamaMoeConfig
-
-
-@strict
-class MixtureOptions(PreTrainedConfig):
-    r"""
-    num_experts (`int`, *optional*, defaults to 8):
-        Experts of a layer.
-    num_experts_per_tok (`int`, *optional*, defaults to 2):
-        Experts that run for a token.
-    moe_every (`int`, *optional*, defaults to 1):
-        1: every layer has experts. 2: every other one, the second first; and so on.
-    norm_topk_prob (`bool`, *optional*, defaults to `True`):
-        Whether the gates of a token sum to one; otherwise they are probabilities over all experts.
-    router_aux_loss_coef (`float`, *optional*, defaults to 0.005):
-        Weight of transformers' load-balancing loss in training.
-    router_z_loss_coef (`float`, *optional*, defaults to 0.001):
-        Weight of the router z-loss in training.
-    output_router_logits (`bool`, *optional*, defaults to `True`):
-        Whether outputs have the `router_logits`; the router losses need them.
-    """
-
-    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
-
-    num_experts: int = 8
-    num_experts_per_tok: int = 2
-    moe_every: int = 1
-    norm_topk_prob: bool = True
-    router_aux_loss_coef: float = 0.005
-    router_z_loss_coef: float = 0.001
-    output_router_logits: bool = True
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        # A dense checkpoint says its own type, by which transformers would not find how to load it.
-        kwargs.pop("model_type", None)
-        super().__post_init__(**kwargs)
 
 
 @strict

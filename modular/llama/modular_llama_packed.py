@@ -4,7 +4,7 @@ For those who fine-tune it on texts of different lengths, padded or packed: laye
 text attends to itself.  What comes out at real tokens is Llama's own; at padding it is zeros.
 
 This is so under FlashAttention (`attn_implementation="flash_attention_2"` and later, kernels of the Hub) and under
-"varlen", which `import patchgen.use` registers: torch's own kernels on a GPU, and one call of SDPA a layer elsewhere.
+"varlen", which `import patchgen.runtime` registers: torch's own kernels on a GPU, and one call of SDPA a layer elsewhere.
 Under any other implementation it is Llama.  See `patchgen.parts.flash`.
 
 Texts are told apart by `attention_mask`, or by `position_ids` that restart (as `DataCollatorWithFlattening` and TRL's

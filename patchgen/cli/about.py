@@ -6,7 +6,7 @@ from pathlib import Path
 
 import patchgen
 from patchgen.project.versions import release_of, tool_versions
-from patchgen.source.locate import make_environment
+from patchgen.syntax.locate import make_environment
 
 
 def version_text() -> str:

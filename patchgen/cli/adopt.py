@@ -11,15 +11,15 @@ from typing import Any
 
 import click
 
-from patchgen.adopt.parents import Candidate, find_parents
-from patchgen.adopt.read import read_fork
-from patchgen.adopt.releases import Release, chosen, releases_in
-from patchgen.adopt.report import Report
-from patchgen.adopt.work import adopt
+from patchgen.author.adopt.parents import Candidate, find_parents
+from patchgen.author.adopt.read import read_fork
+from patchgen.author.adopt.releases import Release, chosen, releases_in
+from patchgen.author.adopt.report import Report
+from patchgen.author.adopt.work import adopt
 from patchgen.cli.progress import bar
 from patchgen.cli.session import Request, open_project
-from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError
+from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Project
 from patchgen.project.places import user_folder
 

@@ -16,9 +16,9 @@ import click
 from patchgen.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
-    from patchgen.bench.case import Case
-    from patchgen.bench.record import Record
-    from patchgen.bench.result import Result
+    from patchgen.training.bench.case import Case
+    from patchgen.training.bench.record import Record
+    from patchgen.training.bench.result import Result
 
 # What a full disk, or one that takes nothing, is called; a file that may not be so large is one to whoever writes it.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES})
@@ -44,10 +44,10 @@ def bench(
         if ids or only or compiled or tiny or again or seconds is not None or table != "matrix":
             raise click.UsageError("--look runs nothing: it takes --device alone")
         return _look(device)
-    from patchgen.bench.machine import device_name, versions
-    from patchgen.bench.record import Unreadable, begun, taken_up
-    from patchgen.bench.run import SECONDS, Wanted, run
-    from patchgen.bench.sets import compiled_of, wanted_cases
+    from patchgen.training.bench.machine import device_name, versions
+    from patchgen.training.bench.record import Unreadable, begun, taken_up
+    from patchgen.training.bench.run import SECONDS, Wanted, run
+    from patchgen.training.bench.sets import compiled_of, wanted_cases
 
     device = _device(device, tiny)
     if compiled:
@@ -98,7 +98,7 @@ def _insist_on_models() -> None:
 
 def _device(wanted: str | None, tiny: bool) -> str:
     """Where models run: `wanted`, or the CPU for tiny ones, or the GPU.  A usage error where that is not there."""
-    from patchgen.bench.machine import has_gpu
+    from patchgen.training.bench.machine import has_gpu
 
     device = wanted or ("cpu" if tiny else "cuda")
     _insist_on_device(device)
@@ -119,8 +119,8 @@ def _insist_on_device(device: str) -> None:
 
 
 def _look(device: str | None) -> int:
-    from patchgen.bench.look import look
-    from patchgen.bench.machine import has_gpu
+    from patchgen.training.bench.look import look
+    from patchgen.training.bench.machine import has_gpu
 
     device = device or ("cuda" if has_gpu() else "cpu")
     _insist_on_device(device)
@@ -140,9 +140,9 @@ def _progress(case: str, contestant: str, result: Result) -> None:
 
 def _write_pages(record: Record, path: Path, table: str, tiny: bool) -> None:
     """All that the record has, whatever this run was for."""
-    from patchgen.bench.page import as_markdown, pictures
-    from patchgen.bench.sets import wanted_cases
-    from patchgen.disk.write import replace_file
+    from patchgen.project.disk.write import replace_file
+    from patchgen.training.bench.page import as_markdown, pictures
+    from patchgen.training.bench.sets import wanted_cases
 
     if not record.cases:
         return
@@ -154,7 +154,7 @@ def _write_pages(record: Record, path: Path, table: str, tiny: bool) -> None:
 
 def _say(record: Record, cases: Sequence[Case], path: Path) -> int:
     """What is wrong, a line each, and where the rest stands; the exit code."""
-    from patchgen.bench.claims import broken_claims
+    from patchgen.training.bench.claims import broken_claims
 
     counted: dict[str, int] = {}
     wrong = []

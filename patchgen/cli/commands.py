@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen import precision
 from patchgen.cli.options import FOLDER, common, reporting
 from patchgen.cli.train_switches import switches
+from patchgen.training import precision
 
 if TYPE_CHECKING:
     from patchgen.cli.printing import Style

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import click
 
+from patchgen.author.coverage.book import STATUSES, Book, Status, read_book, write_book
+from patchgen.author.coverage.page import Target, as_markdown
+from patchgen.author.coverage.structure import EVERY, Structural
+from patchgen.author.coverage.survey import Progress, Survey, in_order, modules_of, survey, tasks
+from patchgen.author.coverage.targets import targets
 from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_project
-from patchgen.coverage.book import STATUSES, Book, Status, read_book, write_book
-from patchgen.coverage.page import Target, as_markdown
-from patchgen.coverage.structure import EVERY, Structural
-from patchgen.coverage.survey import Progress, Survey, in_order, modules_of, survey, tasks
-from patchgen.coverage.targets import targets
-from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.project.disk.write import replace_file
 from patchgen.project.versions import release_of
-from patchgen.source.locate import Environment
+from patchgen.syntax.locate import Environment
 
 COMMAND = "patchgen coverage --numeric"
 PAGE_EVERY = 20  # results
@@ -111,7 +111,7 @@ def _run(
             raise click.UsageError(
                 f"--numeric runs models and needs {package}: pip install 'patchgen[models]'"
             )
-    from patchgen.coverage.watch import Limits, watched
+    from patchgen.author.coverage.watch import Limits, watched
 
     with _bar("by numbers", len(waiting)) as progress:
         for number, (found, entry) in enumerate(

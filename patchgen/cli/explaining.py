@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from patchgen.batch.cache import Cache
-from patchgen.batch.outcome import digest_of_file
-from patchgen.batch.run import run
 from patchgen.cli.report import plural
 from patchgen.cli.session import Request, open_project
-from patchgen.flat import LineOrigin
-from patchgen.gate.convert import load_records
-from patchgen.gate.lock import Record, origin_of
+from patchgen.compiler.flat import LineOrigin
+from patchgen.project.batch.cache import Cache
+from patchgen.project.batch.outcome import digest_of_file
+from patchgen.project.batch.run import run
 from patchgen.project.files import MODULAR, Project, make_modular
-from patchgen.source.text import read_source
+from patchgen.project.gate.convert import load_records
+from patchgen.project.gate.lock import Record, origin_of
+from patchgen.syntax.text import read_source
 
 
 def explain_what(target: str, **options: Any) -> int:
@@ -38,7 +38,7 @@ def explain_what(target: str, **options: Any) -> int:
 
 
 def _explain_plan(project: Project, path: Path) -> int:
-    from patchgen.flatten import explain
+    from patchgen.compiler.flatten import explain
 
     before: dict[str, str] = {}
     for section in explain(path, project.environment(), project.config.settings):

@@ -15,7 +15,7 @@ def export(name: str, folder: str, checkpoint: str | None) -> int:
             raise click.UsageError(
                 f"export builds models and needs {package}: pip install 'patchgen[models]'"
             )
-    from patchgen.use.export import export as write
+    from patchgen.runtime.export import export as write
 
     target = Path(folder)
     try:

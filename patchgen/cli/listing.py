@@ -8,10 +8,10 @@ import tokenize
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from patchgen.batch.outcome import Outcome
 from patchgen.cli.report import exit_code, table
-from patchgen.gate.verdict import Report, Status, Verdict
-from patchgen.source.lines import code_lines
+from patchgen.project.batch.outcome import Outcome
+from patchgen.project.gate.verdict import Report, Status, Verdict
+from patchgen.syntax.lines import code_lines
 
 
 @dataclass(frozen=True, slots=True)

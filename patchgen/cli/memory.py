@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.disk.write import replace_file
 from patchgen.errors import Location, PatchgenError
+from patchgen.project.disk.write import replace_file
 
 if TYPE_CHECKING:
-    from patchgen.memory.account import Figures
-    from patchgen.memory.layout import Layout
-    from patchgen.memory.predict import Books
-    from patchgen.memory.setup import Setup
-    from patchgen.memory.target import Choice, Target
+    from patchgen.training.memory.account import Figures
+    from patchgen.training.memory.layout import Layout
+    from patchgen.training.memory.predict import Books
+    from patchgen.training.memory.setup import Setup
+    from patchgen.training.memory.target import Choice, Target
 
 
 def memory(
@@ -42,13 +42,13 @@ def memory(
 ) -> int:
     """Tell the anatomy of one model's memory; the exit code."""
     _insist_on_models()
-    from patchgen.lab.report import best_device
-    from patchgen.memory.fits import bytes_of, insist_on_device, largest_batch
-    from patchgen.memory.page import anatomy_of, as_json, as_markdown, as_text
-    from patchgen.memory.picture import as_svg
-    from patchgen.memory.setup import Setup
-    from patchgen.memory.target import Choice, find_target, usual_length
-    from patchgen.memory.zero import foreseen
+    from patchgen.training.memory.fits import bytes_of, insist_on_device, largest_batch
+    from patchgen.training.memory.page import anatomy_of, as_json, as_markdown, as_text
+    from patchgen.training.memory.picture import as_svg
+    from patchgen.training.memory.setup import Setup
+    from patchgen.training.memory.target import Choice, find_target, usual_length
+    from patchgen.training.memory.zero import foreseen
+    from patchgen.verify.report import best_device
 
     if not predict and (not measure or card or figure):
         raise click.UsageError(
@@ -81,7 +81,7 @@ def memory(
 
 
 def _layout(engine: str | None, ranks: int | None) -> Layout | None:
-    from patchgen.memory.layout import Layout
+    from patchgen.training.memory.layout import Layout
 
     if (engine is None) != (ranks is None):
         raise click.UsageError("--engine and --ranks go together: --engine fsdp2 --ranks 8")
@@ -89,15 +89,15 @@ def _layout(engine: str | None, ranks: int | None) -> Layout | None:
 
 
 def _measured(target: Target, choice: Choice, setup: Setup, books: Books | None) -> Figures:
-    from patchgen.memory.account import figures, standing
-    from patchgen.memory.fits import insist_on_room
-    from patchgen.memory.measure import measured
+    from patchgen.training.memory.account import figures, standing
+    from patchgen.training.memory.fits import insist_on_room
+    from patchgen.training.memory.measure import measured
 
     if books is not None:
         here = setup.layout.ranks if setup.layout is not None and setup.device == "cpu" else 1
         insist_on_room(target, here * figures(books).peak, setup.device)
     if setup.layout is not None:
-        from patchgen.memory.several import Job, measured_on_ranks
+        from patchgen.training.memory.several import Job, measured_on_ranks
 
         found = measured_on_ranks([Job(target.name, choice, setup)], setup.layout.ranks)[0]
         return standing(found, setup.layout)

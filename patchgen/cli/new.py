@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from patchgen.author.declare.request import Answer, answer
 from patchgen.cli.session import Request, open_project
-from patchgen.declare.request import Answer, answer
-from patchgen.disk.write import replace_file
-from patchgen.emit.format import format_modular
+from patchgen.compiler.emit.format import format_modular
 from patchgen.errors import Location, PatchgenError
+from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Project
 
 

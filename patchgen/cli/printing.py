@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.batch.outcome import Outcome
 from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural
+from patchgen.compiler.flat import Note
 from patchgen.errors import Problem
-from patchgen.flat import Note
-from patchgen.gate.convert import Written
-from patchgen.gate.drift import Drift, Fit
-from patchgen.gate.verdict import Report, Status, Verdict
+from patchgen.project.batch.outcome import Outcome
 from patchgen.project.files import Found, Project
+from patchgen.project.gate.convert import Written
+from patchgen.project.gate.drift import Drift, Fit
+from patchgen.project.gate.verdict import Report, Status, Verdict
 from patchgen.project.places import LOCK
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import patchgen
+from patchgen.compiler.flat import Note
 from patchgen.errors import Problem, catalogue
-from patchgen.flat import Note
-from patchgen.gate.drift import Drift, Fit
-from patchgen.gate.why import named
+from patchgen.project.gate.drift import Drift, Fit
+from patchgen.project.gate.why import named
 
 TOLD = 3  # notes of one file that are printed unasked
 

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchgen.batch.cache import Cache
-from patchgen.batch.outcome import Outcome
-from patchgen.batch.run import Progress, run
-from patchgen.disk.turns import undisturbed
 from patchgen.errors import Location, PatchgenError
-from patchgen.gate.check import Evidence, examine
-from patchgen.gate.convert import Written, convert, load_records
-from patchgen.gate.drift import Drift, find_drift
-from patchgen.gate.verdict import Report
+from patchgen.project.batch.cache import Cache
+from patchgen.project.batch.outcome import Outcome
+from patchgen.project.batch.run import Progress, run
 from patchgen.project.config import FILE, Config, find_config, nearest_config, read_config
+from patchgen.project.disk.turns import undisturbed
 from patchgen.project.files import Found, Modular, Project, confine, discover, profile_of
+from patchgen.project.gate.check import Evidence, examine
+from patchgen.project.gate.convert import Written, convert, load_records
+from patchgen.project.gate.drift import Drift, find_drift
+from patchgen.project.gate.verdict import Report
 from patchgen.project.profiles import LINT, LINT_STRICT
 from patchgen.project.versions import versions
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from patchgen.batch.group import flatten_group
 from patchgen.cli.printing import make_style
 from patchgen.cli.report import FORMATS, Page, exit_code
 from patchgen.cli.session import Request, open_project
+from patchgen.project.batch.group import flatten_group
 from patchgen.project.files import Project, make_modular
 
 

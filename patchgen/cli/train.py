@@ -18,11 +18,11 @@ from patchgen.cli.report import exit_code, table
 from patchgen.errors import Location, PatchgenError, problems_of
 
 if TYPE_CHECKING:
-    from patchgen.parallel.engine import Engine
-    from patchgen.train.folder import RunFolder
-    from patchgen.train.meter import Watch
-    from patchgen.train.recipe import Recipe
-    from patchgen.train.run import Ended
+    from patchgen.training.loop.folder import RunFolder
+    from patchgen.training.loop.meter import Watch
+    from patchgen.training.loop.recipe import Recipe
+    from patchgen.training.loop.run import Ended
+    from patchgen.training.parallel.engine import Engine
 
 GIB = 2**30
 RECIPE = "recipe.json"
@@ -39,12 +39,12 @@ def train(
 ) -> int:
     """Train, or go on with a run."""
     _insist_on_models()
-    from patchgen.parallel.engine import engine_of
-    from patchgen.train.engine import device_of, insist_on_what_is_said
-    from patchgen.train.failures import way_on
-    from patchgen.train.folder import RunFolder, shared_folder
-    from patchgen.train.recipe import Recipe
-    from patchgen.train.run import train as run
+    from patchgen.training.loop.engine import device_of, insist_on_what_is_said
+    from patchgen.training.loop.failures import way_on
+    from patchgen.training.loop.folder import RunFolder, shared_folder
+    from patchgen.training.loop.recipe import Recipe
+    from patchgen.training.loop.run import train as run
+    from patchgen.training.parallel.engine import engine_of
 
     if at is not None and (resume is None or search is not None):
         raise click.UsageError("--at is of a run that --resume goes on with, and of no search")
@@ -84,7 +84,13 @@ def train(
 @contextmanager
 def _together(engine: Engine, device: str) -> Iterator[None]:
     """While the processes of a run are together.  What all of them would say, the first one says alone."""
-    from patchgen.parallel.meet import PeerIsGone, go_to_the_end, is_told_by_first, join, leave
+    from patchgen.training.parallel.meet import (
+        PeerIsGone,
+        go_to_the_end,
+        is_told_by_first,
+        join,
+        leave,
+    )
 
     join(engine, device)
     try:
@@ -223,8 +229,8 @@ class _Bar:
 
 
 def _search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume: bool) -> int:
-    from patchgen.train.search import search
-    from patchgen.train.switches import searching
+    from patchgen.training.loop.search import search
+    from patchgen.training.loop.switches import searching
 
     found = search(recipe, text, folder, watch, resume=resume)
     objectives = searching(text).objectives

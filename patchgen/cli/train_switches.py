@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from patchgen import precision
-from patchgen.train.recipe import PACKINGS, TASKS, Recipe
+from patchgen.training import precision
+from patchgen.training.loop.recipe import PACKINGS, TASKS, Recipe
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Recipe)}

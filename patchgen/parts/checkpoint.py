@@ -11,7 +11,7 @@ and the model says so.
     class AlbertPreTrainedModel(albert.AlbertPreTrainedModel):
         supports_gradient_checkpointing = True
 
-What is kept besides the inputs of a layer is an option: see `patchgen.use.checkpointing`.
+What is kept besides the inputs of a layer is an option: see `patchgen.runtime.checkpointing`.
 
 A router is a case of its own.  Computed again, a logit can round otherwise and send a token to another expert; then
 the gradients belong to no function.  `ChooseOnce` keeps what `topk` gave in the forward pass:

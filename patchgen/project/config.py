@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import patchgen
+from patchgen.compiler.settings import Settings
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
-from patchgen.settings import Settings
-from patchgen.source.regular import read_regular_text
+from patchgen.syntax.regular import read_regular_text
 
 FILE = "pyproject.toml"
 TABLE = "tool.patchgen"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.project.config import FILE, TABLE, Config
-from patchgen.source.locate import Environment, make_environment
+from patchgen.syntax.locate import Environment, make_environment
 
 MODULAR = re.compile(r"modular_(\w+)\.py")
 _LOOKS_MODULAR = re.compile(r"modular_.*\.py", re.DOTALL)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.flat import Flattened
+from patchgen.compiler.flat import Flattened
+from patchgen.compiler.settings import Settings
 from patchgen.project.files import Modular
-from patchgen.settings import Settings
-from patchgen.source.locate import Environment
+from patchgen.syntax.locate import Environment
 
 Flatten = Callable[[Sequence[Path], Environment, Settings, int], Iterator[Flattened]]
 Split = Callable[[Sequence[Modular], int], Sequence[Sequence[Modular]]]
@@ -51,7 +51,7 @@ def _flatten_strictly(
     paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
 ) -> Iterator[Flattened]:
     # Imported here: a run that finds everything in its cache never loads the core.
-    from patchgen.flatten import flatten
+    from patchgen.compiler.flatten import flatten
 
     for path in paths:
         yield flatten(path, env, settings)
@@ -68,7 +68,9 @@ def _flatten_as_transformers(
 def _lint(
     paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
 ) -> Iterator[Flattened]:
-    from patchgen.lint.findings import lint_files  # nor this, which only `patchgen lint` needs
+    from patchgen.upstream.lint.findings import (
+        lint_files,  # nor this, which only `patchgen lint` needs
+    )
 
     return lint_files(paths, env, settings, jobs)
 
@@ -76,7 +78,7 @@ def _lint(
 def _lint_strictly(
     paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
 ) -> Iterator[Flattened]:
-    from patchgen.lint.twice import with_built_twice
+    from patchgen.upstream.lint.twice import with_built_twice
 
     for path, flat in zip(paths, _flatten_strictly(paths, env, settings, jobs), strict=True):
         yield with_built_twice(flat, env.shown(path.parent.resolve() / path.name))

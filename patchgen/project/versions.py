@@ -12,7 +12,7 @@ import re
 import sys
 
 import patchgen
-from patchgen.source.locate import Environment
+from patchgen.syntax.locate import Environment
 
 TOOLS = ("black", "libcst", "ruff")
 
@@ -55,13 +55,17 @@ def versions(env: Environment, formatter: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, release) for name, release in used.items() if release))
 
 
+# Sources that no output depends on.
+_NOT_COMPILED = {"author", "cli", "runtime", "training", "verify", "__pycache__"}
+
+
 @functools.cache
 def own_digest() -> str:
-    """The sha256 over patchgen's own sources: what was cached by other code is not believed."""
+    """The sha256 over the sources that make outputs: what was cached by other code is not believed."""
     top = os.path.dirname(patchgen.__file__)
     whole = hashlib.sha256()
     for folder, inner, names in os.walk(top):
-        inner[:] = sorted({*inner} - {"lab", "__pycache__"})
+        inner[:] = sorted({*inner} - _NOT_COMPILED)
         for name in sorted(names):
             if name.endswith((".py", ".toml")):
                 path = os.path.join(folder, name)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.source.text import Source, make_source, parse_text
+from patchgen.syntax.text import Source, make_source, parse_text
 from patchgen.upstream.hollow import hollowed
 from patchgen.upstream.kinds import KINDS
 from patchgen.upstream.model import ImportText

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen.source.text import decode, read_bytes
+from patchgen.syntax.text import decode, read_bytes
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.source.text import parse_text
+from patchgen.syntax.text import parse_text
 from patchgen.upstream.model import ImportText
 from patchgen.upstream.uses import Piece, used_names
 

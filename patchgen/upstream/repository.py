@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from patchgen.compiler.flat import FlatFile, Flattened, Summary, UsedSymbol
 from patchgen.errors import Location, PatchgenError, Problem, defect, problems_of
-from patchgen.flat import FlatFile, Flattened, Summary, UsedSymbol
-from patchgen.source.locate import Environment
+from patchgen.syntax.locate import Environment
 from patchgen.upstream.convert import convert
 from patchgen.upstream.files import Files
 from patchgen.upstream.forks import alone, can_fork, deal, in_forks

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.compiler.emit.ruff import ruff_program
 from patchgen.errors import Location, PatchgenError
-from patchgen.ruff import ruff_program
 
 # Where the package lies in its repository, whose configuration this is.
 _PACKAGE = Path("src", "transformers")

@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from patchgen.source.scopes import references
-from patchgen.source.text import parse_text
+from patchgen.syntax.scopes import references
+from patchgen.syntax.text import parse_text
 from patchgen.upstream.tokens import Words, words
 
 # A string that may be a quoted annotation: after `:`, `->`, `|`, or inside brackets, on one line.

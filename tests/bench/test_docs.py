@@ -9,8 +9,8 @@ import shlex
 
 import pytest
 
-from patchgen.bench.matrix import CASES
-from patchgen.bench.sets import wanted_cases
+from patchgen.training.bench.matrix import CASES
+from patchgen.training.bench.sets import wanted_cases
 from tests.toytree import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/benchmarks.md").read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def test_no_other_case_is_told():
 
 def test_the_five_lines_are_those_that_run():
     pytest.importorskip("transformers")
-    from patchgen.bench.rivals import mask_free
+    from patchgen.training.bench.rivals import mask_free
 
     told = re.search(r"def mask_free.*?, None\n", PAGE, re.DOTALL)
     assert told is not None

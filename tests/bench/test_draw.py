@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from patchgen.draw.bars import Bar, bars
-from patchgen.draw.frame import decades, short, ticks
-from patchgen.draw.lines import Line, lines
+from patchgen.training.charts.bars import Bar, bars
+from patchgen.training.charts.frame import decades, short, ticks
+from patchgen.training.charts.lines import Line, lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -15,10 +15,10 @@ pytest.importorskip("transformers")
 
 import torch
 
-from patchgen.bench.case import Case, Shape
-from patchgen.bench.claims import broken_claims
-from patchgen.bench.compiling import compile_model
-from patchgen.bench.contestant import (
+from patchgen.training.bench.case import Case, Shape
+from patchgen.training.bench.claims import broken_claims
+from patchgen.training.bench.compiling import compile_model
+from patchgen.training.bench.contestant import (
     COMPILED,
     CUDNN,
     FIVE_LINES,
@@ -29,15 +29,15 @@ from patchgen.bench.contestant import (
     Contestant,
     variant,
 )
-from patchgen.bench.fits import rows_that_fit
-from patchgen.bench.machine import machine
-from patchgen.bench.matrix import B1
-from patchgen.bench.play import Budget, run_case
-from patchgen.bench.reference import reference_of
-from patchgen.bench.result import from_json
-from patchgen.bench.stage import Scale, Stage
-from patchgen.bench.tiny import tiny_case
-from patchgen.bench.turn import TINY_TURNS, first_turn
+from patchgen.training.bench.fits import rows_that_fit
+from patchgen.training.bench.machine import machine
+from patchgen.training.bench.matrix import B1
+from patchgen.training.bench.play import Budget, run_case
+from patchgen.training.bench.reference import reference_of
+from patchgen.training.bench.result import from_json
+from patchgen.training.bench.stage import Scale, Stage
+from patchgen.training.bench.tiny import tiny_case
+from patchgen.training.bench.turn import TINY_TURNS, first_turn
 from tests.toytree import REPOSITORY
 
 SIZES = (

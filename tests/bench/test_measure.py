@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.cli.commands import patchgen
-from patchgen.use.variants import known_variants
+from patchgen.runtime.variants import known_variants
 from tests.toytree import REPOSITORY, environment
 
 SCRIPT = REPOSITORY / "launch/measure.py"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from patchgen.bench.case import Case, Shape, Target
-from patchgen.bench.contestant import FIVE_LINES, SDPA, Contestant
-from patchgen.bench.page import as_markdown, best_verdicts, pictures
-from patchgen.bench.record import Record
-from patchgen.bench.result import Result
+from patchgen.training.bench.case import Case, Shape, Target
+from patchgen.training.bench.contestant import FIVE_LINES, SDPA, Contestant
+from patchgen.training.bench.page import as_markdown, best_verdicts, pictures
+from patchgen.training.bench.record import Record
+from patchgen.training.bench.result import Result
 
 MADE = {"device": "NVIDIA H200", "tiny": False, "versions": {"torch": "2.13.0", "triton": ""}}
 MACHINE = {

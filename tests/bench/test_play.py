@@ -16,11 +16,11 @@ pytest.importorskip("transformers")
 import torch
 from transformers import AttentionInterface
 
-from patchgen.bench.case import Case, Shape
-from patchgen.bench.contestant import CHECKPOINTED, CUDNN, SDPA, Contestant, variant
-from patchgen.bench.play import Budget, run_case
-from patchgen.bench.result import from_json
-from patchgen.bench.rivals import mask_free
+from patchgen.training.bench.case import Case, Shape
+from patchgen.training.bench.contestant import CHECKPOINTED, CUDNN, SDPA, Contestant, variant
+from patchgen.training.bench.play import Budget, run_case
+from patchgen.training.bench.result import from_json
+from patchgen.training.bench.rivals import mask_free
 
 SMALL = (
     ("vocab_size", 64),

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import pytest
 
-from patchgen.bench.case import Case, Shape
-from patchgen.bench.contestant import Contestant
-from patchgen.bench.record import Unreadable, begun, read_record, taken_up
-from patchgen.bench.result import Result
-from patchgen.bench.run import Wanted, run
+from patchgen.training.bench.case import Case, Shape
+from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.record import Unreadable, begun, read_record, taken_up
+from patchgen.training.bench.result import Result
+from patchgen.training.bench.run import Wanted, run
 from tests.toytree import REPOSITORY
 
 MADE = {"device": "cpu", "tiny": True, "versions": {"torch": "2"}}
@@ -177,10 +177,10 @@ def test_a_run_that_is_killed_has_lost_nothing(play, tmp_path):
     killed = f"""
 import os, sys, threading
 from pathlib import Path
-from patchgen.bench.case import Case, Shape
-from patchgen.bench.contestant import Contestant
-from patchgen.bench.record import taken_up
-from patchgen.bench.run import Wanted, run
+from patchgen.training.bench.case import Case, Shape
+from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.record import taken_up
+from patchgen.training.bench.run import Wanted, run
 some = tuple(Contestant(each) for each in ("sdpa", "fast", "small"))
 case = Case("A1", "g", "", "llama", "LlamaForCausalLM", (), Shape(1, 1), "causal", some)
 wanted = Wanted("matrix", "cpu", False, 60.0, command=(sys.executable, {str(tmp_path / "child.py")!r}))

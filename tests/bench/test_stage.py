@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import modeling_flash_attention_utils as flash_utils
 
-from patchgen.bench.case import Shape
-from patchgen.bench.claims import broken_claims
-from patchgen.bench.compiling import allow_many_models, compile_model, layers_of
-from patchgen.bench.contestant import (
+from patchgen.training.bench.case import Shape
+from patchgen.training.bench.claims import broken_claims
+from patchgen.training.bench.compiling import allow_many_models, compile_model, layers_of
+from patchgen.training.bench.contestant import (
     COMPILED,
     EAGER,
     FIVE_LINES,
@@ -29,18 +29,18 @@ from patchgen.bench.contestant import (
     Contestant,
     variant,
 )
-from patchgen.bench.fits import ladder, largest, rows_that_fit
-from patchgen.bench.kernels import attention_kernels
-from patchgen.bench.matrix import B1, B2, B2_AMP, L1, L2, L2_AMP
-from patchgen.bench.optimizers import optimizer_of
-from patchgen.bench.reference import reference_of
-from patchgen.bench.result import Result
-from patchgen.bench.rivals import Unavailable, insist, patched
-from patchgen.bench.saved import saved_bytes
-from patchgen.bench.stage import Scale, Stage, adopt, config_of
-from patchgen.bench.step import Trainer
-from patchgen.bench.tiny import tiny_case
-from patchgen.bench.turn import TINY_TURNS, first_turn
+from patchgen.training.bench.fits import ladder, largest, rows_that_fit
+from patchgen.training.bench.kernels import attention_kernels
+from patchgen.training.bench.matrix import B1, B2, B2_AMP, L1, L2, L2_AMP
+from patchgen.training.bench.optimizers import optimizer_of
+from patchgen.training.bench.reference import reference_of
+from patchgen.training.bench.result import Result
+from patchgen.training.bench.rivals import Unavailable, insist, patched
+from patchgen.training.bench.saved import saved_bytes
+from patchgen.training.bench.stage import Scale, Stage, adopt, config_of
+from patchgen.training.bench.step import Trainer
+from patchgen.training.bench.tiny import tiny_case
+from patchgen.training.bench.turn import TINY_TURNS, first_turn
 
 TINY = Scale("cpu", tiny=True)
 
@@ -97,7 +97,7 @@ def test_the_reference_is_the_mean_over_all_parts(monkeypatch):
     stage = Stage(replace(tiny_case(B2), shape=Shape(4, 32, shortest=8)), TINY)
     whole = reference_of(stage)
     monkeypatch.setattr(
-        "patchgen.bench.reference.TOKENS", 32
+        "patchgen.training.bench.reference.TOKENS", 32
     )  # a part for each row, of other numbers of labels
     parts = reference_of(stage)
     assert parts.loss == pytest.approx(whole.loss, rel=1e-6) and parts.norm == pytest.approx(

@@ -11,13 +11,13 @@ pytest.importorskip("transformers")
 
 import torch
 
-from patchgen.bench.case import Shape
-from patchgen.bench.matrix import B1, B2, CASES, L1, L2
-from patchgen.bench.run import GRACE
-from patchgen.bench.sets import SETS, wanted_cases
-from patchgen.bench.texts import NO_LABEL, batch_of
-from patchgen.bench.tiny import tiny_case
 from patchgen.errors import PatchgenError
+from patchgen.training.bench.case import Shape
+from patchgen.training.bench.matrix import B1, B2, CASES, L1, L2
+from patchgen.training.bench.run import GRACE
+from patchgen.training.bench.sets import SETS, wanted_cases
+from patchgen.training.bench.texts import NO_LABEL, batch_of
+from patchgen.training.bench.tiny import tiny_case
 
 WORDS = 100
 

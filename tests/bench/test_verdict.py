@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.bench.case import Case, Shape, Target
-from patchgen.bench.contestant import Contestant
-from patchgen.bench.result import Result, from_json
-from patchgen.bench.spread import Quartiles, quartiles
-from patchgen.bench.verdict import reached, verdict, verdicts
+from patchgen.training.bench.case import Case, Shape, Target
+from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.result import Result, from_json
+from patchgen.training.bench.spread import Quartiles, quartiles
+from patchgen.training.bench.verdict import reached, verdict, verdicts
 
 TEN = (0.98, 0.99, 1.0, 1.0, 1.01, 1.02)  # seconds of steps, a spread of a hundredth
 

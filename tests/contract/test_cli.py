@@ -42,10 +42,10 @@ def test_help(argv, capsys):
 
 def test_help_names_what_there_is():
     """Each is said once more than it is defined: what `--help` prints must not import what does the work."""
-    from patchgen.bench.run import SECONDS
+    from patchgen.author.declare.request import WRITERS
     from patchgen.cli import commands
-    from patchgen.declare.request import WRITERS
-    from patchgen.lab.plan import DTYPES
+    from patchgen.training.bench.run import SECONDS
+    from patchgen.verify.plan import DTYPES
 
     assert commands.PARTS == tuple(WRITERS)
     assert commands.DTYPES == DTYPES
@@ -445,7 +445,8 @@ def test_unchanged_check_of_20_outputs_is_fast(clean):
 def test_unchanged_run_does_not_load_the_core(argv, clean):
     script = (
         "import sys; from patchgen.cli import main; code = main(sys.argv[1:]); "
-        "heavy = ['libcst', 'rich', 'black', 'patchgen.flatten', 'torch', 'transformers', 'multiprocessing.pool']; "
+        "heavy = ['libcst', 'rich', 'black', 'patchgen.compiler.flatten', 'torch', "
+        "'transformers', 'multiprocessing.pool']; "
         "sys.exit(code or str([name for name in heavy if name in sys.modules]))"
     )
     argv = [sys.executable, "-c", script, *argv]
@@ -456,7 +457,7 @@ def test_unchanged_run_does_not_load_the_core(argv, clean):
 def test_help_loads_nothing_that_works():
     script = (
         "import sys; from patchgen.cli import main; main(['check', '--help']); "
-        "print([n for n in ('libcst', 'rich', 'patchgen.batch.run', 'patchgen.project.files') if n in sys.modules])"
+        "print([n for n in ('libcst', 'rich', 'patchgen.project.batch.run', 'patchgen.project.files') if n in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment(), capture_output=True, text=True
@@ -465,11 +466,13 @@ def test_help_loads_nothing_that_works():
 
 
 def test_one_changed_file_is_the_only_one_that_is_flattened(clean, monkeypatch, capsys):
-    import patchgen.flatten
+    import patchgen.compiler.flatten
 
-    real, seen = patchgen.flatten.flatten, []
+    real, seen = patchgen.compiler.flatten.flatten, []
     monkeypatch.setattr(
-        patchgen.flatten, "flatten", lambda path, *rest: seen.append(path.name) or real(path, *rest)
+        patchgen.compiler.flatten,
+        "flatten",
+        lambda path, *rest: seen.append(path.name) or real(path, *rest),
     )
     monkeypatch.chdir(clean.top)
     assert main(["check", "-q"]) == 0

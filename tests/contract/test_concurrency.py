@@ -155,7 +155,7 @@ runpy.run_module("patchgen", run_name="__main__")
         "patchgen.cli.commands",
         "click",
         "patchgen.cli.session",
-        "patchgen.flatten",
+        "patchgen.compiler.flatten",
         "black.report",
         "filelock",
     ],
@@ -180,7 +180,7 @@ def test_interrupted_before_anything_is_said(tree):
 
 
 def test_a_worker_that_dies_costs_its_file_alone(tree, monkeypatch, capsys):
-    from patchgen.batch import pool
+    from patchgen.project.batch import pool
 
     tree.write("modular/v3/modular_deadly.py", variant("A", 3))
     monkeypatch.setattr(pool, "_work", deadly.work)
@@ -226,7 +226,7 @@ def test_a_run_that_looks_waits_for_one_that_writes(tree):
 def test_a_run_that_never_gets_its_turn_says_so(tree, monkeypatch, capsys):
     from filelock import FileLock
 
-    from patchgen.disk import turns
+    from patchgen.project.disk import turns
 
     assert main(["convert", "-q"]) == 0
     tree.edit("modular/v1/modular_v1.py", "return 1", "return 111")

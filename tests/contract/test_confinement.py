@@ -153,7 +153,7 @@ def test_cache_that_is_a_link_to_the_outside(tree, outside):
 
 @pytest.mark.parametrize("kind", ["target", "temp", "backup", "link"])
 def test_journal_that_came_with_the_checkout(kind, tree, outside):
-    from patchgen.disk.write import Move, content_digest
+    from patchgen.project.disk.write import Move, content_digest
 
     inside, beyond = tree.write("generated/a.py", "old"), outside("keep/notes.py")
     temp = tree.write("generated/.patchgen-1-1.tmp", "evil")

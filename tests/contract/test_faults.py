@@ -8,7 +8,7 @@ import os
 import pytest
 
 from patchgen.cli import main
-from patchgen.disk import write
+from patchgen.project.disk import write
 from tests import standin
 
 ERRORS = {
@@ -166,14 +166,14 @@ def test_fault_while_reading_an_output(name, tree, monkeypatch, capsys):
 
 
 def test_no_memory_while_flattening_costs_one_file(tree, monkeypatch, capsys):
-    import patchgen.flatten
+    import patchgen.compiler.flatten
 
     def flatten(path, env, settings):
         if "one" in path.name:
             raise MemoryError
         return standin.stand_in(path, env, settings)
 
-    monkeypatch.setattr(patchgen.flatten, "flatten", flatten)
+    monkeypatch.setattr(patchgen.compiler.flatten, "flatten", flatten)
     old = tree.read("generated/one/modeling_one.py")
     assert main(["convert"]) == 2
     assert "modular/one/modular_one.py: PG907 there is not enough memory" in capsys.readouterr().out
@@ -182,12 +182,12 @@ def test_no_memory_while_flattening_costs_one_file(tree, monkeypatch, capsys):
 
 
 def test_interrupt_while_flattening(tree, monkeypatch, capsys):
-    import patchgen.flatten
+    import patchgen.compiler.flatten
 
     def flatten(path, env, settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(patchgen.flatten, "flatten", flatten)
+    monkeypatch.setattr(patchgen.compiler.flatten, "flatten", flatten)
     before = tree.snapshot()
     assert main(["convert"]) == 130
     assert (
@@ -206,12 +206,12 @@ def test_damaged_cache_is_as_none(text, tree):
 
 
 def test_cache_that_cannot_be_written(tree, monkeypatch):
-    import patchgen.batch.cache
+    import patchgen.project.batch.cache
 
     def refuse(*_args, **_more):
         raise ERRORS["EROFS"]
 
-    monkeypatch.setattr(patchgen.batch.cache, "replace_file", refuse)
+    monkeypatch.setattr(patchgen.project.batch.cache, "replace_file", refuse)
     assert main(["check", "-q"]) == 1
     assert main(["convert", "-q"]) == 0
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from patchgen.errors import Location
-from patchgen.gate.lock import read_lock
-from patchgen.source.lines import changed_lines, code_lines
-from patchgen.source.locate import make_environment
+from patchgen.project.gate.lock import read_lock
+from patchgen.syntax.lines import changed_lines, code_lines
+from patchgen.syntax.locate import make_environment
 from tests.toytree import REPOSITORY
 
 MODULAR = sorted((REPOSITORY / "modular").rglob("modular_*.py"))

@@ -12,9 +12,9 @@ import black
 import pytest
 
 from patchgen.cli import main
-from patchgen.emit.format import format_texts
-from patchgen.ruff import ruff_program as ruff
-from patchgen.settings import Settings
+from patchgen.compiler.emit.format import format_texts
+from patchgen.compiler.emit.ruff import ruff_program as ruff
+from patchgen.compiler.settings import Settings
 from tests.toytree import REPOSITORY, Tree, environment
 
 OUTPUTS = sorted((REPOSITORY / "generated").rglob("*.py"))

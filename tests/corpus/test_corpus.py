@@ -46,7 +46,7 @@ def script(name, tree, *argv, **more):
 
 def unequal_outputs(paths):
     """Of these modular files: what is not as in the wheel, and what is there without being made."""
-    from patchgen.source.locate import make_environment
+    from patchgen.syntax.locate import make_environment
     from patchgen.upstream.repository import flatten_repository
 
     made, problems = {}, []

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.compiler.classes.fragment import same_code
+from patchgen.compiler.classes.suite import suites
+from patchgen.compiler.merge.merge import merge_class
+from patchgen.compiler.supers.apart import names_in
 from patchgen.errors import PatchgenError
-from patchgen.rewrite.apart import names_in
-from patchgen.rewrite.fragment import same_code
-from patchgen.rewrite.merge import merge_class
-from patchgen.rewrite.suite import suites
 from tests.corpus.corpus import RATCHET, find_package
 from tests.unit.rewrite.plans import Golden, plan_of
 

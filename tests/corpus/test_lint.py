@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.lint.case import make_case
-from patchgen.lint.findings import findings
 from patchgen.upstream.files import Files
+from patchgen.upstream.lint.case import make_case
+from patchgen.upstream.lint.findings import findings
 from tests.corpus.corpus import RATCHET, find_package
 
 PACKAGE = find_package()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.source.locate import make_environment
+from patchgen.syntax.locate import make_environment
 from patchgen.upstream.repository import flatten_repository
 from tests.corpus.corpus import generated_in, modulars_in
 

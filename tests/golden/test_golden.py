@@ -15,10 +15,10 @@ from pathlib import Path
 import black
 import pytest
 
-from patchgen.flat import Flattened
-from patchgen.flatten import flatten
-from patchgen.settings import Settings
-from patchgen.source.locate import make_environment
+from patchgen.compiler.flat import Flattened
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
 from tests.oracle import sections
 
 CASES = sorted(Path(__file__).with_name("flatten").glob("*.py"))

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from patchgen.cli import main
+from patchgen.compiler.flat import Flattened
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
 from patchgen.errors import Problem, catalogue
-from patchgen.flat import Flattened
-from patchgen.flatten import flatten
-from patchgen.settings import Settings
-from patchgen.source.locate import make_environment
+from patchgen.syntax.locate import make_environment
 from tests.oracle import judge
 
 REPOSITORY = Path(__file__).parents[2]

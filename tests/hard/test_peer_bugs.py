@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.compiler.flat import FlatFile
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
 from patchgen.errors import Problem
-from patchgen.flat import FlatFile
-from patchgen.flatten import flatten
-from patchgen.settings import Settings
-from patchgen.source.locate import make_environment
+from patchgen.syntax.locate import make_environment
 from tests.hard.support import flat
 from tests.oracle.sections import parse
 

@@ -102,7 +102,7 @@ def test_16_a_file_that_vanished(made: Path) -> None:
 def test_16_a_file_that_changes_during_the_run(made: Path) -> None:
     put(made, {SOURCE: MODULAR.replace("* 2", "* 3")})
     program = (
-        "import sys\nfrom pathlib import Path\nfrom patchgen import flatten\n"
+        "import sys\nfrom pathlib import Path\nfrom patchgen.compiler import flatten\n"
         "real = flatten.flatten\n"
         "def changed(path, env, settings):\n"
         "    result = real(path, env, settings)\n"

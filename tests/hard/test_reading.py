@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.compiler.flat import Flattened
 from patchgen.errors import PatchgenError
-from patchgen.flat import Flattened
-from patchgen.source.text import MAX_BYTES, decode
+from patchgen.syntax.text import MAX_BYTES, decode
 from tests.hard.support import MODULAR, PARENT, REPOSITORY, assert_problem, flat
 
 NAME = "toypack/modular_toy_fast.py"
@@ -270,9 +270,9 @@ DEEP = {
 PROGRAM = """
 import sys
 from pathlib import Path
-from patchgen.flatten import flatten
-from patchgen.settings import Settings
-from patchgen.source.locate import make_environment
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
 folder = Path(sys.argv[1])
 result = flatten(folder / "toypack/modular_toy_fast.py", make_environment(folder, search=[]), Settings())
 for problem in result.problems:

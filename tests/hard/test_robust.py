@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 import patchgen
+from patchgen.compiler.flat import Flattened
 from patchgen.errors import catalogue
-from patchgen.flat import Flattened
 from tests.hard.support import MODULAR, PARENT, REPOSITORY, flat
 from tests.oracle import generator
 
@@ -37,9 +37,9 @@ def watch(event, arguments):
     elif event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "os.spawn", "os.posix_spawn", "ctypes.")):
         events.append([event, str(arguments[0])])
 
-from patchgen.flatten import flatten
-from patchgen.settings import Settings
-from patchgen.source.locate import make_environment
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
 
 folder = Path(sys.argv[1])
 sys.addaudithook(watch)

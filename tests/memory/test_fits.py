@@ -14,18 +14,18 @@ pytest.importorskip("transformers")
 import torch
 
 from patchgen.errors import PatchgenError
-from patchgen.memory.account import Figures, figures
-from patchgen.memory.fits import (
+from patchgen.training.memory.account import Figures, figures
+from patchgen.training.memory.fits import (
     _last_within,
     bytes_of,
     insist_on_device,
     insist_on_room,
     largest_batch,
 )
-from patchgen.memory.page import MOST, anatomy_of, as_text
-from patchgen.memory.predict import predicted
-from patchgen.memory.setup import Setup
-from patchgen.memory.target import Choice, find_target
+from patchgen.training.memory.page import MOST, anatomy_of, as_text
+from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
 
 

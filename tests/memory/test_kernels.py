@@ -12,11 +12,11 @@ pytest.importorskip("transformers")
 import torch
 from torch.nn import functional as F
 
-from patchgen.memory.account import figures, kept, kinds, peak
-from patchgen.memory.kernels import kernels_of
-from patchgen.memory.predict import predicted
-from patchgen.memory.setup import Setup
-from patchgen.memory.target import Choice, find_target
+from patchgen.training.memory.account import figures, kept, kinds, peak
+from patchgen.training.memory.kernels import kernels_of
+from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
 
 SETUP = Setup(batch=2, length=64, device="cuda")

@@ -78,7 +78,7 @@ def test_picture(capfd, tmp_path):
 
 
 def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for():
-    from patchgen.memory.target import Choice, find_target, usual_length
+    from patchgen.training.memory.target import Choice, find_target, usual_length
 
     def length(name, **choice):
         return usual_length(find_target(name, Choice(**choice), REPOSITORY).config)

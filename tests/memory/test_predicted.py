@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.memory.account import figures
-from patchgen.memory.measure import measured
-from patchgen.memory.predict import predicted
-from patchgen.memory.setup import Setup
-from patchgen.memory.target import Choice, find_target
+from patchgen.training.memory.account import figures
+from patchgen.training.memory.measure import measured
+from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
 
 SETUP = Setup(batch=3, length=40)

@@ -11,14 +11,14 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.memory.account import figures, peak, standing
-from patchgen.memory.exchange import sums
-from patchgen.memory.layout import Layout
-from patchgen.memory.predict import predicted
-from patchgen.memory.setup import Setup
-from patchgen.memory.several import Job, measured_on_ranks
-from patchgen.memory.target import Choice, find_target
-from patchgen.memory.zero import foreseen
+from patchgen.training.memory.account import figures, peak, standing
+from patchgen.training.memory.exchange import sums
+from patchgen.training.memory.layout import Layout
+from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.several import Job, measured_on_ranks
+from patchgen.training.memory.target import Choice, find_target
+from patchgen.training.memory.zero import foreseen
 from tests.toytree import REPOSITORY
 
 SETUP = Setup(batch=3, length=40)

@@ -15,9 +15,9 @@ from pathlib import Path
 import black
 import pytest
 
-from patchgen.flatten import flatten
-from patchgen.settings import Settings
-from patchgen.source.locate import make_environment
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
 
 MODELS = sorted(
     Path(sys.prefix).glob("lib/python*/site-packages/transformers/models/*/modeling_*.py")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.flatten import flatten
-from patchgen.settings import Settings
-from patchgen.source.locate import make_environment
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
 from tests.oracle import judge, packages
 from tests.oracle.case import Draw
 

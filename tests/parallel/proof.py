@@ -23,15 +23,15 @@ from transformers import TrainerCallback
 from transformers.trainer import DEFAULT_CALLBACKS
 
 from patchgen.errors import PatchgenError
-from patchgen.parallel import spread as spreading
-from patchgen.parallel.engine import engine_of
-from patchgen.parallel.meet import join, leave, wait
-from patchgen.parallel.spread import spread
-from patchgen.train import job as jobs
-from patchgen.train.engine import device_of
-from patchgen.train.folder import RunFolder, shared_folder
-from patchgen.train.recipe import Recipe
-from patchgen.train.run import train
+from patchgen.training.loop import job as jobs
+from patchgen.training.loop.engine import device_of
+from patchgen.training.loop.folder import RunFolder, shared_folder
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.run import train
+from patchgen.training.parallel import spread as spreading
+from patchgen.training.parallel.engine import engine_of
+from patchgen.training.parallel.meet import join, leave, wait
+from patchgen.training.parallel.spread import spread
 from tests.parallel.forked import forked
 from tests.train.runs import SHORT, Broken, Remembered
 

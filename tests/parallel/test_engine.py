@@ -11,10 +11,10 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.parallel.engine import CONFIGURED, Engine, Launch, engine_of
-from patchgen.train.engine import insist_on_engine_switches, insist_on_what_is_said
-from patchgen.train.recipe import Recipe
-from patchgen.train.share import ROWS, rows_of_a_step, shared
+from patchgen.training.loop.engine import insist_on_engine_switches, insist_on_what_is_said
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.share import ROWS, rows_of_a_step, shared
+from patchgen.training.parallel.engine import CONFIGURED, Engine, Launch, engine_of
 
 
 def launched(world, rank=0, **more):

@@ -15,8 +15,8 @@ pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
-from patchgen.train.checkpoints import SEAL, step_of, to_resume
-from patchgen.train.folder import RunFolder
+from patchgen.training.loop.checkpoints import SEAL, step_of, to_resume
+from patchgen.training.loop.folder import RunFolder
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import weights
 

@@ -13,8 +13,8 @@ import torch
 from torch import distributed
 
 from patchgen.errors import PatchgenError
-from patchgen.parallel import meet
-from patchgen.parallel.engine import Engine, Launch
+from patchgen.training.parallel import meet
+from patchgen.training.parallel.engine import Engine, Launch
 
 TWO = Engine("ddp", Launch(2, 1, 1))
 FSDP2 = Engine("fsdp2", Launch(2, 1, 1), fsdp=2)

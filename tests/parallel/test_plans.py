@@ -18,13 +18,12 @@ from transformers import (
 )
 
 from patchgen.errors import PatchgenError, problems_of
-from patchgen.lab.bench import Bench
-from patchgen.lab.cases import Case
-from patchgen.lab.checks.plans import both_on_meta, on_meta
-from patchgen.lab.pair import Pair
-from patchgen.lab.subject import subjects
-from patchgen.parallel.parent import parent_on_meta
-from patchgen.parallel.plans import (
+from patchgen.verify.bench import Bench
+from patchgen.verify.cases import Case
+from patchgen.verify.checks.plans import both_on_meta, on_meta
+from patchgen.verify.pair import Pair
+from patchgen.verify.plans.parent import parent_on_meta
+from patchgen.verify.plans.plans import (
     compared,
     generic,
     insist_on_plans,
@@ -33,6 +32,7 @@ from patchgen.parallel.plans import (
     plan_problems,
     splits,
 )
+from patchgen.verify.subject import subjects
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -113,8 +113,8 @@ def test_the_gallery_has_plans_of_each_kind():
 
 
 def test_verify_has_a_case_for_every_head():
-    from patchgen.lab.cases import cases
-    from patchgen.lab.claimed import claims_of
+    from patchgen.verify.cases import cases
+    from patchgen.verify.claimed import claims_of
 
     subject = GALLERY["bert_mlm"]
     made = [case.head for case in cases(subject, claims_of(subject.parts)) if case.kind == "plans"]
@@ -288,7 +288,7 @@ def test_weights_that_are_said_to_be_tied_are():
 
 
 def test_a_conversion_that_the_variant_lost_is_seen(monkeypatch):
-    from patchgen.parallel import declared
+    from patchgen.training.parallel import declared
 
     parent = on_meta(
         Qwen3MoeForCausalLM, Qwen3MoeConfig(**SIZES, num_experts=4, moe_intermediate_size=16)

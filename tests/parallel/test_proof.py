@@ -23,8 +23,8 @@ pytest.importorskip("transformers")
 
 import torch
 
-from patchgen.train.folder import RunFolder
-from patchgen.train.trainer import of_groups
+from patchgen.training.loop.folder import RunFolder
+from patchgen.training.loop.trainer import of_groups
 from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import losses, weights

@@ -18,7 +18,7 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 pytest.importorskip("deepspeed", reason="pip install 'patchgen[deepspeed]'")
 
-from patchgen.train.folder import RunFolder
+from patchgen.training.loop.folder import RunFolder
 from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import losses, weights

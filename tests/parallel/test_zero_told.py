@@ -12,9 +12,9 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.parallel import zero
-from patchgen.parallel.engine import Engine, Launch
-from patchgen.parallel.zero import (
+from patchgen.training.parallel import zero
+from patchgen.training.parallel.engine import Engine, Launch
+from patchgen.training.parallel.zero import (
     arguments_of_zero,
     configuration,
     insist_on_checkpoint,

@@ -14,8 +14,8 @@ import torch
 from transformers import TrainerCallback
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
-from patchgen.parallel.zero import arguments_of_zero
-from patchgen.train import job as jobs
+from patchgen.training.loop import job as jobs
+from patchgen.training.parallel.zero import arguments_of_zero
 from tests.parallel import proof
 
 

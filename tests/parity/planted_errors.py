@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.lab.bench import Bench
-from patchgen.lab.cases import Case, cases
-from patchgen.lab.claimed import claims_of
-from patchgen.lab.plan import Plan
-from patchgen.lab.result import Result
-from patchgen.lab.subject import Subject, subjects
+from patchgen.verify.bench import Bench
+from patchgen.verify.cases import Case, cases
+from patchgen.verify.claimed import claims_of
+from patchgen.verify.plan import Plan
+from patchgen.verify.result import Result
+from patchgen.verify.subject import Subject, subjects
 from tests.toytree import REPOSITORY
 
 FILES = sorted(Path(__file__).with_name("planted").glob("*.toml"))

@@ -9,12 +9,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench
-from patchgen.lab.cases import cases
-from patchgen.lab.claimed import claims_of
-from patchgen.lab.mutation.prove import Proof
-from patchgen.lab.plan import Plan
-from patchgen.lab.subject import subject_at
+from patchgen.verify.bench import Bench
+from patchgen.verify.cases import cases
+from patchgen.verify.claimed import claims_of
+from patchgen.verify.mutation.prove import Proof
+from patchgen.verify.plan import Plan
+from patchgen.verify.subject import subject_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 

@@ -16,11 +16,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench
-from patchgen.lab.cases import Case, cases
-from patchgen.lab.claimed import claims_of
-from patchgen.lab.plan import Plan
-from patchgen.lab.subject import Subject, subjects
+from patchgen.verify.bench import Bench
+from patchgen.verify.cases import Case, cases
+from patchgen.verify.claimed import claims_of
+from patchgen.verify.plan import Plan
+from patchgen.verify.subject import Subject, subjects
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

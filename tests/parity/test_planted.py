@@ -18,18 +18,18 @@ pytest.importorskip("transformers")
 from safetensors.torch import load_file, save_file
 from transformers import DataCollatorWithFlattening
 
-from patchgen.lab.bench import Bench
-from patchgen.lab.cases import Case
-from patchgen.lab.checks.numbers import compare
-from patchgen.lab.checks.plants import planted
-from patchgen.lab.claim import Plant, Scene, replaced, strictly_loaded
-from patchgen.lab.claims.sdpa import CLAIM
-from patchgen.lab.inputs import CannotBuild
-from patchgen.lab.pair import Pair
-from patchgen.lab.step import observe_step
-from patchgen.lab.subject import Subject, subjects
-from patchgen.lab.tolerance import MARGIN, REORDERED
 from patchgen.parts.grouped import GROUPED_PRODUCT, grouped_linear, pairs_of
+from patchgen.verify.bench import Bench
+from patchgen.verify.cases import Case
+from patchgen.verify.checks.numbers import compare
+from patchgen.verify.checks.plants import planted
+from patchgen.verify.claim import Plant, Scene, replaced, strictly_loaded
+from patchgen.verify.claims.sdpa import CLAIM
+from patchgen.verify.inputs import CannotBuild
+from patchgen.verify.pair import Pair
+from patchgen.verify.step import observe_step
+from patchgen.verify.subject import Subject, subjects
+from patchgen.verify.tolerance import MARGIN, REORDERED
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -410,7 +410,7 @@ def test_n9_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
         }
         return right(model, replace(inputs, given=given), scene, **how)
 
-    monkeypatch.setattr("patchgen.lab.checks.compiled.observe_step", wrong)
+    monkeypatch.setattr("patchgen.verify.checks.compiled.observe_step", wrong)
     result = bench.run(case)
     assert result.status == "FAIL" and result.apart > MARGIN * result.bound, result
 

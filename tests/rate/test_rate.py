@@ -17,21 +17,21 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from patchgen.bench.cases.bert import B1
-from patchgen.bench.cases.decoders import L1
-from patchgen.bench.cases.experts import M1, M2
-from patchgen.bench.cases.legacy import X1_MPNET
-from patchgen.bench.play import work_of
-from patchgen.bench.stage import Stage, config_of
-from patchgen.bench.texts import batch_of
-from patchgen.rate.operations import Forward, count_forward, pairs_of, stock_class
-from patchgen.rate.peak import datasheet, product
-from patchgen.train.job import operations_of_a_token
-from patchgen.train.meter import Rates
-from patchgen.train.recipe import Recipe
-from patchgen.train.rows import lengths_of
-from patchgen.use.classes import module_of
-from patchgen.use.variants import find_variant
+from patchgen.runtime.classes import module_of
+from patchgen.runtime.variants import find_variant
+from patchgen.training.bench.cases.bert import B1
+from patchgen.training.bench.cases.decoders import L1
+from patchgen.training.bench.cases.experts import M1, M2
+from patchgen.training.bench.cases.legacy import X1_MPNET
+from patchgen.training.bench.play import work_of
+from patchgen.training.bench.stage import Stage, config_of
+from patchgen.training.bench.texts import batch_of
+from patchgen.training.loop.job import operations_of_a_token
+from patchgen.training.loop.meter import Rates
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.rows import lengths_of
+from patchgen.training.rate.operations import Forward, count_forward, pairs_of, stock_class
+from patchgen.training.rate.peak import datasheet, product
 
 LLAMA = LlamaConfig(
     vocab_size=96,

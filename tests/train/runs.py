@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchgen.train.folder import RunFolder, new_folder
-from patchgen.train.recipe import Recipe
-from patchgen.train.run import Ended, train
+from patchgen.training.loop.folder import RunFolder, new_folder
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.run import Ended, train
 
 # A tenth of what is shipped: half of a run's time would go by reading it, and by evaluating what is held out.
 TEXT = Path(__file__).with_name("short.txt")

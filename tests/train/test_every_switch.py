@@ -20,8 +20,8 @@ from transformers import TrainerCallback
 from transformers.trainer import DEFAULT_CALLBACKS
 
 from patchgen.errors import PatchgenError
-from patchgen.train.folder import RunFolder
-from patchgen.train.machine import GIB, forget_peak, peak_memory
+from patchgen.training.loop.folder import RunFolder
+from patchgen.training.loop.machine import GIB, forget_peak, peak_memory
 from tests.train.runs import Remembered, losses, run
 
 

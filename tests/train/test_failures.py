@@ -17,11 +17,11 @@ pytest.importorskip("transformers")
 
 from patchgen.cli.commands import patchgen as command_line
 from patchgen.errors import PatchgenError
-from patchgen.parallel.engine import Engine
-from patchgen.train.checkpoints import SEAL, damage, make_way
-from patchgen.train.failures import way_on
-from patchgen.train.folder import alone, new_folder
-from patchgen.train.run import train
+from patchgen.training.loop.checkpoints import SEAL, damage, make_way
+from patchgen.training.loop.failures import way_on
+from patchgen.training.loop.folder import alone, new_folder
+from patchgen.training.loop.run import train
+from patchgen.training.parallel.engine import Engine
 from tests.train.runs import Remembered, broken_run, recipe, resume, run, weights
 
 SAVED = {"steps": 9, "save_every": 3, "keep": 3}

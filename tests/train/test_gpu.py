@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 import torch
 
 from patchgen.errors import PatchgenError
-from patchgen.train.folder import RunFolder
+from patchgen.training.loop.folder import RunFolder
 from tests.train.runs import broken_run, losses, resume, run, weights
 
 pytestmark = [

@@ -8,17 +8,17 @@ import pytest
 import torch
 from transformers import Trainer, TrainingArguments
 
-from patchgen import precision
 from patchgen.errors import PatchgenError
-from patchgen.memory.account import figures
-from patchgen.memory.measure import _on_cpu
-from patchgen.memory.predict import predicted
-from patchgen.memory.setup import Setup
-from patchgen.memory.target import Choice, find_target
-from patchgen.train.arguments import arguments_of
-from patchgen.train.models import build, source_of
-from patchgen.train.recipe import Recipe
-from patchgen.train.switches import insist_on_sense
+from patchgen.training import precision
+from patchgen.training.loop.arguments import arguments_of
+from patchgen.training.loop.models import build, source_of
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.switches import insist_on_sense
+from patchgen.training.memory.account import figures
+from patchgen.training.memory.measure import _on_cpu
+from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.target import Choice, find_target
 from tests.train.runs import losses, run
 
 SIZES = {

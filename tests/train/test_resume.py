@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
-from patchgen.train.folder import RunFolder
+from patchgen.training.loop.folder import RunFolder
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import TEXT, Remembered, broken_run, losses, resume, run, weights
 

@@ -8,10 +8,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.train.corpus import KEPT, read_corpus
-from patchgen.train.recipe import Recipe
-from patchgen.train.rows import IGNORED, Collate, rows_of
-from patchgen.train.vocabulary import trained_tokenizer
+from patchgen.training.loop.corpus import KEPT, read_corpus
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.rows import IGNORED, Collate, rows_of
+from patchgen.training.loop.vocabulary import trained_tokenizer
 
 LENGTH = 48
 

@@ -13,9 +13,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("optuna")
 
 from patchgen.errors import PatchgenError
-from patchgen.train.folder import new_folder
-from patchgen.train.run import train
-from patchgen.train.search import search
+from patchgen.training.loop.folder import new_folder
+from patchgen.training.loop.run import train
+from patchgen.training.loop.search import search
 from tests.train.runs import Remembered, recipe
 
 

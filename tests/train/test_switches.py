@@ -8,10 +8,10 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.train.engine import device_of
-from patchgen.train.machine import insist_on_machine
-from patchgen.train.recipe import Recipe, recipe_of
-from patchgen.train.switches import (
+from patchgen.training.loop.engine import device_of
+from patchgen.training.loop.machine import insist_on_machine
+from patchgen.training.loop.recipe import Recipe, recipe_of
+from patchgen.training.loop.switches import (
     Adapting,
     Checkpointing,
     Compiling,

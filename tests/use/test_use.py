@@ -24,10 +24,10 @@ from transformers.models.llama import modeling_llama as llama
 from transformers.models.mixtral import modeling_mixtral as mixtral
 
 import patchgen
-from patchgen.lab.tiny import batch, tiny_config
-from patchgen.lab.weights import draw_weights
-from patchgen.use.classes import module_of
-from patchgen.use.variants import Variant, find_variant, known_variants
+from patchgen.runtime.classes import module_of
+from patchgen.runtime.variants import Variant, find_variant, known_variants
+from patchgen.verify.tiny import batch, tiny_config
+from patchgen.verify.weights import draw_weights
 from tests.toytree import REPOSITORY, environment
 from tests.use.wide import make_project
 
@@ -190,7 +190,7 @@ def test_importing_patchgen_imports_no_models():
     script = "import sys, patchgen; assert not {'torch', 'transformers'} & set(sys.modules); patchgen.load"
     subprocess.run([sys.executable, "-c", script], env=environment(), check=True)
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
-        patchgen.lode
+        patchgen.lode  # noqa: B018
 
 
 # --- auto classes

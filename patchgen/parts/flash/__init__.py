@@ -15,7 +15,7 @@ takes part by its base model alone:
 How attention keeps texts apart:
 
     FlashAttention        is told the lengths of texts (`cu_seq_lens_q`, `max_length_q`): 2, 3, 4, kernels of the Hub
-    "varlen"              takes the same; `import patchgen.use` registers it (`patchgen.use.varlen`)
+    "varlen"              takes the same; `import patchgen.runtime` registers it (`patchgen.runtime.varlen`)
     sdpa, eager, flex,    an encoder gives each text a row of its own, around one call a layer, with transformers' mask
     a user's own          of padding; a causal model is its parent: transformers makes a mask of packed texts itself
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.adopt.read import read_fork
-from patchgen.adopt.subject import make_subject
-from patchgen.adopt.work import Adopted, adopt
-from patchgen.align.file import read_file
-from patchgen.settings import Settings
-from patchgen.source.text import read_source
+from patchgen.author.adopt.read import read_fork
+from patchgen.author.adopt.subject import make_subject
+from patchgen.author.adopt.work import Adopted, adopt
+from patchgen.author.align.file import read_file
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.text import read_source
 
 CASES = sorted(Path(__file__).with_name("cases").iterdir())
 MODULE = "transformers.models.toy.modeling_toy"

@@ -5,11 +5,11 @@ import textwrap
 
 import pytest
 
-from patchgen.anatomy.attention import Attentions
-from patchgen.anatomy.interface import drops_a_sink, mentions
-from patchgen.anatomy.module import make_module
-from patchgen.anatomy.unasked import unasked_weights
-from patchgen.source.text import make_source
+from patchgen.author.anatomy.attention import Attentions
+from patchgen.author.anatomy.interface import drops_a_sink, mentions
+from patchgen.author.anatomy.module import make_module
+from patchgen.author.anatomy.unasked import unasked_weights
+from patchgen.syntax.text import make_source
 
 
 def module(text):

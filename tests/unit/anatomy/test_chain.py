@@ -5,9 +5,9 @@ import textwrap
 
 import pytest
 
-from patchgen.anatomy.chain import chains
-from patchgen.anatomy.module import make_module
-from patchgen.source.text import make_source
+from patchgen.author.anatomy.chain import chains
+from patchgen.author.anatomy.module import make_module
+from patchgen.syntax.text import make_source
 
 CLASS = """
 class Attention(nn.Module):

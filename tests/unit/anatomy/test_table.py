@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.anatomy.attention import Attentions
-from patchgen.anatomy.experts import experts
-from patchgen.anatomy.ffn import feed_forwards, form_of
-from patchgen.anatomy.heads import heads
-from patchgen.anatomy.layers import Layers
-from patchgen.anatomy.module import every_module, open_module
-from patchgen.anatomy.norms import norms
-from patchgen.source.locate import make_environment
+from patchgen.author.anatomy.attention import Attentions
+from patchgen.author.anatomy.experts import experts
+from patchgen.author.anatomy.ffn import feed_forwards, form_of
+from patchgen.author.anatomy.heads import heads
+from patchgen.author.anatomy.layers import Layers
+from patchgen.author.anatomy.module import every_module, open_module
+from patchgen.author.anatomy.norms import norms
+from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 
 pytestmark = [

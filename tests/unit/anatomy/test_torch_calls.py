@@ -2,9 +2,9 @@
 
 import pytest
 
-from patchgen.anatomy.module import make_module
-from patchgen.anatomy.torch_calls import torch_calls
-from patchgen.source.text import make_source
+from patchgen.author.anatomy.module import make_module
+from patchgen.author.anatomy.torch_calls import torch_calls
+from patchgen.syntax.text import make_source
 
 CLASS = """
 class Attention(nn.Module):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from patchgen.coverage.book import Book, Entry, read_book, write_book
-from patchgen.coverage.page import Target, as_markdown
+from patchgen.author.coverage.book import Book, Entry, read_book, write_book
+from patchgen.author.coverage.page import Target, as_markdown
 from patchgen.errors import PatchgenError
 
 BOOK = Book(

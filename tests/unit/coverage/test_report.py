@@ -2,8 +2,8 @@
 
 import pytest
 
-from patchgen.coverage.book import read_book
-from patchgen.coverage.page import as_markdown
+from patchgen.author.coverage.book import read_book
+from patchgen.author.coverage.page import as_markdown
 from tests.toytree import REPOSITORY
 
 DOCS = REPOSITORY / "docs"

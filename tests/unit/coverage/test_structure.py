@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.coverage.book import Book, Entry
-from patchgen.coverage.lacking import CHECKPOINTING, SDPA, Flags
-from patchgen.coverage.page import Target
-from patchgen.coverage.structure import Structural, Task, declared, settled
-from patchgen.coverage.survey import in_order, modules_of, survey, tasks
-from patchgen.coverage.targets import targets
-from patchgen.source.locate import make_environment
+from patchgen.author.coverage.book import Book, Entry
+from patchgen.author.coverage.lacking import CHECKPOINTING, SDPA, Flags
+from patchgen.author.coverage.page import Target
+from patchgen.author.coverage.structure import Structural, Task, declared, settled
+from patchgen.author.coverage.survey import in_order, modules_of, survey, tasks
+from patchgen.author.coverage.targets import targets
+from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 
 pytestmark = pytest.mark.skipif(

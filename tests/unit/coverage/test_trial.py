@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.coverage.structure import Task, declared
-from patchgen.source.locate import make_environment
+from patchgen.author.coverage.structure import Task, declared
+from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 
 pytest.importorskip("torch")
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.skipif(
     find_package() is None, reason="the cases are of another release of transformers"
 )
 
-from patchgen.coverage.trial import tried
-from patchgen.coverage.watch import Limits, watched
+from patchgen.author.coverage.trial import tried
+from patchgen.author.coverage.watch import Limits, watched
 
 
 def written(model, part):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.anatomy.module import open_module
-from patchgen.declare.checkpoint import checkpoint
-from patchgen.source.locate import make_environment
+from patchgen.author.anatomy.module import open_module
+from patchgen.author.declare.checkpoint import checkpoint
+from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 
 pytestmark = pytest.mark.skipif(

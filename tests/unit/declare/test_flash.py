@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.anatomy.module import find_module, make_module, open_module
-from patchgen.declare.flash import flash
-from patchgen.declare.request import answer
-from patchgen.source.locate import make_environment
-from patchgen.source.text import make_source
+from patchgen.author.anatomy.module import find_module, make_module, open_module
+from patchgen.author.declare.flash import flash
+from patchgen.author.declare.request import answer
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import make_source
 from tests.corpus.corpus import find_package
 
 pytestmark = pytest.mark.skipif(

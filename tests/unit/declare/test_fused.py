@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.anatomy.module import find_module, make_module, open_module
+from patchgen.author.anatomy.module import find_module, make_module, open_module
+from patchgen.author.declare.fused import fused
+from patchgen.author.declare.request import answer
 from patchgen.cli import main
-from patchgen.declare.fused import fused
-from patchgen.declare.request import answer
 from patchgen.errors import PatchgenError, problems_of
-from patchgen.source.locate import make_environment
-from patchgen.source.text import make_source
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import make_source
 from tests.corpus.corpus import find_package
 
 pytestmark = pytest.mark.skipif(

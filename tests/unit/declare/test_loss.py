@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.anatomy.module import make_module, open_module
-from patchgen.declare.loss import loss
-from patchgen.source.locate import make_environment
-from patchgen.source.text import make_source
+from patchgen.author.anatomy.module import make_module, open_module
+from patchgen.author.declare.loss import loss
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import make_source
 from tests.corpus.corpus import find_package
 
 of_release = pytest.mark.skipif(

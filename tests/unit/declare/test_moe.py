@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.anatomy.module import make_module, open_module
-from patchgen.declare.moe import moe
-from patchgen.declare.request import answer
+from patchgen.author.anatomy.module import make_module, open_module
+from patchgen.author.declare.moe import moe
+from patchgen.author.declare.request import answer
 from patchgen.errors import PatchgenError, problems_of
-from patchgen.source.locate import make_environment
-from patchgen.source.text import make_source
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import make_source
 from tests.corpus.corpus import find_package
 
 of_release = pytest.mark.skipif(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.anatomy.module import every_module, open_module
-from patchgen.declare.request import WRITERS
-from patchgen.source.locate import make_environment
+from patchgen.author.anatomy.module import every_module, open_module
+from patchgen.author.declare.request import WRITERS
+from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 
 pytestmark = [

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.author.declare.request import answer
 from patchgen.cli import main
-from patchgen.declare.request import answer
 from patchgen.errors import PatchgenError, problems_of
-from patchgen.source.locate import make_environment
+from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 
 pytestmark = pytest.mark.skipif(

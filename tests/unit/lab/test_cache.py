@@ -8,11 +8,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench
-from patchgen.lab.cases import Case
-from patchgen.lab.checks.generation import CUTS
-from patchgen.lab.claim import Scene, replaced
-from patchgen.lab.subject import subjects
+from patchgen.verify.bench import Bench
+from patchgen.verify.cases import Case
+from patchgen.verify.checks.generation import CUTS
+from patchgen.verify.claim import Scene, replaced
+from patchgen.verify.subject import subjects
 from tests.toytree import REPOSITORY
 
 HEAD = "LlamaForCausalLM"

@@ -5,10 +5,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.cases import cases
-from patchgen.lab.claimed import claims_of, trained
-from patchgen.lab.plan import Plan
-from patchgen.lab.subject import Subject
+from patchgen.verify.cases import cases
+from patchgen.verify.claimed import claims_of, trained
+from patchgen.verify.plan import Plan
+from patchgen.verify.subject import Subject
 
 
 def planned(*parts, **how):

@@ -7,13 +7,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench
-from patchgen.lab.cases import Case
-from patchgen.lab.checks import compiled
-from patchgen.lab.claim import Scene
-from patchgen.lab.step import observe_step
-from patchgen.lab.subject import Subject
-from patchgen.lab.tolerance import REFORMULATED, REORDERED
+from patchgen.verify.bench import Bench
+from patchgen.verify.cases import Case
+from patchgen.verify.checks import compiled
+from patchgen.verify.claim import Scene
+from patchgen.verify.step import observe_step
+from patchgen.verify.subject import Subject
+from patchgen.verify.tolerance import REFORMULATED, REORDERED
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 

@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.built import parent_of
-from patchgen.lab.claim import Scene
-from patchgen.lab.families import FAMILIES
-from patchgen.lab.specimen import inputs_for
-from patchgen.lab.tiny import tiny_config
+from patchgen.verify.built import parent_of
+from patchgen.verify.claim import Scene
+from patchgen.verify.families import FAMILIES
+from patchgen.verify.specimen import inputs_for
+from patchgen.verify.tiny import tiny_config
 
 CLASSES = {
     "autoformer": "AutoformerForPrediction",

@@ -5,12 +5,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench
-from patchgen.lab.cases import cases
-from patchgen.lab.claim import replaced
-from patchgen.lab.claimed import claims_of
-from patchgen.lab.subject import subjects
-from patchgen.use import checkpointing
+from patchgen.runtime import checkpointing
+from patchgen.verify.bench import Bench
+from patchgen.verify.cases import cases
+from patchgen.verify.claim import replaced
+from patchgen.verify.claimed import claims_of
+from patchgen.verify.subject import subjects
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from transformers import AutoModelForCausalLM
 from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 
-from patchgen.lab.parity import (
+from patchgen.verify.parity import (
     GRADIENT_FLOOR,
     differences,
     in_noises,
@@ -22,10 +22,10 @@ from patchgen.lab.parity import (
     usual,
     worst,
 )
-from patchgen.lab.tiny import batch, tiny_config
-from patchgen.lab.tolerance import rounding
-from patchgen.lab.trace import traced
-from patchgen.lab.weights import draw_weights
+from patchgen.verify.tiny import batch, tiny_config
+from patchgen.verify.tolerance import rounding
+from patchgen.verify.trace import traced
+from patchgen.verify.weights import draw_weights
 
 
 def test_names_that_a_model_has_of_its_own_are_found():

@@ -9,25 +9,25 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.bench import Bench
-from patchgen.lab.changes import changes_of
-from patchgen.lab.mutation.changed_lines import added_by, flat_text_of
-from patchgen.lab.mutation.fate import Fate, LinesRun, counted, lines_from_json, told
-from patchgen.lab.mutation.graph import recorded
-from patchgen.lab.mutation.kept import kept
-from patchgen.lab.mutation.lines_run import (
+from patchgen.verify.bench import Bench
+from patchgen.verify.changes import changes_of
+from patchgen.verify.mutation.changed_lines import added_by, flat_text_of
+from patchgen.verify.mutation.fate import Fate, LinesRun, counted, lines_from_json, told
+from patchgen.verify.mutation.graph import recorded
+from patchgen.verify.mutation.kept import kept
+from patchgen.verify.mutation.lines_run import (
     executable_lines,
     refusals,
     run_by_import,
     watched,
 )
-from patchgen.lab.mutation.mutate import drawn, mutants_of
-from patchgen.lab.mutation.page import mutants_page
-from patchgen.lab.mutation.plant import living, planted_in
-from patchgen.lab.mutation.prove import Proof
-from patchgen.lab.plan import Plan
-from patchgen.lab.result import from_json, result_of_lines, result_of_mutants
-from patchgen.lab.subject import Subject, subjects
+from patchgen.verify.mutation.mutate import drawn, mutants_of
+from patchgen.verify.mutation.page import mutants_page
+from patchgen.verify.mutation.plant import living, planted_in
+from patchgen.verify.mutation.prove import Proof
+from patchgen.verify.plan import Plan
+from patchgen.verify.result import from_json, result_of_lines, result_of_mutants
+from patchgen.verify.subject import Subject, subjects
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -389,7 +389,7 @@ def test_what_becomes_of_an_error(proof, text, says, outcome):
 def test_nothing_of_an_error_remains(proof):
     assert fate_of(proof, "attention_mask,", "argument is None").outcome == "seen"
     run = next(run for run in proof.runs if run.case.name.endswith("right closest"))
-    from patchgen.lab.mutation.observe import judged, recording_of
+    from patchgen.verify.mutation.observe import judged, recording_of
 
     assert (
         judged(run.case, run.pair)[0] == "equal" and recording_of(run.case, run.pair) == run.digest

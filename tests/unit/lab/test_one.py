@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.one import verify_variant
-from patchgen.lab.subject import home_of, subject_at
+from patchgen.verify.one import verify_variant
+from patchgen.verify.subject import home_of, subject_at
 from tests.toytree import REPOSITORY
 
 PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'

@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from patchgen.lab.cases import cases
-from patchgen.lab.claimed import claims_of
-from patchgen.lab.published import OF_PARTS, PUBLISHED
-from patchgen.lab.subject import subjects
+from patchgen.verify.cases import cases
+from patchgen.verify.claimed import claims_of
+from patchgen.verify.published import OF_PARTS, PUBLISHED
+from patchgen.verify.subject import subjects
 from tests.toytree import REPOSITORY
 
 MODELS = Path(transformers.__file__).parent / "models"

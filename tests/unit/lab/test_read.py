@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgen.lab.read import defaults_of, read_by_changes
+from patchgen.verify.read import defaults_of, read_by_changes
 
 DIFF = "--- a\n+++ b\n@@ -{0},1 +{0},1 @@\n-was\n+is\n"
 

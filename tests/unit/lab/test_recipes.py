@@ -11,11 +11,11 @@ pytest.importorskip("transformers")
 
 from torch.nn import functional as F
 
-from patchgen.lab.bench import Bench
-from patchgen.lab.cases import DROPOUT, Case
-from patchgen.lab.claim import Scene, replaced
-from patchgen.lab.pace import paced
-from patchgen.lab.subject import subjects
+from patchgen.verify.bench import Bench
+from patchgen.verify.cases import DROPOUT, Case
+from patchgen.verify.claim import Scene, replaced
+from patchgen.verify.pace import paced
+from patchgen.verify.subject import subjects
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

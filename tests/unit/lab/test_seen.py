@@ -15,13 +15,13 @@ from transformers import (
 )
 from transformers.models.bark.modeling_bark import BarkCoarseModel
 
-from patchgen.lab.claim import Scene
-from patchgen.lab.evidence import gathered
-from patchgen.lab.specimen import inputs_for
-from patchgen.lab.step import outputs, remembering_nothing
-from patchgen.lab.tiny import batch, tiny_config
-from patchgen.lab.trace import traced
-from patchgen.lab.weights import draw_weights
+from patchgen.verify.claim import Scene
+from patchgen.verify.evidence import gathered
+from patchgen.verify.specimen import inputs_for
+from patchgen.verify.step import outputs, remembering_nothing
+from patchgen.verify.tiny import batch, tiny_config
+from patchgen.verify.trace import traced
+from patchgen.verify.weights import draw_weights
 
 STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 

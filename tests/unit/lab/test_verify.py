@@ -8,26 +8,26 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.lab.child import Work, work_of
-from patchgen.lab.claim import Scene
-from patchgen.lab.claimed import (
+from patchgen.verify.child import Work, work_of
+from patchgen.verify.claim import Scene
+from patchgen.verify.claimed import (
     ATTENTION,
     claims_of,
     merged_routes,
     trained,
     weights_route,
 )
-from patchgen.lab.inputs import CannotBuild, Inputs
-from patchgen.lab.plan import Plan
-from patchgen.lab.report import Circumstances, as_json, as_markdown
-from patchgen.lab.result import Result, counts, from_json, unproven
-from patchgen.lab.run import Limits, Wanted, results_of, verify
-from patchgen.lab.specimen import inputs_for
-from patchgen.lab.step import observe_step
-from patchgen.lab.subject import Subject, heads_of, subjects
-from patchgen.lab.tiny import tiny_config
-from patchgen.lab.tolerance import EQUAL, REFORMULATED, REORDERED, loosest
-from patchgen.lab.wide import widened
+from patchgen.verify.inputs import CannotBuild, Inputs
+from patchgen.verify.plan import Plan
+from patchgen.verify.report import Circumstances, as_json, as_markdown
+from patchgen.verify.result import Result, counts, from_json, unproven
+from patchgen.verify.run import Limits, Wanted, results_of, verify
+from patchgen.verify.specimen import inputs_for
+from patchgen.verify.step import observe_step
+from patchgen.verify.subject import Subject, heads_of, subjects
+from patchgen.verify.tiny import tiny_config
+from patchgen.verify.tolerance import EQUAL, REFORMULATED, REORDERED, loosest
+from patchgen.verify.wide import widened
 from tests.toytree import REPOSITORY
 
 
@@ -140,8 +140,8 @@ def test_a_variant_of_which_nothing_is_compared_is_told():
     ("results", "code"), [((SILENT, LOADED), 1), ((SILENT, RESULTS[0]), 0), ((RESULTS[1],), 1)]
 )
 def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
-    monkeypatch.setattr("patchgen.lab.run.verify", lambda *args: results)
-    monkeypatch.setattr("patchgen.lab.subject.subjects", lambda *args: (LLAMA,))
+    monkeypatch.setattr("patchgen.verify.run.verify", lambda *args: results)
+    monkeypatch.setattr("patchgen.verify.subject.subjects", lambda *args: (LLAMA,))
     from patchgen.cli.verify import verify as command
 
     switches = {

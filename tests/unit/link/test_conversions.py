@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.link.conversions import (
+from patchgen.compiler.link.conversions import (
     IMPORT,
     model_types,
     registered_names,

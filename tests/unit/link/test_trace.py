@@ -2,10 +2,10 @@
 
 import pytest
 
-from patchgen.link.trace import is_followed, modules_run, with_packages
-from patchgen.plan.bindings import Bindings
-from patchgen.plan.territory import Territory
-from patchgen.source.locate import make_environment
+from patchgen.compiler.link.trace import is_followed, modules_run, with_packages
+from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.territory import Territory
+from patchgen.syntax.locate import make_environment
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from patchgen.flatten import flatten
-from patchgen.settings import Settings
-from patchgen.source.locate import make_environment
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
 from tests.toytree import Tree
 
 PARENT = """class PreTrainedModel:

@@ -9,10 +9,10 @@ import textwrap
 
 import pytest
 
-from patchgen.lint.case import make_case
-from patchgen.lint.findings import findings
 from patchgen.upstream.convert import convert
 from patchgen.upstream.files import Files
+from patchgen.upstream.lint.case import make_case
+from patchgen.upstream.lint.findings import findings
 
 IMPORT = "from torch import nn\nfrom ..old.modeling_old import {names}\n\n\n"
 PARENT = "from torch import nn\n\n\n"

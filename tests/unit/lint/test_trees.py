@@ -4,9 +4,9 @@ import ast
 
 import pytest
 
-from patchgen.lint.calls import named_super
-from patchgen.lint.inherited import _without_copies
-from patchgen.lint.plain import dumped, rebuilt, with_fields
+from patchgen.upstream.lint.calls import named_super
+from patchgen.upstream.lint.inherited import _without_copies
+from patchgen.upstream.lint.plain import dumped, rebuilt, with_fields
 
 NAMED = """
 class New(Old, Mixin):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.flatten import flatten
-from patchgen.lint.twice import with_built_twice
-from patchgen.settings import Settings
-from patchgen.source.locate import make_environment
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
+from patchgen.upstream.lint.twice import with_built_twice
 
 HEAD = """from torch import nn
 

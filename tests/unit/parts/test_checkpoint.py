@@ -15,10 +15,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint
 from transformers import LlamaForCausalLM, MixtralForCausalLM, XLNetConfig
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from patchgen.lab.parity import differences, worst
-from patchgen.lab.tiny import batch, tiny_config
-from patchgen.lab.weights import draw_weights
-from patchgen.use.checkpointing import (
+from patchgen.runtime.checkpointing import (
     ChangedInPlace,
     SaveOrRecompute,
     is_kept,
@@ -27,6 +24,9 @@ from patchgen.use.checkpointing import (
     switch_off,
     switch_on,
 )
+from patchgen.verify.parity import differences, worst
+from patchgen.verify.tiny import batch, tiny_config
+from patchgen.verify.weights import draw_weights
 
 # Stray seeds, threads and warnings of transformers are not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore")

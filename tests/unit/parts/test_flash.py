@@ -10,11 +10,11 @@ pytest.importorskip("transformers")
 
 from transformers import DataCollatorWithFlattening
 
-from patchgen.lab.evidence import gathered
-from patchgen.lab.tiny import batch, tiny_config
-from patchgen.lab.weights import draw_weights
 from patchgen.parts.flash.lengths import find_texts
 from patchgen.parts.flash.rows import make_texts, unpad
+from patchgen.verify.evidence import gathered
+from patchgen.verify.tiny import batch, tiny_config
+from patchgen.verify.weights import draw_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -17,9 +17,9 @@ from transformers import (
 )
 from transformers.activations import ACT2FN
 
-from patchgen.lab.claim import strictly_loaded
-from patchgen.lab.weights import draw_weights
 from patchgen.parts.fused import TANH_GELUS, FusedLinear, Rows
+from patchgen.verify.claim import strictly_loaded
+from patchgen.verify.weights import draw_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -13,14 +13,14 @@ from torch import nn
 from torch.nn.utils import parametrizations
 from transformers.loss.loss_utils import ForCausalLMLoss
 
-from patchgen.lab.parity import differences, worst
-from patchgen.lab.tiny import batch, tiny_config
-from patchgen.lab.weights import draw_weights
-from patchgen.lab.wide import widened
 from patchgen.parts.loss.biased import biased_losses
 from patchgen.parts.loss.capped import capped_losses
 from patchgen.parts.loss.linear import linear_losses
 from patchgen.parts.loss.states import loss_without_logits
+from patchgen.verify.parity import differences, worst
+from patchgen.verify.tiny import batch, tiny_config
+from patchgen.verify.weights import draw_weights
+from patchgen.verify.wide import widened
 
 ROWS, TOKENS, SIZE, WORDS = 3, 11, 8, 37
 CHUNK = 5  # of which neither the tokens nor the words are a multiple

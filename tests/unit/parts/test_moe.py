@@ -13,13 +13,13 @@ from transformers import BertForMaskedLM, LlamaForCausalLM, LlamaModel
 from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 from transformers.utils import logging
 
-from patchgen.lab.evidence import gathered
-from patchgen.lab.parity import differences, worst
-from patchgen.lab.tiny import batch, tiny_config
-from patchgen.lab.weights import draw_weights
-from patchgen.lab.wide import widened
 from patchgen.parts.moe import CopyToExperts, Mixture, upcycle, z_loss
-from patchgen.use.checkpointing import options_of, switch_on
+from patchgen.runtime.checkpointing import options_of, switch_on
+from patchgen.verify.evidence import gathered
+from patchgen.verify.parity import differences, worst
+from patchgen.verify.tiny import batch, tiny_config
+from patchgen.verify.weights import draw_weights
+from patchgen.verify.wide import widened
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -15,7 +15,6 @@ from transformers import (
     masking_utils,
 )
 
-from patchgen.lab.trace import traced
 from patchgen.parts.sdpa import (
     SdpaAroundModels,
     additive_mask,
@@ -27,6 +26,7 @@ from patchgen.parts.sdpa import (
     sum_of_terms,
     zero_unless_seen,
 )
+from patchgen.verify.trace import traced
 
 B, H, D = 2, 4, 8
 SCALING = 0.7

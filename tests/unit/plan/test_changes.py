@@ -2,10 +2,10 @@
 
 import pytest
 
-from patchgen.plan.bindings import Bindings
-from patchgen.plan.changes import Changes
-from patchgen.plan.territory import Territory
-from patchgen.source.locate import make_environment
+from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.changes import Changes
+from patchgen.compiler.plan.territory import Territory
+from patchgen.syntax.locate import make_environment
 
 HEAD = """
 import os

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from patchgen.batch import outcome
+from patchgen.project.batch import outcome
 from tests import standin
 
 
@@ -19,7 +19,7 @@ def flattened(tree, cli, monkeypatch):
         seen.append(path.stem)
         return standin.stand_in(path, env, settings)
 
-    monkeypatch.setattr("patchgen.flatten.flatten", flatten)
+    monkeypatch.setattr("patchgen.compiler.flatten.flatten", flatten)
     assert cli("convert")[0] == 0
     seen.clear()
     return seen
@@ -96,7 +96,7 @@ def test_a_parent_that_could_not_be_read_is_mended(tree, flattened, cli):
 
 
 @pytest.mark.parametrize(
-    "what", ["patchgen.batch.cache.own_digest", "patchgen.batch.cache.versions"]
+    "what", ["patchgen.project.batch.cache.own_digest", "patchgen.project.batch.cache.versions"]
 )
 def test_other_code_or_other_releases(what, flattened, cli, monkeypatch):
     monkeypatch.setattr(what, lambda *_: () if what.endswith("versions") else "other")
@@ -122,7 +122,7 @@ def test_a_file_that_changes_while_it_is_flattened_is_not_remembered(
 
     tree.edit("modular/two/modular_two.py", "y = 4", "y = 5")
     with monkeypatch.context() as during:
-        during.setattr("patchgen.flatten.flatten", flatten)
+        during.setattr("patchgen.compiler.flatten.flatten", flatten)
         cli("check", "modular/two")
     flattened.clear()
     cli("check", "modular/two")

@@ -2,9 +2,9 @@
 
 import pytest
 
+from patchgen.compiler.settings import Settings
 from patchgen.errors import PatchgenError, problems_of
 from patchgen.project.config import find_config, make_config
-from patchgen.settings import Settings
 
 
 def problems(section, home):

@@ -251,7 +251,7 @@ def test_an_output_that_is_a_link_stays_one(made, cli):
 
 
 def test_a_modular_file_that_changes_meanwhile_is_not_written(made, cli, monkeypatch):
-    import patchgen.gate.convert as convert
+    import patchgen.project.gate.convert as convert
 
     real = convert.examine
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
@@ -275,7 +275,7 @@ def test_what_a_killed_run_had_begun_is_finished_first(made, cli):
     """A journal and its staged file are left: the next run moves the file, then finds it stale or not."""
     from dataclasses import asdict
 
-    from patchgen.disk import write
+    from patchgen.project.disk import write
 
     temp = made.write("generated/one/.patchgen-99999999-0.tmp", made.read(ONE) + "# late\n")
     move = write.Move(
@@ -347,9 +347,9 @@ def test_notes_on_what_was_written_are_told_once(tree, cli):
 def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
     from dataclasses import replace
 
-    import patchgen.flatten
+    import patchgen.compiler.flatten
+    from patchgen.compiler.flat import Note
     from patchgen.errors import Location
-    from patchgen.flat import Note
     from tests.standin import stand_in
 
     def noisy(path, env, settings):
@@ -357,7 +357,7 @@ def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
         notes = tuple(Note(Location(env.shown(path), line, 1), "look") for line in range(1, 6))
         return replace(made, files=tuple(replace(file, notes=notes) for file in made.files))
 
-    monkeypatch.setattr(patchgen.flatten, "flatten", noisy)
+    monkeypatch.setattr(patchgen.compiler.flatten, "flatten", noisy)
     path = "modular/one/modular_one.py"
     *notes, more = cli("convert", path)[1].splitlines()
     assert notes == [f"{path}:{line}:1: note: look" for line in (1, 2, 3)]

@@ -117,9 +117,9 @@ def test_many_definitions_of_a_module_are_counted(made, cli):
 
 
 def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
-    import patchgen.flatten
+    import patchgen.compiler.flatten
+    from patchgen.compiler.flat import Flattened
     from patchgen.errors import Location, Problem
-    from patchgen.flat import Flattened
     from tests.standin import stand_in
 
     def picky(path, env, settings):
@@ -130,7 +130,7 @@ def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
             )
         return stand_in(path, env, settings)
 
-    monkeypatch.setattr(patchgen.flatten, "flatten", picky)
+    monkeypatch.setattr(patchgen.compiler.flatten, "flatten", picky)
     code, fits, out = drift("y = 2", "y = 5")
     assert (code, fits) == (1, {"one": "unaffected", "two": "no longer fits"})
     assert (

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from patchgen.batch.outcome import Made
+from patchgen.compiler.flat import LineOrigin, Summary, UsedSymbol
+from patchgen.compiler.settings import Settings
 from patchgen.errors import Location, PatchgenError
-from patchgen.flat import LineOrigin, Summary, UsedSymbol
-from patchgen.gate.lock import Record, describe, is_of, origin_of, read_lock, render_lock
-from patchgen.settings import Settings
+from patchgen.project.batch.outcome import Made
+from patchgen.project.gate.lock import Record, describe, is_of, origin_of, read_lock, render_lock
 
 RECORD = Record(
     output="g/modeling_x.py",

@@ -3,7 +3,7 @@
 import importlib.metadata
 
 from patchgen.project.versions import own_digest, release_of, tool_versions, versions
-from patchgen.source.locate import make_environment
+from patchgen.syntax.locate import make_environment
 
 
 def test_tools_are_those_that_the_metadata_names():

@@ -10,9 +10,9 @@ from dataclasses import asdict
 
 import pytest
 
-from patchgen.disk import write
-from patchgen.disk.recover import STALE_AFTER, recover, sweep
-from patchgen.disk.write import JOURNAL, Change, Move, apply, content_digest, replace_file
+from patchgen.project.disk import write
+from patchgen.project.disk.recover import STALE_AFTER, recover, sweep
+from patchgen.project.disk.write import JOURNAL, Change, Move, apply, content_digest, replace_file
 from tests.toytree import REPOSITORY
 
 
@@ -122,7 +122,7 @@ def killed_before(point, tmp_path, state):
     script = f"""
 import os, signal
 from pathlib import Path
-from patchgen.disk import write
+from patchgen.project.disk import write
 count = 0
 def die_at(point, real):
     def step(*args, **more):

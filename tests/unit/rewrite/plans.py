@@ -9,10 +9,10 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.compiler.merge.merge import merge_class
+from patchgen.compiler.plan.model import ClassPlan, Edit, Piece, Symbol
 from patchgen.errors import PatchgenError, problems_of
-from patchgen.plan.model import ClassPlan, Edit, Piece, Symbol
-from patchgen.rewrite.merge import merge_class
-from patchgen.source.text import make_source
+from patchgen.syntax.text import make_source
 
 MARK = "# --- "
 WORDS = ("edit", "old", "new", "Hole")

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
+from patchgen.compiler.merge.merge import PASSES, merge_class
+from patchgen.compiler.plan.model import ClassPlan, Piece, Symbol
 from patchgen.errors import PatchgenError
-from patchgen.plan.model import ClassPlan, Piece, Symbol
-from patchgen.rewrite.merge import PASSES, merge_class
-from patchgen.source.text import make_source
+from patchgen.syntax.text import make_source
 from tests.toytree import REPOSITORY
 
 

@@ -5,8 +5,8 @@ import textwrap
 import libcst as cst
 import pytest
 
-from patchgen.rewrite.pattern import find_expressions, find_statements
-from patchgen.rewrite.tree import read_function
+from patchgen.compiler.edits.pattern import find_expressions, find_statements
+from patchgen.compiler.edits.tree import read_function
 
 
 def method(text):

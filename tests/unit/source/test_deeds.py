@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgen.source.deeds import deeds_at_import, deeds_when_called
+from patchgen.syntax.deeds import deeds_at_import, deeds_when_called
 
 
 def named(text, places):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.source.meanings import Occurrence, occurrences
-from patchgen.source.scopes import references
+from patchgen.syntax.meanings import Occurrence, occurrences
+from patchgen.syntax.scopes import references
 
 SOURCES = Path(__file__).parents[3] / "patchgen"
 NEWER = pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")

@@ -1,0 +1,180 @@
+"""Which model of transformers, and of which release, a fork was made from.
+
+Models are told apart by the lines that they have in common with the fork, rare ones counting most; releases by the
+length of the declaration that each would need.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.author.adopt.classes import Doubts
+from patchgen.author.adopt.releases import Release
+from patchgen.author.adopt.subject import Subject, make_subject
+from patchgen.author.adopt.write import declare, unbound
+from patchgen.author.align.file import File, read_file
+from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.text import read_source
+
+# Below this share of its lines, a file is no fork of the model that is most like it.
+LEAST = 0.15
+_SHORTEST = 12
+_FINALISTS = 3
+_NAME = 20
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """A model and how much of the fork it has: `share` of its lines, `weight` with rare lines counting more."""
+
+    module: str
+    path: Path
+    share: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A fork beside one parent, and how long its declaration would be."""
+
+    subject: Subject
+    release: Release
+    lines: int
+    common: float
+
+    @property
+    def rank(self) -> tuple[int, float, tuple[int, ...]]:
+        """Sorts the best one first: the shortest, the most alike, the newest."""
+        return self.lines, -self.common, tuple(-number for number in self.release.order)
+
+
+def modeling_files(release: Release) -> tuple[tuple[str, Path], ...]:
+    """The modeling modules of a release, by dotted name."""
+    folder = release.root() / "transformers" / "models"
+    files = sorted(folder.glob("*/modeling_*.py"))
+    skipped = ("modeling_tf_", "modeling_flax_")
+    return tuple(
+        (f"transformers.models.{path.parent.name}.{path.stem}", path)
+        for path in files
+        if not path.name.startswith(skipped)
+    )
+
+
+def find_file(release: Release, model: str) -> tuple[str, Path]:
+    """The modeling module that `model` names; raises PatchgenError PG801 where there is none, or more than one."""
+    files = modeling_files(release)
+    wanted = model.replace("-", "_").removeprefix("modeling_")
+    exact = [
+        (name, path) for name, path in files if name == model or path.stem == f"modeling_{wanted}"
+    ]
+    inside = [(name, path) for name, path in files if path.parent.name == wanted]
+    for found in (exact, inside):
+        if len(found) == 1:
+            return found[0]
+    stems = [path.stem.removeprefix("modeling_") for _, path in files]
+    hint = (
+        f"one of {', '.join(p.stem for _, p in inside)}" if inside else did_you_mean(wanted, stems)
+    )
+    what = f"names no modeling module of transformers {release.version}"
+    raise PatchgenError("PG801", Location(model), what, hint)
+
+
+def lines_of(text: str) -> frozenset[str]:
+    """The lines of code that tell files apart."""
+    stripped = (line.strip() for line in text.split("\n"))
+    return frozenset(
+        s for s in stripped if len(s) >= _SHORTEST and not s.startswith(("#", "import ", "from "))
+    )
+
+
+def alike(fork: File, release: Release) -> list[Likeness]:
+    """The models of a release by how much of the fork they have, the most first."""
+    own = lines_of(fork.source.text)
+    common: dict[str, tuple[Path, frozenset[str]]] = {}
+    seen: Counter[str] = Counter()
+    for module, path in modeling_files(release):
+        shared = own & lines_of(path.read_text(encoding="utf-8", errors="replace"))
+        common[module] = path, shared
+        seen.update(shared)
+    found = [
+        Likeness(
+            module, path, len(shared) / max(len(own), 1), sum(1 / seen[line] for line in shared)
+        )
+        for module, (path, shared) in common.items()
+    ]
+    return sorted(found, key=lambda one: (-one.weight, one.module))
+
+
+def candidate(fork: File, release: Release, module: str, path: Path) -> Candidate:
+    """The fork beside one parent."""
+    parent = read_file(read_source(path, module, "/".join(path.parts[-4:])))
+    subject = make_subject(parent, fork, module)
+    shared = lines_of(fork.source.text) & lines_of(parent.source.text)
+    text = declare(subject, Doubts()).text if subject.pairs else fork.source.text
+    lines = sum(
+        1 for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")
+    )
+    # Names that only another release has weigh more than lines.
+    lines += _NAME * len(unbound(subject))
+    return Candidate(subject, release, lines, len(shared) / max(len(lines_of(fork.source.text)), 1))
+
+
+def find_parents(
+    fork: File, releases: Sequence[Release], model: str | None, done: Callable[[int], None]
+) -> list[Candidate]:
+    """Parents and releases, the one with the shortest declaration first; `done` is told of each release.
+
+    Raises PatchgenError PG806 where nothing is like the fork, PG808 where two models fit equally.
+    """
+    modules = [find_file(r, model)[0] for r in releases[-1:]] if model else _models(fork, releases)
+    found: list[Candidate] = []
+    for release in releases:
+        there = dict(modeling_files(release))
+        found += [
+            candidate(fork, release, module, there[module]) for module in modules if module in there
+        ]
+        done(1)
+    if not found:
+        raise PatchgenError(
+            "PG806", Location(fork.source.path), "has no parent in these releases", "name another"
+        )
+    found.sort(key=lambda one: one.rank)
+    best = found[0]
+    equal = {c.subject.module: c for c in found if (c.lines, c.common) == (best.lines, best.common)}
+    if len(equal) > 1:
+        names = " and ".join(
+            sorted(name.rpartition(".")[2].removeprefix("modeling_") for name in equal)
+        )
+        what = f"fits {names} equally"
+        raise PatchgenError(
+            "PG808", Location(fork.source.path), what, "say which one with --parent"
+        )
+    return found
+
+
+def _models(fork: File, releases: Sequence[Release]) -> list[str]:
+    """The models that the fork may come from: those most like it, in the releases at both ends and between."""
+    some = (
+        [releases[0], releases[len(releases) // 2], releases[-1]]
+        if len(releases) > 2
+        else list(releases)
+    )
+    ranked = [one for release in some for one in alike(fork, release)[:_FINALISTS]]
+    best = max(ranked, key=lambda one: one.share, default=None)
+    if best is None or best.share < LEAST:
+        share = (
+            f"{best.share:.0%} of its lines are in {best.module}"
+            if best
+            else "there is no model to compare with"
+        )
+        what = f"is no fork of any model: {share}, which is the most"
+        raise PatchgenError(
+            "PG806", Location(fork.source.path), what, "name the model with --parent to adopt it so"
+        )
+    ranked = [one for one in ranked if one.share >= best.share / 2]
+    return list(dict.fromkeys(one.module for one in sorted(ranked, key=lambda one: -one.weight)))[
+        : _FINALISTS + 1
+    ]

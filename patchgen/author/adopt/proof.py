@@ -1,0 +1,108 @@
+"""Does a declaration give the fork again?  It is flattened, and what comes out is compared with the fork."""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.author.adopt.subject import Subject
+from patchgen.author.align.file import Definition, File, read_file, said
+from patchgen.author.align.same import tree_text
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.errors import Problem
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import make_source
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What became of a declaration: the output, or why there is none, and what of the fork is not in it.
+
+    `strict` are definitions that are equal as trees with all that documents; `differ` and `missing` are not equal.
+    `heads` were put on the file's own model.
+    """
+
+    output: str
+    problems: tuple[Problem, ...]
+    strict: frozenset[str] = frozenset()
+    differ: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every definition of the fork is in the output."""
+        return bool(self.output) and not self.differ and not self.missing
+
+
+def prove(text: str, subject: Subject, name: str, root: Path | None, settings: Settings) -> Proof:
+    """Flatten the declaration `text` of `subject` as the file `name`."""
+    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
+        home = Path(folder).resolve()
+        path = home / "modular" / name
+        path.parent.mkdir()
+        path.write_text(text, encoding="utf-8")
+        result = flatten(path, make_environment(home, root), settings)
+    if result.problems:
+        return Proof("", result.problems)
+    wanted = name.replace("modular_", "modeling_", 1)
+    output = next((file.text for file in result.files if file.name == wanted), "")
+    return compare(output, subject.fork)
+
+
+def compare(output: str, fork: File) -> Proof:
+    """Which of the fork's classes and functions the text `output` has."""
+    made = read_file(make_source(output, "output.py")).definitions
+    there = {name: d for name, d in fork.definitions.items() if d.kind in ("class", "def")}
+    heads = {
+        name
+        for name, d in there.items()
+        if name in made and is_placed(made[name]) and not _has_init(d)
+    }
+    same = {
+        name
+        for name, d in there.items()
+        if name in made and said(_without_init(made, name, heads)) == said(d)
+    }
+    missing = tuple(name for name in there if name not in made)
+    differ = tuple(name for name in there if name in made and name not in same)
+    strict = frozenset(
+        name
+        for name, d in there.items()
+        if name in made and tree_text(made[name].nodes) == tree_text(d.nodes)
+    )
+    more = tuple(
+        name for name, d in made.items() if d.kind in ("class", "def") and name not in there
+    )
+    return Proof(output, (), strict, differ, missing, more, tuple(sorted(heads & same)))
+
+
+def is_placed(definition: Definition) -> bool:
+    """Whether a class is one of the heads that transformers has for any model, put on this file's own model.
+
+    The converter does so wherever that model differs: with the fork's class they would be heads of transformers' own.
+    """
+    init = definition.members.get("__init__") if definition.kind == "class" else None
+    method = init.method if init is not None else None
+    return method is not None and ast.unparse(method.body[0]).startswith("super(GenericFor")
+
+
+def _has_init(definition: Definition) -> bool:
+    return definition.kind == "class" and "__init__" in definition.members
+
+
+def _without_init(made: Mapping[str, Definition], name: str, heads: set[str]) -> Definition:
+    definition = made[name]
+    node = definition.node
+    if name not in heads or not isinstance(node, ast.ClassDef):
+        return definition
+    body = [one for one in node.body if getattr(one, "name", "") != "__init__"]
+    bare = ast.ClassDef(
+        node.name, node.bases, node.keywords, body or [ast.Pass()], node.decorator_list
+    )
+    return Definition(name, "class", (bare,))

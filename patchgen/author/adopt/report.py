@@ -1,0 +1,136 @@
+"""What came of adopting a fork: how equal it is, how long, what became of each class, and whether it is worth it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from patchgen.author.adopt.parents import Candidate
+from patchgen.author.adopt.work import Adopted
+from patchgen.author.align.file import File, read_file
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.text import make_source
+
+THIN, THICK = 0.35, 0.60
+
+
+@dataclass(frozen=True)
+class Report:
+    """The answer to `patchgen adopt`."""
+
+    adopted: Adopted
+    found: Candidate
+    file: str
+
+    @property
+    def verdict(self) -> str:
+        """Whether a declaration is worth it."""
+        share = self.adopted.share
+        return "thin" if share <= THIN else "thick" if share <= THICK else "a rewrite"
+
+    @property
+    def equality(self) -> str:
+        """How the output is the fork: the strictest word that is true."""
+        adopted = self.adopted
+        fork = adopted.subject.fork
+        names = [name for name, d in fork.definitions.items() if d.kind in ("class", "def")]
+        if not adopted.proof.holds:
+            return "not equal"
+        if _code(fork) == _code(read_file(make_source(adopted.proof.output, "output.py"))):
+            return "equal as bytes after formatting"
+        if adopted.proof.strict >= set(names):
+            return "equal as trees"
+        return "equal as trees without docstrings, annotations and documenting decorators"
+
+    def states(self) -> dict[str, str]:
+        """What became of each class and function: unchanged, edited, replaced, new or gone."""
+        said = {one.name: one.state for one in self.adopted.said}
+        fork = self.adopted.subject.fork
+        found = {
+            name: {"named": "unchanged"}.get(said.get(name, "named"), said.get(name, ""))
+            for name, d in fork.definitions.items()
+            if d.kind in ("class", "def")
+        }
+        return found | dict.fromkeys(self.adopted.proof.more, "gone")
+
+    def data(self) -> dict[str, Any]:
+        """All of it for programs."""
+        adopted = self.adopted
+        return {
+            "fork": adopted.subject.fork.source.path,
+            "parent": adopted.subject.module,
+            "release": self.found.release.version,
+            "file": self.file,
+            "regenerates": adopted.proof.holds,
+            "equality": self.equality,
+            "verdict": self.verdict,
+            "lines": adopted.lines,
+            "fork_lines": adopted.fork_lines,
+            "share": round(adopted.share, 3),
+            "definitions": self.states(),
+            "differ": list(adopted.proof.differ),
+            "missing": list(adopted.proof.missing),
+            "problems": [str(problem) for problem in adopted.proof.problems],
+            "declaration": adopted.text,
+        }
+
+    def text(self) -> str:
+        """All of it for people."""
+        adopted = self.adopted
+        states = self.states()
+        width = max((len(name) for name in states), default=0)
+        rows = [
+            f"  {name:{width}}  {state}" for name, state in states.items() if state != "unchanged"
+        ]
+        same = sum(state == "unchanged" for state in states.values())
+        lines = [
+            f"{adopted.subject.fork.source.path}: {self.found.subject.module} of transformers "
+            f"{self.found.release.version}",
+            *rows,
+            f"  {same} more unchanged" if same else "",
+            f"{self.equality}; {adopted.lines} lines of code for {adopted.fork_lines} ({adopted.share:.0%}): "
+            f"{self.verdict}",
+        ]
+        gone = adopted.proof.more
+        if gone and adopted.proof.output:
+            lines.append(f"note: the output keeps what the fork left out: {', '.join(gone)}")
+        if adopted.proof.heads:
+            heads = ", ".join(adopted.proof.heads)
+            lines.append(
+                f"note: the output puts on its own model what the fork leaves on transformers': {heads}"
+            )
+        lines += [f"  {problem}" for problem in adopted.proof.problems]
+        lines += list(_differences(adopted))
+        return "\n".join(line for line in lines if line) + "\n"
+
+
+def _code(file: File) -> list[str]:
+    """The text of the classes and functions, in a fixed order."""
+    found = []
+    for name in sorted(file.definitions):
+        definition = file.definitions[name]
+        if definition.kind in ("class", "def"):
+            node = definition.node
+            found.append(file.source.slice(first_line(node), node.end_lineno or 0))
+    return found
+
+
+def _differences(adopted: Adopted) -> Iterator[str]:
+    """What of the fork the output does not have, as a diff."""
+    fork = adopted.subject.fork
+    if adopted.proof.missing:
+        yield f"missing: {', '.join(adopted.proof.missing)}"
+    if not adopted.proof.differ:
+        return
+    made = read_file(make_source(adopted.proof.output, "output.py"))
+    for name in adopted.proof.differ:
+        texts = []
+        for file in (fork, made):
+            node = file.definitions[name].node
+            texts.append(file.source.slice(first_line(node), node.end_lineno or 0).splitlines())
+        mine, theirs = texts
+        yield from difflib.unified_diff(
+            mine, theirs, f"{name} of the fork", f"{name} of the output", lineterm=""
+        )

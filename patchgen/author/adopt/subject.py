@@ -1,0 +1,119 @@
+"""A fork beside the parent that it was made from: which definition of one is which of the other."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from patchgen.author.align.file import File, read_file
+from patchgen.syntax.text import make_source
+
+# With fewer of its classes called as in the parent, a fork is looked at as a model with names of its own.
+_SAME_NAMES = 0.34
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """How the names of a fork differ from its parent's: `LlamaMLP` is `InternLM2MLP`, or `LlamaMLP_KIVI`."""
+
+    old: str = ""
+    new: str = ""
+    behind: bool = False
+
+    def original(self, name: str) -> str:
+        """What the parent calls what the fork calls `name`."""
+        if self.behind:
+            return name.removesuffix(self.new) if name.endswith(self.new) else name
+        return self.old + name[len(self.new) :] if self.new and name.startswith(self.new) else name
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A fork and the parent that it was made from, `parent` with the fork's names for what is in `pairs`.
+
+    `module` is the parent's dotted name; `pairs` are names of the fork with those of the parent.
+    """
+
+    parent: File
+    fork: File
+    module: str
+    pairs: Mapping[str, str]
+    title: str = ""
+
+    @property
+    def renames(self) -> bool:
+        """Whether the fork is a model with names of its own."""
+        return any(new != old for new, old in self.pairs.items())
+
+    @cached_property
+    def alias(self) -> str:
+        """What the modular file calls the parent's module."""
+        last = self.module.rpartition(".")[2]
+        short = last.removeprefix("modeling_")
+        used = {n.id for n in ast.walk(self.fork.tree) if isinstance(n, ast.Name)}
+        used |= {n.arg for n in ast.walk(self.fork.tree) if isinstance(n, ast.arg)}
+        return short if short not in used else last
+
+
+def make_subject(parent: File, fork: File, module: str, title: str = "") -> Subject:
+    """The fork beside `parent`, the file of `module`."""
+    renaming = find_renaming(parent, fork)
+    pairs = {
+        name: renaming.original(name)
+        for name, definition in fork.definitions.items()
+        if (old := parent.definitions.get(renaming.original(name))) is not None
+        and (old.kind == definition.kind or "class" not in (old.kind, definition.kind))
+    }
+    for name, definition in fork.definitions.items():
+        if renaming.new and definition.kind == "assign" and name not in pairs:
+            tail = name.partition("_")[2]
+            alike = [old for old in parent.definitions if tail and old.partition("_")[2] == tail]
+            pairs |= {name: alike[0]} if len(alike) == 1 and alike[0] not in pairs.values() else {}
+    renamed = {old: new for new, old in pairs.items() if new != old}
+    # With an ending more, the code of the parent goes on to mean its own.
+    beginning = r"^(?:class|def) " if renaming.behind else r"\b"
+    return Subject(_renamed(parent, renamed, beginning), fork, module, pairs, title)
+
+
+def find_renaming(parent: File, fork: File) -> Renaming:
+    """The renaming under which most classes of the fork are the parent's; none where names are the same."""
+    own = set(parent.classes)
+    same = sum(name in own for name in fork.classes)
+    if not fork.classes or same / len(fork.classes) >= _SAME_NAMES:
+        return Renaming()
+    votes: Counter[Renaming] = Counter()
+    for name in fork.classes:
+        found = {r for old in parent.classes if (r := _pair(old, name)) is not None}
+        votes.update(found)
+    good = [(n, len(r.old), r) for r, n in votes.items() if n >= 2]
+    best = max(good, key=lambda one: (one[0], -one[1]), default=None)
+    return best[2] if best is not None and best[0] > same else Renaming()
+
+
+def _pair(old: str, new: str) -> Renaming | None:
+    """The renaming that makes `new` of `old`: another beginning, or an ending more."""
+    if new.startswith(old) and new != old:
+        return Renaming("", new.removeprefix(old), behind=True)
+    common = os.path.commonprefix([old[::-1], new[::-1]])[::-1]
+    capital = re.search("[A-Z]", common)
+    if capital is None or common in (old, new):
+        return None
+    stem = common[capital.start() :]
+    return (
+        Renaming(old.removesuffix(stem), new.removesuffix(stem)) if stem not in (old, new) else None
+    )
+
+
+def _renamed(parent: File, names: Mapping[str, str], beginning: str) -> File:
+    """The parent with other names behind `beginning`: in code, strings and comments alike."""
+    if not names:
+        return parent
+    either = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+    words = re.compile(rf"({beginning})({either})\b", re.MULTILINE)
+    text = words.sub(lambda found: found[1] + names[found[2]], parent.source.text)
+    return read_file(make_source(text, parent.source.path, parent.source.module))

@@ -1,0 +1,187 @@
+"""Code of the fork and of its parent in the names of a modular file.
+
+What the fork took over from the parent is the parent's, `llama.LlamaRMSNorm`; what the modular file defines is called
+by its name; what the fork imports, the modular file imports.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from patchgen.author.align.drafts import is_made_up
+from patchgen.author.align.file import File
+from patchgen.compiler.plan.bindings import KEPT
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.scopes import Reference
+
+# Dots of a relative import that do not lead out of a package of one's own to the top of transformers.
+_OWN = (1, 2)
+BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+
+
+@dataclass(frozen=True)
+class Names:
+    """What names mean: `pairs` are the fork's definitions with the parent's, `declared` those of the modular file.
+
+    `parent` is the parent with the fork's names for what is paired.
+    """
+
+    parent: File
+    fork: File
+    alias: str
+    pairs: Mapping[str, str]
+    declared: frozenset[str]
+
+    @property
+    def renames(self) -> bool:
+        """Whether the fork is a model with names of its own."""
+        return any(new != old for new, old in self.pairs.items())
+
+    def of_fork(self, name: str) -> str:
+        """A global name of the fork's code as the modular file says it."""
+        if name in self.fork.definitions:
+            if name in self.declared or name not in self.pairs:
+                return name
+            return self.of_parents_own(name)
+        known = name in self.fork.imports or name in self.fork.guarded or name in BUILTINS
+        return f"{self.alias}.{name}" if not known and name in self.parent.definitions else name
+
+    def of_parents_own(self, name: str) -> str:
+        """The parent's definition that the fork calls `name`, by way of the parent's module."""
+        return f"{self.alias}.{self.pairs.get(name, name)}"
+
+    def of_parent(self, name: str) -> str:
+        """A global name of the parent's code as the modular file says it."""
+        if name in self.parent.definitions:
+            return name if name in self.declared else self.of_parents_own(name)
+        if name in self.pairs.values():
+            return f"{self.alias}.{name}"
+        return name
+
+
+@dataclass
+class Words:
+    """Writes pieces of code, and notes which names they read; `read` are those of the fork, as it calls them."""
+
+    names: Names
+    read: set[str] = field(default_factory=set)
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        """The fork's lines in the names of the modular file."""
+        fork = self.names.fork
+        lines = [line.rstrip("\n") for line in fork.source.lines]
+        for reference in sorted(self._plain_reads, key=lambda r: (r.line, r.column), reverse=True):
+            new = self.names.of_fork(reference.name)
+            raw = lines[reference.line - 1].encode()
+            end = reference.column + len(reference.name.encode())
+            if new != reference.name and raw[reference.column : end] == reference.name.encode():
+                lines[reference.line - 1] = (
+                    raw[: reference.column] + new.encode() + raw[end:]
+                ).decode()
+        for node in ast.walk(fork.tree):
+            # Those at the top are written anew, with the imports.
+            if isinstance(node, ast.ImportFrom) and node.level in _OWN and node.col_offset:
+                if node.lineno == node.end_lineno:
+                    lines[node.lineno - 1] += f"  {KEPT}"
+        return lines
+
+    @cached_property
+    def _plain_reads(self) -> list[Reference]:
+        return [r for r in self.names.fork.reads if not r.quoted]
+
+    @cached_property
+    def _fixed(self) -> frozenset[int]:
+        """The lines that begin inside a string, whose blanks are part of it."""
+        found: set[int] = set()
+        for node in ast.walk(self.names.fork.tree):
+            if (
+                isinstance(node, ast.Constant | ast.JoinedStr)
+                and (node.end_lineno or 0) > node.lineno
+            ):
+                is_bytes = isinstance(node, ast.Constant) and not isinstance(node.value, str)
+                found |= (
+                    set() if is_bytes else set(range(node.lineno + 1, (node.end_lineno or 0) + 1))
+                )
+        return frozenset(found)
+
+    def statements(
+        self,
+        nodes: Sequence[ast.stmt],
+        indent: int,
+        known: frozenset[str] = frozenset(),
+        skip: int = 0,
+    ) -> list[str]:
+        """Statements of the fork that stand together, with the comments above that are not `known`.
+
+        Those that are made up, with `...` in them, are written from their trees.
+        """
+        if not nodes:
+            return [" " * indent + "pass"]
+        if any(map(is_made_up, nodes)):
+            return [line for node in nodes for line in self._made_up(node, indent)]
+        first, last = first_line(nodes[0]) + skip, nodes[-1].end_lineno or nodes[-1].lineno
+        margin = len(self._text(nodes[0].lineno)) - len(self._text(nodes[0].lineno).lstrip())
+        top = first
+        while top > 1 and self._text(top - 1).lstrip().startswith("#"):
+            top -= 1
+        shown = [n for n in range(top, first) if self._text(n).strip() not in known]
+        shown += range(first, last + 1)
+        self.read |= {r.name for r in self._plain_reads if first <= r.line <= last}
+        found = []
+        for number in shown:
+            text = self._lines[number - 1]
+            if number in self._fixed:
+                found.append(text)
+            else:
+                cut = min(margin, len(text) - len(text.lstrip()))
+                found.append((" " * indent + text[cut:]).rstrip())
+        begin = len(shown) - (last + 1 - first)
+        if found[begin].lstrip().startswith("elif "):
+            found[begin] = found[begin].replace("elif ", "if ", 1)
+        return found
+
+    def _text(self, line: int) -> str:
+        return self.names.fork.source.lines[line - 1]
+
+    def _made_up(self, node: ast.stmt, indent: int) -> list[str]:
+        return [" " * indent + line for line in self.fork_code(node).split("\n")]
+
+    def fork_code(self, node: ast.AST) -> str:
+        """A node of the fork, written from its tree."""
+        reads = self.names.fork.globals_read
+        self.read |= {n.id for n in _names(node) if (n.lineno, n.col_offset) in reads}
+        return _unparsed(node, reads, self.names.of_fork)
+
+    def parent_code(self, node: ast.AST) -> str:
+        """A node of the parent, written from its tree."""
+        reads = self.names.parent.globals_read
+        for name in (n.id for n in _names(node) if (n.lineno, n.col_offset) in reads):
+            if self.names.of_parent(name) == name and name in self.names.parent.imports:
+                self.read.add(name)
+        return _unparsed(node, reads, self.names.of_parent)
+
+
+def _names(node: ast.AST) -> Iterable[ast.Name]:
+    return (n for n in ast.walk(node) if isinstance(n, ast.Name) and hasattr(n, "lineno"))
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, reads: frozenset[tuple[int, int]], say: Callable[[str], str]) -> None:
+        self.reads, self.say = reads, say
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if not hasattr(node, "lineno") or (node.lineno, node.col_offset) not in self.reads:
+            return node
+        said = ast.parse(self.say(node.id), mode="eval").body
+        return ast.copy_location(said, node)
+
+
+def _unparsed(node: ast.AST, reads: frozenset[tuple[int, int]], say: Callable[[str], str]) -> str:
+    changed = _Renamed(reads, say).visit(copy.deepcopy(node))
+    return ast.unparse(ast.fix_missing_locations(changed))

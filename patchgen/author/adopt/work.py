@@ -1,0 +1,171 @@
+"""A declaration that is written, proved, and written again where the converter did not give the fork."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.author.adopt.classes import Doubts, Said
+from patchgen.author.adopt.proof import Proof, prove
+from patchgen.author.adopt.subject import Subject
+from patchgen.author.adopt.write import declare, differing
+from patchgen.author.align.file import Definition, read_file
+from patchgen.author.align.same import is_docstring, plain_text
+from patchgen.compiler.emit.format import format_modular
+from patchgen.compiler.settings import Settings
+from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.text import make_source
+
+_MOST_TURNS = 12
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The declaration of a fork, formatted, with what became of it."""
+
+    subject: Subject
+    text: str
+    said: tuple[Said, ...]
+    proof: Proof
+
+    @property
+    def lines(self) -> int:
+        """The declaration's lines of code."""
+        return code_lines(self.text)
+
+    @property
+    def fork_lines(self) -> int:
+        """The fork's lines of code."""
+        return code_lines(self.subject.fork.source.text)
+
+    @property
+    def share(self) -> float:
+        """How long the declaration is, as a share of the fork."""
+        return self.lines / max(self.fork_lines, 1)
+
+
+def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) -> Adopted:
+    """The declaration of a fork as the file `name`; what the converter does not give again is said at more length.
+
+    Raises PatchgenError PG806 for a copy in which nothing was changed.
+    """
+    if not subject.renames and not differing(subject):
+        what = f"is {subject.module} but for documentation: there is nothing to declare"
+        raise PatchgenError(
+            "PG806", Location(subject.fork.source.path), what, "use the model of transformers"
+        )
+    doubts = Doubts()
+    best: Adopted | None = None
+    for _ in range(_MOST_TURNS):
+        declaration = declare(subject, doubts)
+        text = format_modular(declaration.text, settings)
+        proof = prove(text, subject, name, root, settings)
+        made = Adopted(subject, text, declaration.said, proof)
+        if proof.holds:
+            return made
+        if best is None or (bool(proof.output), -_left(proof)) >= (
+            bool(best.proof.output),
+            -_left(best.proof),
+        ):
+            best = made
+        wider = _wider(doubts, made)
+        if wider == doubts:
+            break
+        doubts = wider
+    assert best is not None
+    return best
+
+
+def _left(proof: Proof) -> int:
+    return len(proof.differ) + len(proof.missing) + len(proof.problems)
+
+
+def _wider(doubts: Doubts, made: Adopted) -> Doubts:
+    """What to say at more length, by what the converter said of `made`."""
+    proof = made.proof
+    for problem in proof.problems:
+        owner, method = _place(made.text, problem.at.line)
+        if owner:
+            doubts = doubts.about(owner, method)
+        else:
+            for one in made.said:
+                if one.state == "edited":
+                    doubts = doubts.about(one.name)
+    said = {one.name: one for one in made.said}
+    for name in proof.differ:
+        if name not in said:
+            doubts = doubts.lacking(frozenset({name})).about(name)
+        else:
+            doubts = _of_class(doubts, said[name], _differing(made, name))
+    return doubts.lacking(frozenset(proof.missing))
+
+
+def _differing(made: Adopted, name: str) -> frozenset[str]:
+    """The members of a class that did not come out as in the fork."""
+    mine = read_file(make_source(made.proof.output, "output.py")).definitions[name]
+    theirs = made.subject.fork.definitions[name]
+    if mine.kind != "class" or theirs.kind != "class":
+        return frozenset()
+    names = {*mine.members, *theirs.members}
+    return frozenset(n for n in names if _of_member(mine, n) != _of_member(theirs, n))
+
+
+def _of_member(definition: Definition, name: str) -> list[str]:
+    return (
+        [plain_text(node) for node in definition.members[name].nodes]
+        if name in definition.members
+        else []
+    )
+
+
+def _of_class(doubts: Doubts, said: Said, differ: frozenset[str]) -> Doubts:
+    """That a class is not what the fork has: the edits of what differs first, then the class itself."""
+    edited = [
+        name for _, name in said.places if name in differ and (said.name, name) not in doubts.edits
+    ]
+    if not edited or said.state != "edited":
+        return doubts.about(said.name)
+    for method in edited:
+        doubts = doubts.about(said.name, method)
+    return doubts
+
+
+def _place(text: str, line: int) -> tuple[str, str]:
+    """The class at `line` of a declaration, and the method that is edited there."""
+    for node in ast.parse(text).body:
+        if not first_line(node) <= line <= (node.end_lineno or 0):
+            continue
+        if not isinstance(node, ast.ClassDef):
+            return "", ""
+        for inner in node.body:
+            match inner:
+                case ast.FunctionDef(
+                    decorator_list=[
+                        ast.Call(func=ast.Name(id="edit"), args=[ast.Constant(value=m)])
+                    ]
+                ):
+                    if inner.decorator_list[0].lineno <= line <= (inner.end_lineno or 0):
+                        return node.name, str(m)
+        return node.name, ""
+    return "", ""
+
+
+def code_lines(text: str) -> int:
+    """The lines of `text` that hold code: no blank lines, comments or docstrings."""
+    tree = ast.parse(text)
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+    held = {
+        line for node in statements for line in range(first_line(node), (node.end_lineno or 0) + 1)
+    }
+    said = {
+        line
+        for node in statements
+        if is_docstring(node)
+        for line in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
+    lines = text.split("\n")
+    return sum(
+        1 for n in held - said if lines[n - 1].strip() and not lines[n - 1].lstrip().startswith("#")
+    )

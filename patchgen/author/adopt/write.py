@@ -1,0 +1,257 @@
+"""The declaration: which definitions of the fork it says, in the fork's order, with their imports and its header."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from patchgen.author.adopt.classes import Doubts, Said, said_class
+from patchgen.author.adopt.subject import Subject
+from patchgen.author.adopt.words import BUILTINS, Names, Words
+from patchgen.author.align.file import Definition, File, said
+from patchgen.author.align.same import is_documenting, plain_text
+from patchgen.compiler.plan.bindings import KEPT
+
+# Names that old modeling files imported under a condition, and that copies of them read without it.
+_UNBOUND = {
+    "flash_attn_func": "flash_attn",
+    "flash_attn_varlen_func": "flash_attn",
+    "index_first_axis": "flash_attn.bert_padding",
+    "pad_input": "flash_attn.bert_padding",
+    "unpad_input": "flash_attn.bert_padding",
+}
+_EDIT_WORDS = ("edit", "new", "old")
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A modular file: its text, not yet formatted, and what it says of each definition."""
+
+    text: str
+    said: tuple[Said, ...]
+
+
+def declare(subject: Subject, doubts: Doubts) -> Declaration:
+    """The declaration of a fork, but for what is in doubt."""
+    declared = _declared(subject, doubts)
+    while True:
+        names = Names(
+            subject.parent, subject.fork, subject.alias, subject.pairs, frozenset(declared)
+        )
+        words = Words(names)
+        parts = [_part(subject, subject.fork.definitions[name], words, doubts) for name in declared]
+        lacking = [n for n in _lacking(subject, words) if n not in declared]
+        lacking = lacking or _anchor(subject, parts)
+        if not lacking:
+            return Declaration(_text(subject, parts, words), tuple(parts))
+        order = list(subject.fork.definitions)
+        declared = sorted({*declared, *lacking}, key=order.index)
+
+
+def differing(subject: Subject) -> list[str]:
+    """The definitions of the fork that are not the parent's."""
+    read = _read_by_code(subject.fork)
+    return [
+        name
+        for name, definition in subject.fork.definitions.items()
+        if definition.kind in ("class", "def")
+        and not _is_of_parent(subject, definition)
+        or definition.kind == "assign"
+        and name in read
+        and name in subject.pairs
+        and not _is_of_parent(subject, definition)
+    ]
+
+
+def _is_of_parent(subject: Subject, definition: Definition) -> bool:
+    """Whether a definition is the parent's, but for documentation."""
+    name = definition.name
+    return name in subject.pairs and said(subject.parent.definitions[name]) == said(definition)
+
+
+def _declared(subject: Subject, doubts: Doubts) -> list[str]:
+    """What differs from the parent, and what has to be named for the rest to come along."""
+    fork = subject.fork
+    found = [*differing(subject), *doubts.definitions]
+    if subject.renames:
+        used = {name for d in fork.definitions.values() if d.kind == "class" for name in _reads(d)}
+        found += [name for name in fork.classes if name not in used and name in subject.pairs]
+    if not any(fork.definitions[name].kind == "class" and name in subject.pairs for name in found):
+        found += [name for name in fork.classes if name in subject.pairs][-1:]
+    order = list(fork.definitions)
+    return sorted(set(found), key=order.index)
+
+
+def _anchor(subject: Subject, parts: Iterable[Said]) -> list[str]:
+    """A class that derives from the parent's, where none does: it says whose variant the file is."""
+    declared = {part.name for part in parts}
+    if any(part.state in ("edited", "named") for part in parts):
+        return []
+    return [
+        name for name in subject.fork.classes if name in subject.pairs and name not in declared
+    ][-1:]
+
+
+def _reads(definition: Definition) -> set[str]:
+    nodes = [inner for node in definition.nodes for inner in ast.walk(node)]
+    return {n.id for n in nodes if isinstance(n, ast.Name)} - {definition.name}
+
+
+def _read_by_code(file: File) -> set[str]:
+    """The names that something reads beside documenting decorators."""
+    found: set[str] = set()
+    stack: list[ast.AST] = [file.tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        stack += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if not (child in getattr(node, "decorator_list", ()) and is_documenting(child))  # type: ignore[arg-type]
+        ]
+    return found
+
+
+def _lacking(subject: Subject, words: Words) -> Iterable[str]:
+    """What the declared code reads and neither file nor parent has: the fork's own definitions."""
+    for name in words.read:
+        definition = subject.fork.definitions.get(name)
+        if definition is not None and definition.kind != "other" and name not in subject.pairs:
+            yield name
+
+
+def _part(subject: Subject, definition: Definition, words: Words, doubts: Doubts) -> Said:
+    old = (
+        subject.parent.definitions.get(definition.name)
+        if definition.name in subject.pairs
+        else None
+    )
+    if definition.kind == "class":
+        return said_class(definition, old, words, doubts)
+    lines = [line for node in definition.nodes for line in words.statements([node], 0)]
+    return Said(definition.name, "new" if old is None else "replaced", tuple(lines))
+
+
+def _text(subject: Subject, parts: Iterable[Said], words: Words) -> str:
+    package, _, module = subject.module.rpartition(".")
+    own = f"from {package} import {module}" + (
+        f" as {subject.alias}" if subject.alias != module else ""
+    )
+    body = "\n\n\n".join("\n".join(part.lines).rstrip() for part in parts)
+    guards = _guards(subject, words)
+    imports = [*_imports(subject, words), own]
+    if "@edit(" in body:
+        imports.append(f"from patchgen.edits import {', '.join(_EDIT_WORDS)}")
+    below = "\n\n".join(["\n".join(imports), *guards])
+    return f'{_header(subject)}"""{subject.title}"""\n\n{below}\n\n\n{body}\n'
+
+
+def _guards(subject: Subject, words: Words) -> list[str]:
+    """The fork's imports and constants under `if` and `try` that the parent has not."""
+    fork = subject.fork
+    needed: list[ast.stmt] = []
+    waiting = sorted(words.read)
+    while waiting:
+        nodes = [node for name in waiting for node in _guards_of(name, fork, words)]
+        needed += (new := [node for node in dict.fromkeys(nodes) if node not in needed])
+        before = set(words.read)
+        for node in new:
+            words.statements([node], 0)
+        waiting = sorted(words.read - before)
+    return ["\n".join(words.statements([node], 0)) for node in fork.tree.body if node in needed]
+
+
+def _guards_of(name: str, fork: File, words: Words) -> list[ast.stmt]:
+    if words.names.of_fork(name) != name or name in fork.imports:
+        return []
+    definition = fork.definitions.get(name)
+    if definition is not None:
+        return list(definition.nodes) if definition.kind == "other" else []
+    guard, theirs = fork.guarded.get(name), words.names.parent.guarded.get(name)
+    if guard is None or (
+        not words.names.renames and theirs is not None and plain_text(guard) == plain_text(theirs)
+    ):
+        return []
+    return [guard]
+
+
+def _header(subject: Subject) -> str:
+    """The comments at the top of the fork: its licence, its authors, where it came from."""
+    found: list[str] = []
+    for line in subject.fork.source.lines:
+        if not line.startswith("#") and line.strip():
+            break
+        found.append(line)
+    while found and not found[-1].strip():
+        found.pop()
+    return "".join(found) + "\n" if found else ""
+
+
+def _imports(subject: Subject, words: Words) -> list[str]:
+    """The fork's imports of what the declared code reads, and those of its own package, which is not there."""
+    lines: list[str] = []
+    used = {reference.name for reference in subject.fork.reads}
+    own = {
+        name
+        for name, (node, _) in subject.fork.imports.items()
+        if getattr(node, "level", 0) in (1, 2) and name in used
+    }
+    for name in sorted(words.read | own):
+        if words.names.of_fork(name) != name:
+            continue
+        if name in subject.fork.imports:
+            node, alias = subject.fork.imports[name]
+            lines.append(_import(node, alias, *_module_of(node, subject)))
+        elif name in subject.parent.imports and name not in {
+            *subject.fork.guarded,
+            *subject.fork.definitions,
+        }:
+            node, alias = subject.parent.imports[name]
+            lines.append(_import(node, alias, _absolute(node, subject), ""))
+    lines += [
+        f"from {_UNBOUND[name]} import {name}" for name in sorted(unbound(subject) & set(_UNBOUND))
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias, module: str, mark: str) -> str:
+    """The import of one name."""
+    said_as = f" as {alias.asname}" if alias.asname else ""
+    if isinstance(node, ast.ImportFrom):
+        return f"from {module} import {alias.name}{said_as}{mark}"
+    return f"import {alias.name}{said_as}"
+
+
+def _module_of(node: ast.Import | ast.ImportFrom, subject: Subject) -> tuple[str, str]:
+    """The module that a fork imports from, and the mark of one of its own package.
+
+    Three dots lead to the top of transformers: such a fork was copied inside it.
+    """
+    if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
+        return "." * node.level + (node.module or ""), f"  {KEPT}"
+    return _absolute(node, subject), ""
+
+
+def _absolute(node: ast.Import | ast.ImportFrom, subject: Subject) -> str:
+    """The module that an import names, as seen from the parent's."""
+    if isinstance(node, ast.Import):
+        return ""
+    above = subject.module.split(".")[: -node.level] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def unbound(subject: Subject) -> frozenset[str]:
+    """The names that the fork reads and that neither it nor the parent binds: it was made for another release."""
+    fork, parent = subject.fork, subject.parent
+    bound = {
+        *fork.definitions,
+        *fork.imports,
+        *fork.guarded,
+        *parent.definitions,
+        *parent.imports,
+        *parent.guarded,
+    }
+    bound |= {*subject.pairs.values(), *BUILTINS}
+    return frozenset(r.name for r in fork.reads if not r.quoted) - bound

@@ -1,0 +1,192 @@
+"""A file as definitions: its classes with their members, its functions, its constants and its imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from patchgen.author.align.same import Function, is_docstring, plain_text
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.scopes import Reference, references
+from patchgen.syntax.text import Source, parse
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member of a class: a method (several statements for a property with a setter) or an attribute."""
+
+    name: str
+    nodes: tuple[ast.stmt, ...]
+
+    @property
+    def method(self) -> Function | None:
+        """The one function that the member is."""
+        node = self.nodes[0]
+        return node if len(self.nodes) == 1 and isinstance(node, Function) else None
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A class, function or constant at the top level of a file; `nodes` are all statements that bind it."""
+
+    name: str
+    kind: str
+    nodes: tuple[ast.stmt, ...]
+
+    @property
+    def node(self) -> ast.stmt:
+        return self.nodes[-1]
+
+    @cached_property
+    def members(self) -> Mapping[str, Member]:
+        """The members of a class by name, in order."""
+        assert isinstance(self.node, ast.ClassDef)
+        found: dict[str, list[ast.stmt]] = {}
+        for node in self.node.body:
+            for name in member_names(node):
+                found.setdefault(name, []).append(node)
+        return {name: Member(name, tuple(nodes)) for name, nodes in found.items()}
+
+    @cached_property
+    def loose(self) -> tuple[ast.stmt, ...]:
+        """What a class body holds that is no member: `if`, `with`, calls."""
+        assert isinstance(self.node, ast.ClassDef)
+        body = [n for n in self.node.body if not is_docstring(n) and not isinstance(n, ast.Pass)]
+        body = [
+            n for n in body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))
+        ]
+        return tuple(node for node in body if not member_names(node))
+
+
+@dataclass(frozen=True)
+class File:
+    """A source with its tree, and what stands at its top level."""
+
+    source: Source
+    tree: ast.Module
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Definition]:
+        """What the file defines, by name, in order."""
+        found: dict[str, list[ast.stmt]] = {}
+        for node in self.tree.body:
+            for name in defined_names(node):
+                found.setdefault(name, []).append(node)
+        return {name: _definition(name, nodes) for name, nodes in found.items()}
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in order."""
+        return tuple(d.name for d in self.definitions.values() if d.kind == "class")
+
+    @cached_property
+    def imports(self) -> Mapping[str, tuple[ast.Import | ast.ImportFrom, ast.alias]]:
+        """What plain imports at the top bind, by name."""
+        found: dict[str, tuple[ast.Import | ast.ImportFrom, ast.alias]] = {}
+        for node in self.tree.body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for alias in node.names:
+                    name = alias.asname or alias.name.partition(".")[0]
+                    # `import torch` says more of `torch` than `import torch.utils.checkpoint` does.
+                    if name not in found or alias.asname or "." not in alias.name:
+                        found[name] = (node, alias)
+        return found
+
+    @cached_property
+    def guarded(self) -> Mapping[str, ast.stmt]:
+        """What imports below `if` and `try` bind, by name, with the statement at the top level."""
+        found: dict[str, ast.stmt] = {}
+        for node in self.tree.body:
+            if isinstance(node, ast.If | ast.Try):
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.Import | ast.ImportFrom):
+                        found |= {a.asname or a.name.partition(".")[0]: node for a in inner.names}
+        return found
+
+    @cached_property
+    def reads(self) -> tuple[Reference, ...]:
+        """Every read of a global name."""
+        return references(self.tree.body)
+
+    @cached_property
+    def globals_read(self) -> frozenset[tuple[int, int]]:
+        """Where global names are read: line and byte column, strings left out."""
+        return frozenset((r.line, r.column) for r in self.reads if not r.quoted)
+
+    def lines(self, nodes: tuple[ast.stmt, ...]) -> int:
+        """How many lines `nodes` take."""
+        return sum((n.end_lineno or n.lineno) - first_line(n) + 1 for n in nodes)
+
+
+def read_file(source: Source) -> File:
+    """The file whose text `source` is; raises PatchgenError PG006 where it is not Python."""
+    return File(source, parse(source))
+
+
+def member_names(node: ast.stmt) -> tuple[str, ...]:
+    """What a statement of a class body binds, where it is plain which."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return (name,)
+        case ast.Assign(targets=targets) if all(isinstance(t, ast.Name) for t in targets):
+            return tuple(t.id for t in targets if isinstance(t, ast.Name))
+        case _:
+            return ()
+
+
+def defined_names(node: ast.stmt) -> tuple[str, ...]:
+    """What a statement at the top level defines: classes, functions and constants, under conditions too."""
+    match node:
+        case ast.If() | ast.Try():
+            inner = [*node.body, *node.orelse]
+            inner += [n for h in node.handlers for n in h.body] if isinstance(node, ast.Try) else []
+            return tuple(dict.fromkeys(name for one in inner for name in defined_names(one)))
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return (name,)
+        case _:
+            return member_names(node)
+
+
+def _definition(name: str, nodes: list[ast.stmt]) -> Definition:
+    # What binds a class again, under a condition, is a statement beside it.
+    own = [node for node in nodes if isinstance(node, ast.ClassDef | Function)]
+    if own:
+        return Definition(name, "class" if isinstance(own[-1], ast.ClassDef) else "def", (own[-1],))
+    kind = (
+        "assign"
+        if len(nodes) == 1 and isinstance(nodes[0], ast.Assign | ast.AnnAssign)
+        else "other"
+    )
+    return Definition(name, kind, tuple(nodes))
+
+
+def said(definition: Definition) -> str:
+    """What a definition says, without what only documents."""
+    if definition.kind != "class":
+        return "\n".join(map(plain_text, definition.nodes))
+    (node,) = definition.nodes
+    assert isinstance(node, ast.ClassDef)
+    head = ast.ClassDef(node.name, node.bases, node.keywords, [], node.decorator_list)
+    # In which order members stand says nothing.
+    members = [
+        (name, node) for member in definition.members.values() for name, node in _once(member)
+    ]
+    said_so = [
+        plain_text(one)
+        for _, one in sorted(members, key=lambda pair: pair[0])
+        if not _is_declared_only(one)
+    ]
+    return "\n".join([plain_text(head), *said_so, *map(plain_text, definition.loose)])
+
+
+def _once(member: Member) -> list[tuple[str, ast.stmt]]:
+    """The statements of a member; one that binds several names belongs to the first."""
+    return [(member.name, node) for node in member.nodes if member_names(node)[0] == member.name]
+
+
+def _is_declared_only(node: ast.stmt) -> bool:
+    return isinstance(node, ast.AnnAssign) and node.value is None

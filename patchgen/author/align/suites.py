@@ -1,0 +1,173 @@
+"""The statements of two versions of a method, suite by suite.
+
+Equal statements are found first; in what lies between them, compound statements that are alike are opened, so that a
+change deep inside a loop is a change there and not of the loop.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from patchgen.author.align.same import Function, is_docstring
+
+# Compound statements as suites that hold others; what else they say is their head.
+_SUITES = ("body", "orelse", "finalbody")
+_Compound = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try
+_OPENED = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try)
+_ALIKE = 0.45
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """Statements of the parent beside what the other file has in their place.
+
+    "same": one statement each, equal.  "opened": one compound statement each, whose `inside` says what differs;
+    `heads` are the expressions of their heads that differ.  "changed": everything else, either side may be empty.
+    """
+
+    state: Literal["same", "opened", "changed"]
+    old: tuple[ast.stmt, ...]
+    new: tuple[ast.stmt, ...]
+    inside: tuple[Aligned, ...] = ()
+    heads: tuple[tuple[ast.expr, ast.expr], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Two suites, row by row."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs."""
+        return all(row.state == "same" for row in self.rows)
+
+
+def key(node: ast.AST) -> str:
+    """Equal for code that a pattern matches alike: whether a name is read or bound is not compared."""
+    known: str | None = getattr(node, "_align_key", None)
+    if known is None:
+        known = ast.dump(node)
+        for context in (", ctx=Load()", ", ctx=Store()", ", ctx=Del()"):
+            known = known.replace(context, "")
+        node._align_key = known  # type: ignore[attr-defined]  # a note of what dumping gives, which is slow
+    return known
+
+
+def align_methods(old: Function, new: Function) -> Aligned:
+    """The bodies of two functions, docstrings left out."""
+    return align(_code(old.body), _code(new.body))
+
+
+def _code(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    return list(body[1:]) if body and is_docstring(body[0]) else list(body)
+
+
+def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Aligned:
+    """Two suites."""
+    matcher = difflib.SequenceMatcher(None, [*map(key, old)], [*map(key, new)], autojunk=False)
+    rows: list[Row] = []
+    for tag, i, k, j, m in matcher.get_opcodes():
+        if tag == "equal":
+            rows += [Row("same", (a,), (b,)) for a, b in zip(old[i:k], new[j:m], strict=True)]
+        else:
+            rows += _between(old[i:k], new[j:m])
+    return Aligned(tuple(rows))
+
+
+def _between(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Row]:
+    """The rows of statements that are not equal: alike ones opened, the rest changed."""
+    done_old = done_new = 0
+    for i, j in _pairs(old, new):
+        if i > done_old or j > done_new:
+            yield Row("changed", tuple(old[done_old:i]), tuple(new[done_new:j]))
+        opened = _opened(old[i], new[j])
+        yield opened if opened is not None else Row("changed", (old[i],), (new[j],))
+        done_old, done_new = i + 1, j + 1
+    if done_old < len(old) or done_new < len(new):
+        yield Row("changed", tuple(old[done_old:]), tuple(new[done_new:]))
+
+
+def _pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> list[tuple[int, int]]:
+    """Which compound statements are alike, in order: the pairs whose likeness sums to most."""
+    best: list[list[tuple[float, tuple[tuple[int, int], ...]]]] = [[(0.0, ())] * (len(new) + 1)]
+    for i, one in enumerate(old):
+        line: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())]
+        for j, other in enumerate(new):
+            choices = [best[i][j + 1], line[j]]
+            if isinstance(one, _OPENED) and type(one) is type(other):
+                alike = likeness(one, other)
+                if alike >= _ALIKE:
+                    score, pairs = best[i][j]
+                    choices.append((score + alike, (*pairs, (i, j))))
+            line.append(max(choices, key=lambda choice: choice[0]))
+        best.append(line)
+    return list(best[-1][-1][1])
+
+
+def likeness(old: ast.stmt, new: ast.stmt) -> float:
+    """How much of two statements is the same, from 0 to 1: their heads, and the statements inside."""
+    head = 0.5 if _head(old) == _head(new) else 0.0
+    mine, theirs = Counter(_simple(old)), Counter(_simple(new))
+    total = max(sum(mine.values()), sum(theirs.values()), 1)
+    return head + (1 - head) * sum((mine & theirs).values()) / total
+
+
+def _simple(node: ast.stmt) -> Iterator[str]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.stmt) and not isinstance(
+            inner, (*_OPENED, ast.FunctionDef, ast.ClassDef)
+        ):
+            yield key(inner)
+
+
+def _head(node: ast.stmt) -> tuple[str, ...]:
+    """What a compound statement says beside its suites."""
+    if isinstance(node, ast.Try):
+        return tuple(f"{h.type and key(h.type)} {h.name}" for h in node.handlers)
+    fields = [value for name, value in ast.iter_fields(node) if name not in _SUITES]
+    parts = [part for value in fields for part in (value if isinstance(value, list) else [value])]
+    return tuple(key(part) for part in parts if isinstance(part, ast.AST))
+
+
+def suites_of(node: ast.stmt) -> list[list[ast.stmt]]:
+    """The suites directly inside a statement, in order; those that are not there are empty."""
+    if not isinstance(node, (*_OPENED, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return []
+    handlers = [h.body for h in node.handlers] if isinstance(node, ast.Try) else []
+    first, *rest = (getattr(node, name) for name in _SUITES if hasattr(node, name))
+    return [first, *handlers, *rest]
+
+
+def _opened(old: ast.stmt, new: ast.stmt) -> Row | None:
+    """The row of two compound statements whose suites can be compared one by one."""
+    heads: list[tuple[ast.expr, ast.expr]] = []
+    if _head(old) != _head(new):
+        pair = _differing_test(old, new)
+        if pair is None:
+            return None
+        heads.append(pair)
+    mine, theirs = suites_of(old), suites_of(new)
+    # A suite that only one of them has is no place in which something could be found.
+    if len(mine) != len(theirs) or any(
+        bool(a) != bool(b) for a, b in zip(mine, theirs, strict=True)
+    ):
+        return None
+    inside = tuple(align(a, b) for a, b in zip(mine, theirs, strict=True))
+    return Row("opened", (old,), (new,), inside, tuple(heads))
+
+
+def _differing_test(old: ast.stmt, new: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
+    match old, new:
+        case (ast.If(test=a), ast.If(test=b)) | (ast.While(test=a), ast.While(test=b)):
+            return a, b
+        case ast.For(target=t, iter=a), ast.For(target=u, iter=b) if key(t) == key(u):
+            return a, b
+        case _:
+            return None

@@ -1,0 +1,190 @@
+"""How a forward gives each expert its tokens: the loop over the experts that were chosen, taken apart.
+
+    mask = one_hot(choice, num_classes=experts).permute(2, 1, 0)
+    hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
+    for expert in hit:
+        place, token = torch.where(mask[expert])
+        ...                                                     what one expert does with its tokens
+        total.index_add_(0, token, states)
+
+In: the method of a class of experts.  Out: a `Dispatch`, or the statement that is no part of one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from patchgen.author.anatomy.code import called, constant, dotted, method_of, receiver
+
+_ORDER = r"(\.permute\(2, 1, 0\))?"
+_ONE_HOT = re.compile(rf"(?:\w+\.)*one_hot\((?P<choice>\w+), num_classes=(?P<count>.+?)\){_ORDER}")
+_GIVEN = re.compile(r"(?P<choice>\w+)\.permute\(2, 1, 0\)")
+_HIT = re.compile(
+    r"torch\.greater\((?P<mask>\w+)\.sum\(dim=\(-1, -2\)\), 0\)\.nonzero\((as_tuple=False)?\)"
+)
+_WHERE = re.compile(r"torch\.where\((?P<mask>\w+)\[(?P<expert>\w+)\](\.squeeze\(0\))?\)")
+
+
+class NotDispatch(Exception):
+    """`node` is no part of such a loop."""
+
+    def __init__(self, node: ast.AST, what: str) -> None:
+        super().__init__(what)
+        self.node = node
+        self.what = what
+
+
+@dataclass(frozen=True, eq=False)
+class Dispatch:
+    """The parts of such a forward.
+
+    `choice` has the experts of each token, numbers below `count`; where that is "", it has their one-hot rows.
+    `before` and `after` are the statements around the loop, `body` those of one expert, which then adds `added` to
+    `total`, of the kind of `like`.  `token`, `place` and `numbers` are the loop's names for indices; `hidden` has all
+    names that mean nothing for all experts at once.
+    """
+
+    method: ast.FunctionDef
+    choice: str = ""
+    count: str = ""
+    like: str = ""
+    total: str = ""
+    before: tuple[ast.stmt, ...] = ()
+    after: tuple[ast.stmt, ...] = ()
+    body: tuple[ast.stmt, ...] = ()
+    added: ast.expr | None = None
+    numbers: frozenset[str] = frozenset()
+    place: str = ""
+    token: str = ""
+    hidden: frozenset[str] = frozenset()
+
+
+def dispatch(method: ast.FunctionDef) -> Dispatch:
+    """The loop of `method`, taken apart.
+
+    Raises NotDispatch where it has another form.
+    """
+    found = Dispatch(method)
+    masks: set[str] = set()
+    before: list[ast.stmt] = []
+    statements = list(_flat(method.body))
+    for number, node in enumerate(statements):
+        if isinstance(node, ast.For):
+            kept = tuple(one for one in before if not _is_of_no_tokens(one, found))
+            found = replace(found, before=kept, after=tuple(statements[number + 1 :]))
+            return _loop(node, found)
+        known = _before(node, found, masks)
+        if known is None:
+            before.append(node)
+        else:
+            found = known
+    raise NotDispatch(method, "no loop goes through the experts that were chosen")
+
+
+def _flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements, those under `no_grad` and the like too; docstrings left out."""
+    for node in body:
+        if isinstance(node, ast.With) and called(node.items[0].context_expr) == "torch.no_grad":
+            yield from _flat(node.body)
+        elif not (isinstance(node, ast.Expr) and isinstance(constant(node.value), str)):
+            yield node
+
+
+def _before(node: ast.stmt, found: Dispatch, masks: set[str]) -> Dispatch | None:
+    """What is known after a statement before the loop; None where it is kept as it is."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            text = ast.unparse(value)
+        case _:
+            return None
+    if called(value) == "torch.zeros_like" and isinstance(value, ast.Call):
+        return replace(found, total=name, like=dotted(value.args[0]))
+    if one_hot := _ONE_HOT.fullmatch(text):
+        masks.add(name)
+        # One class more is for what is of another device.
+        count = one_hot["count"].removesuffix(" + 1")
+        return replace(found, choice=one_hot["choice"], count=count, hidden=found.hidden | {name})
+    if given := _GIVEN.fullmatch(text):
+        if given["choice"] not in masks:
+            found = replace(found, choice=given["choice"])
+        masks.add(name)
+        return replace(found, hidden=found.hidden | {name})
+    if (hit := _HIT.fullmatch(text)) and hit["mask"] in masks:
+        return replace(found, hidden=found.hidden | {name})
+    return None
+
+
+def _is_of_no_tokens(node: ast.stmt, found: Dispatch) -> bool:
+    """Whether it returns nothing for nothing, as any number of pairs does."""
+    match node:
+        case ast.If(body=[ast.Return(value=ast.Name(id=name))], orelse=[]) if name == found.total:
+            return ast.unparse(node.test) == f"{found.choice}.numel() == 0"
+        case _:
+            return False
+
+
+def _loop(loop: ast.For, found: Dispatch) -> Dispatch:
+    target, over = dotted(loop.target), dotted(loop.iter)
+    if not found.total or over not in found.hidden or not target or loop.orelse:
+        raise NotDispatch(
+            loop, "the loop does not go through the experts that a mask of choices names"
+        )
+    experts, body = {target}, []
+    for node in _flat(loop.body):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_index(value, experts):
+                experts.add(name)
+            case ast.Assign(
+                targets=[ast.Tuple(elts=[ast.Name(id=place), ast.Name(id=token)])], value=value
+            ) if (where := _WHERE.fullmatch(ast.unparse(value))) and {
+                where["mask"],
+                where["expert"],
+            } <= found.hidden | experts:
+                found = replace(found, place=place, token=token)
+            case ast.If(body=[ast.Continue()], orelse=[]) if _is_idle(node.test, found, experts):
+                pass
+            case _:
+                body.append(node)
+    if not found.token:
+        raise NotDispatch(loop, "the loop does not ask a mask which tokens chose an expert")
+    hidden = found.hidden | experts | {found.token, found.place}
+    return _summed(
+        loop, replace(found, body=tuple(body), numbers=frozenset(experts), hidden=hidden)
+    )
+
+
+def _is_index(value: ast.expr, experts: set[str]) -> bool:
+    """Whether it is the number of the expert once more: `e[0]`, `int(e.item())`."""
+    match value:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=0)):
+            return name in experts
+        case ast.Call(func=ast.Name(id="int"), args=[inner]):
+            return _is_index(inner, experts) or dotted(inner) in experts
+        case ast.Call(args=[]) if method_of(value) == "item":
+            return dotted(receiver(value)) in experts
+        case _:
+            return False
+
+
+def _is_idle(test: ast.expr, found: Dispatch, experts: set[str]) -> bool:
+    """Whether it asks for an expert without tokens, or for the one that stands for other devices."""
+    text = ast.unparse(test)
+    return text == f"{found.token}.numel() == 0" or text in {
+        f"{one} == {found.count}" for one in experts
+    }
+
+
+def _summed(loop: ast.For, found: Dispatch) -> Dispatch:
+    match found.body:
+        case [
+            *body,
+            ast.Expr(
+                value=ast.Call(args=[ast.Constant(value=0), ast.Name(id=token), added]) as call
+            ),
+        ] if called(call) == f"{found.total}.index_add_" and token == found.token:
+            return replace(found, body=tuple(body), added=added)
+        case _:
+            raise NotDispatch(loop, f"the loop does not end with what is added to `{found.total}`")

@@ -1,0 +1,55 @@
+"""Which classes the attributes of a class hold: made at once, appended one by one, or through a local list."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import lru_cache
+
+from patchgen.author.anatomy.code import called, dotted, last, method_of, receiver, walk
+from patchgen.author.anatomy.module import Class, constructors
+
+LISTS = ("ModuleList", "Sequential")
+ADDING = ("append", "insert", "extend")
+
+
+def held(owner: Class, attribute: str) -> tuple[str, ...]:
+    """The classes of what `self.ATTRIBUTE` holds, what is appended to it included."""
+    return _holdings(owner).get(attribute, ())
+
+
+@lru_cache(maxsize=4096)
+def _holdings(owner: Class) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {
+        attribute: list(owner.makes(attribute)) for attribute in owner.attributes
+    }
+    local: dict[str, list[str]] = {}
+    for method in owner.own.values():
+        for node in walk(method.body, ast.stmt):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    local.setdefault(name, []).extend(_made(value, local))
+                case ast.Expr(value=ast.Call(args=[*_, value]) as call) if (
+                    method_of(call) in ADDING
+                ):
+                    target = dotted(receiver(call))
+                    names = found if target.startswith("self.") else local
+                    names.setdefault(last(target), []).extend(_made(value, local))
+    for attribute, values in owner.attributes.items():
+        for value in values:
+            if last(called(value)) in LISTS:
+                found[attribute] += _made(value, local)
+    return {attribute: tuple(dict.fromkeys(names)) for attribute, names in found.items()}
+
+
+def _made(value: ast.expr, local: Mapping[str, list[str]]) -> list[str]:
+    """The names that are called to make `value`, which may be a list with a local name."""
+    if isinstance(value, ast.Name):
+        return local.get(value.id, [])
+    names = [last(called(call)) for call in constructors(value)]
+    if isinstance(value, ast.Call) and last(called(value)) in LISTS:
+        inside = [arg.value if isinstance(arg, ast.Starred) else arg for arg in value.args]
+        names += [
+            name for arg in inside if isinstance(arg, ast.Name) for name in local.get(arg.id, [])
+        ]
+    return names

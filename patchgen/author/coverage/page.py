@@ -1,0 +1,116 @@
+"""docs/coverage.md: the table of models and parts, what each part comes to beside its target, and every reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from patchgen.author.coverage.book import STATUSES, Book, Entry
+
+_LEGEND = """\
+- **verified**: in a project of its own the part was written by `patchgen new` (grouped experts that it refuses: taken
+  from the gallery), converted, built tiny and held against its parent in float32, forward and gradient of every
+  parameter; the effect of the part was measured, and every error planted in that very model was seen.
+- **written**: it converts; no model has run.
+- **redundant**: transformers gives the same without a variant; `--force` writes it all the same.
+- **not applicable** (–): the file has nothing that the part could change.
+- **refused**: the reason stands below, with its place in the file.
+- **cannot be built here**: the parent itself needs what is named below, so nothing is claimed.
+- **failed**: a case of `patchgen verify` failed, the first of them stands below. It is not counted.
+"""
+_SHORT = {"not applicable": "–", "cannot be built here": "not built"}
+_REASONS = ("failed", "cannot be built here", "refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a part is meant to reach: of `models`, or of every one where that is None, so many."""
+
+    part: str
+    says: str
+    wanted: int
+    models: frozenset[str] | None = None
+    heads: bool = False  # heads are counted, not models
+
+    def reached(self, book: Book) -> int:
+        """How many are verified."""
+        found = [
+            entry
+            for (model, part), entry in book.entries.items()
+            if part == self.part
+            and entry.status == "verified"
+            and (self.models is None or model in self.models)
+        ]
+        return sum(len(entry.heads) for entry in found) if self.heads else len(found)
+
+
+def as_markdown(
+    book: Book, targets: Iterable[Target], versions: Mapping[str, str], command: str
+) -> str:
+    """The page."""
+    lines = ["# Coverage", "", *_opening(book, versions, command), "", _LEGEND]
+    lines += ["## Totals", "", *_totals(book), "", *_targets(book, targets), ""]
+    lines += ["## Models", "", *_table(book), ""]
+    for part in book.parts:
+        lines += _reasons(book, part)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _opening(book: Book, versions: Mapping[str, str], command: str) -> Iterator[str]:
+    made = ", ".join(f"{name} {version}" for name, version in versions.items())
+    yield f"Every part in each of the {len(book.models)} modeling modules of transformers, by structure, and as far as"
+    yield f"the table says *verified*, by numbers ({made}, on CPU). Made by"
+    yield ""
+    yield f"    {command}"
+    yield ""
+    yield "which begins where it was interrupted: a result is believed while the parent's file and the"
+    yield "code that stands beside it are the same. [coverage.json](coverage.json) has the errors that were seen."
+
+
+def _totals(book: Book) -> Iterator[str]:
+    yield f"| part | {' | '.join(STATUSES)} |"
+    yield f"|---|{'---:|' * len(STATUSES)}"
+    for part in book.parts:
+        found = Counter(entry.status for (_, other), entry in book.entries.items() if other == part)
+        yield f"| {part} | {' | '.join(str(found[status]) for status in STATUSES)} |"
+
+
+def _targets(book: Book, targets: Iterable[Target]) -> Iterator[str]:
+    yield "| part | verified | of | wanted |"
+    yield "|---|---:|---|---:|"
+    for target in targets:
+        yield f"| {target.part} | {target.reached(book)} | {target.says} | {target.wanted} |"
+
+
+def _table(book: Book) -> Iterator[str]:
+    yield f"| model | {' | '.join(book.parts)} |"
+    yield f"|---|{'---|' * len(book.parts)}"
+    for model in book.models:
+        yield f"| {model} | {' | '.join(_cell(book.entry(model, part)) for part in book.parts)} |"
+
+
+def _cell(entry: Entry | None) -> str:
+    if entry is None:
+        return ""
+    told = _SHORT.get(entry.status, entry.status)
+    return f"**{told}**" if entry.status == "verified" else told
+
+
+def _reasons(book: Book, part: str) -> Iterator[str]:
+    for status in _REASONS:
+        found = [
+            (model, entry)
+            for model in book.models
+            if (entry := book.entry(model, part)) is not None and entry.status == status
+        ]
+        if found:
+            yield f"## {part}: {status}"
+            yield ""
+            yield from (f"- {model}: {_escaped(entry.why)}" for model, entry in found)
+            yield ""
+
+
+def _escaped(text: str) -> str:
+    """As it stands, between the marks that Markdown would take for its own."""
+    return " ".join(text.split()).replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;")

@@ -1,0 +1,255 @@
+"""The numeric pass of one part in one model, in a process of its own: convert, build tiny, verify, plant errors.
+
+In: a `Structural` that was written, and an empty folder.  Out: its `Entry`.  Everything that the model's own code
+prints or raises stays here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from transformers.utils import logging
+
+from patchgen.author.coverage.book import Entry
+from patchgen.author.coverage.structure import Structural, flat_in
+from patchgen.compiler.flat import FlatFile
+from patchgen.project.batch.outcome import variant_diff
+from patchgen.project.gate.lock import Record
+from patchgen.verify.bench import Bench
+from patchgen.verify.built import quiet
+from patchgen.verify.cases import Case, cases
+from patchgen.verify.claim import Scene
+from patchgen.verify.claimed import claims_of
+from patchgen.verify.inputs import CannotBuild
+from patchgen.verify.pair import Pair
+from patchgen.verify.plan import Plan
+from patchgen.verify.result import Result
+from patchgen.verify.step import observe_step
+from patchgen.verify.subject import Subject, subject_of
+
+PACKAGE = "covered"  # what outputs of this pass are imported from
+HEADS = 4  # classes that are tried until one can be built
+# Apart in float64, relative to a tensor's largest entry: far above what rounding adds up to in the worst of tiny
+# models (1e-12), and far below the smallest planted error.
+WIDE = 1e-10
+# Of the cases in float32: rows that are full and padded, against the parent's nearest computation and another one.
+SHORT = ("full closest", "right closest", "full independent")
+
+
+def tried(found: Structural, home: Path) -> Entry:
+    """What comes of it."""
+    begun = time.monotonic()
+    warnings.simplefilter("ignore")
+    logging.set_verbosity_error()
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    with quiet():
+        entry = _tried(found, home)
+    return replace(entry, key=found.entry.key, seconds=round(time.monotonic() - begun, 1))
+
+
+def _tried(found: Structural, home: Path) -> Entry:
+    flat = flat_in(home, found)
+    if flat.problems:
+        first = min(flat.problems)
+        return Entry("refused", f"by the converter: {first.at}: {first.code} {first.what}")
+    for file in flat.files:  # a new model has a configuration of its own
+        _write(home, found, file)
+    subject = _subject(found, next(file for file in flat.files if file.kind == "modeling"), home)
+    try:
+        importlib.import_module(subject.parent)
+    except ImportError as error:
+        return Entry("cannot be built here", f"needs {error.name or error}")
+    return _verified(subject, found)
+
+
+def _write(home: Path, found: Structural, file: FlatFile) -> None:
+    output = home / PACKAGE / found.task.model / file.name
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(file.text, encoding="utf-8")
+    if file.diff_base is not None:  # what it changes without a part is read from there
+        output.with_suffix(".diff").write_text(variant_diff(file), encoding="utf-8")
+
+
+def _subject(found: Structural, file: FlatFile, home: Path) -> Subject:
+    """The output as a variant that can be imported."""
+    output = Path(PACKAGE, found.task.model, file.name)
+    record = Record(
+        output.as_posix(), found.task.modular.as_posix(), "", "", "", "", "", file.parents, ()
+    )
+    return subject_of(record, home)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the cases of one class came to."""
+
+    head: str
+    results: tuple[Result, ...] = ()
+    missing: str = ""  # why it cannot be built
+    base: bool = False  # it stands beside a head, in which errors are planted
+
+    @property
+    def failed(self) -> Result | None:
+        return next((result for result in self.results if result.status == "FAIL"), None)
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """The planted errors that were seen."""
+        return tuple(
+            result.case.partition("planted: ")[2]
+            for result in self.results
+            if "planted: " in result.case and result.status == "PASS"
+        )
+
+
+def _verified(subject: Subject, found: Structural) -> Entry:
+    shown: list[_Shown] = []
+    own = _heads(subject, found)
+    every_one = found.task.part == "loss"  # each head has a loss of its own
+    for head in own if every_one else own[:HEADS]:
+        shown.append(_of_head(subject, head, found.task.part))
+        if not shown[-1].missing and not every_one:
+            # A decoder's head on an encoder's layers says nothing of the encoder.
+            base = _base(own, [one.head for one in shown])
+            shown += [_of_head(subject, name, found.task.part, base=True) for name in base]
+            break
+    return _entry(shown)
+
+
+def _base(heads: Sequence[str], tried: Sequence[str]) -> list[str]:
+    """The model without a head, unless it was tried."""
+    found = [name for name in heads if name.endswith("Model") and "LMHead" not in name]
+    return [name for name in found[:1] if name not in tried]
+
+
+def _heads(subject: Subject, found: Structural) -> tuple[str, ...]:
+    """The classes of this file that show the part: for the loss those that it changes, else the main one first."""
+    text = Path(subject.home, subject.module.replace(".", "/") + ".py").read_text(encoding="utf-8")
+    own = [name for name in subject.heads if f"\nclass {name}(" in text]
+    if found.task.part == "loss":
+        return tuple(name for name in own if name in found.declared)
+    # Its rows are no texts, so that attention runs over lengths of its own.
+    return tuple(sorted(own, key=lambda name: name.endswith("ForMultipleChoice")))
+
+
+def _entry(shown: list[_Shown]) -> Entry:
+    built = [one for one in shown if not one.missing]
+    for one in built:
+        if one.failed is not None:
+            return Entry("failed", f"{one.failed.case}: {one.failed.note}")
+    if not built:
+        return Entry("cannot be built here", shown[0].missing if shown else "needs a public class")
+    if blind := next((one for one in built if not one.seen and not one.base), None):
+        return Entry(
+            "cannot be built here", f"needs inputs of {blind.head} that reach what the part changes"
+        )
+    seen = tuple(dict.fromkeys(name for one in built for name in one.seen))
+    others = "; ".join(f"{one.head}: {one.missing}" for one in shown if one.missing)
+    return Entry("verified", others, heads=tuple(one.head for one in built), seen=seen)
+
+
+def _of_head(subject: Subject, head: str, part: str, *, base: bool = False) -> _Shown:
+    """Every case of the short plan, up to the first that fails; of a `base` beside a head what it computes."""
+    if missing := _missing(subject, head):
+        return _Shown(head, missing=missing)
+    alone = replace(subject, heads=(head,))
+    bench, results = Bench(alone), []
+    for case in _short(alone, part):
+        if base and case.kind != "numbers":
+            continue
+        result = _decided(bench, case)
+        if case.kind == "planted" and result.status == "FAIL" and _changes_nothing(bench, case):
+            continue
+        results.append(result)
+        if result.status == "FAIL":
+            break
+    return _Shown(head, tuple(results), base=base)
+
+
+def _decided(bench: Bench, case: Case) -> Result:
+    """The result of `case`; of numbers that are apart in float32, that of the same in float64.
+
+    What is rounding alone is smaller there by as much as the numbers are finer; what is wrong stays.
+    """
+    result = bench.run(case)
+    if (
+        result.status != "FAIL"
+        or case.kind != "numbers"
+        or result.apart is None
+        or not result.apart < 1
+    ):
+        return result
+    wide = bench.run(replace(case, dtype="float64", name=case.name.replace("float32", "float64")))
+    if wide.apart is not None and wide.apart <= WIDE:
+        return replace(wide, status="PASS", bound=WIDE)
+    return result
+
+
+def _changes_nothing(bench: Bench, case: Case) -> bool:
+    """Whether the variant computes the same with the planted error, to the last bit: then it is none in this class."""
+    pair, name = bench.pair(case), case.detail.partition(":")[2]
+    plant = next(plant for claim in pair.claims for plant in claim.plants if plant.name == name)
+    route = pair.routes[0]
+    seen = []
+    for planted in (plant.apply, lambda model: nullcontext()):
+        _, variant = pair.models(route, torch.float32, plant.scene.dropout, fresh=True)
+        with planted(variant):
+            seen.append(pair.variant_sees(route, torch.float32, plant.scene, model=variant))
+    one, other = seen
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def _missing(subject: Subject, head: str) -> str:
+    """Why the parent itself cannot be built or run here."""
+    try:
+        pair = Pair(subject, head)
+        parent = pair.master(torch.float32)
+        observe_step(parent, pair.inputs(Scene(), torch.float32), Scene(), checkpointing=False)
+    except CannotBuild as reason:
+        return f"needs {_needed(str(reason))}"
+    except ImportError as error:
+        return f"needs {error.name or _library(str(error))}"
+    except Exception as error:  # whatever a model of transformers raises
+        told = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        return f"needs a tiny configuration or inputs that {head} runs with ({told})"
+    return ""
+
+
+def _library(error: str) -> str:
+    """What transformers says is not installed, of its own long advice."""
+    found = re.search(r"requires the (\S+) library", error)
+    return found[1] if found else " ".join(error.split())[:120]
+
+
+def _needed(reason: str) -> str:
+    return (
+        reason.removeprefix("needs ")
+        if reason.startswith("needs ")
+        else f"more than this pass has: {reason}"
+    )
+
+
+def _short(subject: Subject, part: str) -> Iterator[Case]:
+    """Effects, what is loaded, the usual rows; then each planted error, and the same scene without it."""
+    claims, head = claims_of(subject.claimed), subject.heads[0]
+    for case in cases(subject, claims, Plan(dtypes=("float32",))):
+        if case.changes or case.dtype != "float32":
+            continue
+        if case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT):
+            yield case
+        elif (
+            part == "checkpoint" and case.kind == "numbers" and case.scene.checkpointing is not None
+        ):
+            yield case
+    planted = {repr(plant.scene): plant for claim in claims for plant in claim.plants}
+    for plant in planted.values():
+        yield Case(f"{head} float32 without: {plant.name}", "numbers", head, scene=plant.scene)

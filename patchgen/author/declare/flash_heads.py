@@ -1,0 +1,139 @@
+"""What a head reads of the states that a base model gives: each token alone, the first of each row, or whole rows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from patchgen.author.anatomy.code import called, constant, dotted, last, walk
+from patchgen.author.anatomy.module import Class, Module
+from patchgen.author.anatomy.tokens import Tokens
+
+PASSED_ON = frozenset(
+    {"attentions", "cross_attentions", "hidden_states", "past_key_values", "pooler_output"}
+)
+
+
+def is_first(node: ast.Subscript) -> bool:
+    """`states[:, 0]`, with further axes or not."""
+    match node.slice:
+        case ast.Tuple(elts=[ast.Slice(lower=None, upper=None), ast.Constant(value=0), *rest]):
+            return all(isinstance(one, ast.Slice) for one in rest)
+        case _:
+            return False
+
+
+def reads_padding(
+    module: Module, tokens: Tokens, owner: Class, forward: ast.FunctionDef, holding: Collection[str]
+) -> bool:
+    """Whether a head reads states at padding: not where it reads each token alone, or the first of each row."""
+    states = _states(forward, holding)
+    if states is None:
+        return True
+    alone: set[int] = set()  # where each token is read alone
+    for node in walk(forward.body, ast.stmt):
+        for call in walk(node, ast.Call) if isinstance(node, ast.Assign | ast.Return) else ():
+            given = [one for one in call.args if dotted(one) in states]
+            if not given or not called(call).startswith("self.") or _is_loss(call):
+                continue
+            if _takes_first(module, tokens, owner, call):
+                return False
+            if tokens.unfit(owner, call) is not None:
+                return True
+            alone |= {id(one) for one in given}
+            for target in (
+                node.targets if isinstance(node, ast.Assign) and node.value is call else ()
+            ):
+                states |= {one.id for one in walk(target, ast.Name)}
+    alone |= {id(one) for one in _handed_on(forward)}
+    reads = [
+        one
+        for one in walk(forward.body, ast.Name)
+        if one.id in states and isinstance(one.ctx, ast.Load)
+    ]
+    return not all(id(one) in alone for one in reads)
+
+
+def _is_loss(call: ast.Call) -> bool:
+    return last(called(call)).startswith("loss")
+
+
+def _takes_first(module: Module, tokens: Tokens, owner: Class, call: ast.Call) -> bool:
+    """Whether a head reads the first position of each row, and nothing but that."""
+    for name in tokens.held(owner, last(called(call))):
+        head = module.classes.get(name)
+        inner = head.method("forward") if head is not None else None
+        reads = list(walk(inner.body, ast.Subscript)) if inner is not None else []
+        if len(reads) == 1 and is_first(reads[0]) and tokens.unfit(owner, call) is None:
+            return True
+    return False
+
+
+def _handed_on(forward: ast.FunctionDef) -> list[ast.expr]:
+    """Where values go into losses and outputs as they are, or row behind row, or the last ones that are asked for."""
+    found: list[ast.expr] = []
+    for node in walk(forward.body, ast.AST):
+        match node:
+            case ast.Call() if (
+                _is_loss(node) or "Output" in called(node) or called(node) == "slice_logits_to_keep"
+            ):
+                found += [*node.args, *(keyword.value for keyword in node.keywords)]
+            case ast.Call(func=ast.Attribute(value=value, attr="view"), args=[first, _]) if (
+                constant(first) == -1
+            ):
+                found.append(value)
+            case ast.Tuple(elts=elements):
+                found += elements
+            case ast.Subscript(value=value, slice=index) if "slice_indices" in ast.unparse(index):
+                found.append(value)
+            case ast.Attribute(value=value, attr="shape" | "device" | "dtype"):
+                found.append(value)
+    return found
+
+
+def _states(forward: ast.FunctionDef, holding: Collection[str]) -> set[str] | None:
+    """The names that have the states of all tokens, which `self.HOLDING` gives; None where they cannot be followed."""
+    own = {f"self.{one}" for one in holding}
+    calls = [call for call in walk(forward.body, ast.Call) if called(call) in own]
+    if len(calls) != 1 or not (out := _bound(forward, calls[0])):
+        return None
+    states: set[str] = set()
+    followed = 0
+    for node in walk(forward.body, ast.Assign):
+        match node.targets, node.value:
+            case [ast.Name(id=name)], ast.Subscript(
+                value=ast.Name(id=of), slice=ast.Constant(value=number)
+            ) if of == out:
+                states |= {name} if number == 0 else set()
+                followed += 1
+            case [ast.Name(id=name)], ast.Attribute(value=ast.Name(id=of), attr=attr) if of == out:
+                states |= {name} if attr == "last_hidden_state" else set()
+                followed += 1
+            case [ast.Tuple(elts=[ast.Name(id=name), *_])], ast.Subscript(
+                value=ast.Name(id=of)
+            ) if of == out:
+                states.add(name)
+                followed += 1
+    passed = [
+        n
+        for n in walk(forward.body, ast.Attribute)
+        if dotted(n.value) == out and n.attr in PASSED_ON
+    ]
+    reads = [
+        node
+        for node in walk(forward.body, ast.Name)
+        if node.id == out and isinstance(node.ctx, ast.Load)
+    ]
+    return states if followed + len(passed) == len(reads) else None
+
+
+def _bound(forward: ast.FunctionDef, call: ast.Call) -> str:
+    """The name that is bound to what `call` gives."""
+    for node in walk(forward.body, ast.stmt):
+        match node:
+            case (
+                ast.Assign(targets=[target], value=value)
+                | ast.AnnAssign(target=target, value=value)
+            ) if value is call:
+                return dotted(target)
+    return ""

@@ -1,0 +1,359 @@
+"""The fused part for a model: linear layers of one input in attentions and gated FFNs; GELU as one operation."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TypeGuard
+
+from patchgen.author.anatomy.attention import Attentions
+from patchgen.author.anatomy.code import constant, dotted, last, names, stored, walk
+from patchgen.author.anatomy.ffn import form_of
+from patchgen.author.anatomy.module import Class, Module
+from patchgen.author.anatomy.projections import (
+    Projection,
+    Shared,
+    is_one_already,
+    read_elsewhere,
+    shared_inputs,
+)
+from patchgen.author.anatomy.torch_calls import torch_calls
+from patchgen.author.declare.edits import code, edit, imports_for, local_names
+from patchgen.author.declare.fitting import Mixin, Pattern, mixins
+from patchgen.author.declare.variant import Contribution, Declared, Missing
+
+SAYS = (
+    "Linear layers of one input are one matrix product; checkpoints are the parent's, read and written. See "
+    "`patchgen.parts.fused` for what is refused."
+)
+GELU = "The tanh form of GELU, which the configuration names, is one operation. See `patchgen.parts.fused`."
+REDUNDANT = "{name} computes queries, keys and values by one product already"
+TANH_GELUS = ("gelu_new", "gelu_accurate", "gelu_python_tanh")
+MOST = 8  # statements in one edit
+# Styles of which `gather_fused` of patchgen.parts.fused knows what stands for them where activations are whole.
+SPLIT = {"colwise", "rowwise", "replicated_with_grad_allreduce"}
+HINT = (
+    "write it by `FusedLinear` of patchgen.parts.fused where you know that nobody reads the layer"
+)
+
+
+def fused(module: Module) -> Contribution:
+    """What the part declares for `module`."""
+    attending = _attending(module)
+    options = _tanh_gelus(module)
+    gelu = [owner for owner in module.classes.values() if _takes(owner, options)]
+    writers: list[_Fusion] = []
+    missing: list[Missing] = []
+    for owner in module.classes.values():
+        gated = form_of(owner) == "gated"
+        for group in shared_inputs(owner) if gated or owner in attending else ():
+            reason = read_elsewhere(module, group)
+            if reason is not None:
+                missing.append(Missing(module.at(reason.node), reason.what, hint=HINT))
+                continue
+            one = _Fusion(module, group)
+            if one.unfit:
+                missing.append(
+                    Missing(module.at(group.layers[0].call), f"{owner.name}: {one.unfit}")
+                )
+            else:
+                writers.append(one)
+    if not writers and not gelu:
+        return _nothing(module, attending, missing)
+    if writers and not module.pretrained:
+        nowhere = Missing(
+            module.at(module.tree), "no class of this file stands below PreTrainedModel", True
+        )
+        return Contribution("fused", missing=(nowhere,))
+    declared = [one.declared() for one in writers]
+    declared += [Declared(owner.name, mixins=("FusedGelu",)) for owner in gelu]
+    of_models = _of_models(module, [one.group for one in writers])
+    declared += [Declared(owner.name, mixins=of_models) for owner in module.pretrained if writers]
+    says = " ".join([SAYS] * bool(writers) + [GELU] * bool(gelu))
+    return Contribution("fused", says, tuple(declared), _imports(declared), tuple(missing))
+
+
+def _nothing(
+    module: Module, attending: Sequence[Class], missing: Sequence[Missing]
+) -> Contribution:
+    if missing:
+        return Contribution("fused", missing=tuple(replace(one, fatal=True) for one in missing))
+    fixed = Missing(
+        module.at(module.tree),
+        "no two linear layers of an attention or FFN are given the same input",
+        True,
+    )
+    one = next((owner for owner in attending if is_one_already(owner)), None)
+    return Contribution(
+        "fused", redundant=REDUNDANT.format(name=one.name) if one else "", missing=(fixed,)
+    )
+
+
+def _of_models(module: Module, groups: Sequence[Shared]) -> tuple[str, ...]:
+    """The mixins of the models: by what the parent's configuration splits, and what transformers converts."""
+    texts = [path.read_text(encoding="utf-8") for path in _configurations(module)]
+    plans = [node for text in texts for node in walk(ast.parse(text), ast.stmt) if _is_plan(node)]
+    rules = {str(path): str(style) for node in plans for path, style in _entries(node.value)}
+    fused = {layer for group in groups for layer in group.names}
+    owners = {path.rpartition(".")[0] for path in rules if path.rpartition(".")[2] in fused}
+    beside = {
+        style
+        for path, style in rules.items()
+        if any(path.startswith(f"{owner}.") for owner in owners)
+    }
+    mixin = "SplitProjections" if beside <= SPLIT else "WholeProjections"
+    known = ("KnownConversions",) if _is_converted(module, texts) else ()
+    return (*known, mixin if owners else "FusedProjections")
+
+
+def _configurations(module: Module) -> list[Path]:
+    return sorted(module.folder.glob("configuration_*.py")) if module.folder is not None else []
+
+
+def _is_plan(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
+    match node:
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            return dotted(target) == "base_model_tp_plan"
+    return False
+
+
+def _entries(value: ast.expr | None) -> Iterator[tuple[object, object]]:
+    if isinstance(value, ast.Dict):
+        yield from (
+            (constant(key), constant(style))
+            for key, style in zip(value.keys, value.values, strict=True)
+            if key
+        )
+
+
+def _is_converted(module: Module, texts: Sequence[str]) -> bool:
+    """Whether transformers' table of conversions has the model's type, or one of its classes."""
+    table = (
+        module.folder.parents[1] / "conversion_mapping.py" if module.folder is not None else None
+    )
+    if table is None or not table.is_file():
+        return False
+    listed = {
+        node.value for node in walk(ast.parse(table.read_text(encoding="utf-8")), ast.Constant)
+    }
+    types = {match for text in texts for match in re.findall(r'model_type = "(\w+)"', text)}
+    return bool(listed & (types | module.classes.keys()))
+
+
+def _attending(module: Module) -> tuple[Class, ...]:
+    """The classes that compute attention."""
+    found = Attentions(module)
+    owners = [*(one.owner for one in found.interfaces), *(one.owner for one in found.chains)]
+    owners += [one.owner for one in found.missed if one.attention] + [
+        one.owner for one in torch_calls(module)
+    ]
+    return tuple(dict.fromkeys(owners))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fusion:
+    """How a group of layers becomes one: by a mixin of the part that knows the statements, else by edits."""
+
+    module: Module
+    group: Shared
+
+    def declared(self) -> Declared:
+        owner = self.group.owner
+        if (mixin := self._mixin()) is not None:
+            return Declared(owner.name, mixins=(mixin.name,))
+        return Declared(owner.name, members=(*self._making(), *self._calling()))
+
+    def _mixin(self) -> Mixin | None:
+        owner, method = self.group.owner, self.group.method
+        # A mixin may compute the layers before other statements.
+        if method.name != "forward" or dotted(self.group.layers[0].call.args[0]) in stored(
+            method.body
+        ):
+            return None
+        for mixin in _mixins():
+            made = {
+                name
+                for one in mixin.patterns
+                if one.method == "__init__"
+                for name in _attributes(one)
+            }
+            fits = made == set(self.group.names) and mixin.fits(
+                {"__init__": self.group.init, "forward": method}
+            )
+            if fits and (mixin.name != "FusedQKV" or "num_key_value_groups" in owner.attributes):
+                return mixin
+        return None
+
+    @property
+    def name(self) -> str:
+        """What the one layer is called: `qkv_proj`, `gate_up_proj`, `query_key_value`."""
+        names = self.group.names
+        end = "_proj" if all(one.endswith("_proj") for one in names) else ""
+        stems = [one.removesuffix(end) for one in names]
+        short = "" if all(len(one) == 1 for one in stems) else "_"
+        name = f"{short.join(stems)}{end}"
+        return name if name not in self.group.owner.attributes else f"fused_{name}"
+
+    def _making(self) -> Iterator[str]:
+        """The edits of `__init__`: one layer in the place of the first, nothing in that of the others."""
+        init, first = self.group.init, self.group.layers[0]
+        parts = ", ".join(
+            f'"{one.name}": {self._code(init, one.outputs)}' for one in self.group.layers
+        )
+        bias = "" if first.bias == "True" else f", bias={self._code(init, first.bias)}"
+        new = f"self.{self.name} = FusedLinear({self._code(init, first.inputs)}, {{{parts}}}{bias})"
+        made = sorted((one.made for one in self.group.layers), key=init.body.index)
+        places = [init.body.index(one) for one in made]
+        old = [self._code(init, one) for one in made]
+        if places == list(range(places[0], places[0] + len(made))):
+            yield edit(f"make_{self.name}", init, old, [new])
+            return
+        # Behind all, what makes one of them is there.
+        for one in old[:-1]:
+            yield edit(f"make_no_{_attribute(one)}", init, [one], ["pass"])
+        yield edit(f"make_{self.name}", init, old[-1:], [new])
+
+    def _calling(self) -> Iterator[str]:
+        """The edits of the method: all parts are there before the first statement that needs one."""
+        method, layers = self.group.method, self.group.layers
+        local = self._locals()
+        split = self._split(
+            self._code(method, f"self.{self.name}({ast.unparse(layers[0].call.args[0])})")
+        )
+        whole = self.group.run if self._in_one_edit else self.group.run[:1]
+        old = [self._code(method, one) for one in whole]
+        text = "\n".join(old)
+        for one in layers:
+            text = text.replace(self._code(method, one.call), local[one.name])
+        yield edit(
+            f"project_{self.name}", method, old, [f"{', '.join(local.values())} = {split}", text]
+        )
+        for one in layers:
+            if one.statement not in whole:
+                yield edit(
+                    f"take_{one.name}", method, [self._code(method, one.call)], [local[one.name]]
+                )
+
+    @property
+    def _in_one_edit(self) -> bool:
+        simple = all(
+            isinstance(one, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr)
+            for one in self.group.run
+        )
+        return simple and len(self.group.run) <= MOST
+
+    def _locals(self) -> dict[str, str]:
+        """What each layer gives, by a name of its own; by one that the method binds where several edits need it."""
+        if self._in_one_edit:
+            return {one.name: self._free(one) for one in self.group.layers}
+        return {one.name: _name(one.statement) for one in self.group.layers if _name(one.statement)}
+
+    @property
+    def unfit(self) -> str:
+        """Why there are no edits; "" where there are."""
+        if changed := self._changed():
+            return f"`{changed}` is bound between the layers, which would be made at one time"
+        if self._mixin() is not None or self._in_one_edit:
+            return ""
+        found, run = self._locals(), self.group.run
+        free = len(set(found.values())) == len(self.group.layers)
+        for one in self.group.layers if free else ():
+            before = run[: run.index(one.statement)]
+            free = free and found[one.name] not in names(before) | stored(before)
+        return (
+            ""
+            if free
+            else "layers of one input are called far from each other, and not each for a name of its own"
+        )
+
+    def _changed(self) -> str:
+        """What a layer is made with and is bound anew behind it, before the last one is made."""
+        places = sorted(self.group.init.body.index(one.made) for one in self.group.layers)
+        between = self.group.init.body[places[0] : places[-1]]
+        bound = stored(between) | {
+            dotted(node) for node in walk(between, ast.Attribute) if isinstance(node.ctx, ast.Store)
+        }
+        first = next(
+            one for one in self.group.layers if self.group.init.body.index(one.made) == places[0]
+        )
+        read = {
+            dotted(node)
+            for one in (first.inputs, first.outputs)
+            for node in walk(ast.parse(one), ast.expr)
+        }
+        return next(iter(sorted(bound & read)), "")
+
+    def _split(self, parts: str) -> str:
+        outputs = [one.outputs for one in self.group.layers]
+        if len(set(outputs)) == 1:
+            return f"{parts}.chunk({len(outputs)}, dim=-1)"
+        return f"{parts}.split(list(self.{self.name}.parts.values()), dim=-1)"
+
+    def _free(self, layer: Projection) -> str:
+        taken = local_names(self.group.method) | names(self.group.method.body)
+        return layer.name if layer.name not in taken else f"own_{layer.name}"
+
+    def _code(self, method: ast.FunctionDef, node: ast.AST | str) -> str:
+        return code(self.module, method, node)
+
+
+def _name(statement: ast.stmt) -> str:
+    """The one name that a statement binds."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+        case _:
+            return ""
+
+
+def _attributes(pattern: Pattern) -> Iterator[str]:
+    """The attributes that the statements of an edit set."""
+    for statement in pattern.old:
+        if isinstance(statement, ast.Assign):
+            yield last(dotted(statement.targets[0]))
+
+
+def _attribute(assignment: str) -> str:
+    return assignment.partition(" =")[0].removeprefix("self.")
+
+
+@cache
+def _mixins() -> tuple[Mixin, ...]:
+    return tuple(one for one in mixins("fused") if one.patterns and one.name != "FusedGelu")
+
+
+def _tanh_gelus(module: Module) -> frozenset[str]:
+    """The options of the configuration whose default is a GELU that is written out."""
+    found: set[str] = set()
+    for path in _configurations(module):
+        for node in walk(ast.parse(path.read_text(encoding="utf-8")), ast.AnnAssign):
+            if isinstance(node.target, ast.Name) and constant(node.value) in TANH_GELUS:
+                found.add(node.target.id)
+    return frozenset(found)
+
+
+def _takes(owner: Class, names: frozenset[str]) -> bool:
+    """Whether the class makes one activation, by such an option."""
+    init = owner.own.get("__init__")
+    looked = (
+        [n for n in walk(init.body, ast.Subscript) if dotted(n.value) == "ACT2FN"]
+        if init is not None
+        else []
+    )
+    return len(looked) == 1 and last(dotted(looked[0].slice)) in names
+
+
+def _imports(declared: Sequence[Declared]) -> tuple[str, ...]:
+    texts = [member for one in declared for member in one.members]
+    used = {name for one in declared for name in one.mixins}
+    used |= {"FusedLinear"} if any("FusedLinear(" in text for text in texts) else set()
+    lines = ["from patchgen.edits import edit, new, old"] if texts else []
+    return (
+        *lines,
+        f"from patchgen.parts.fused import {', '.join(sorted(used))}",
+        *imports_for(texts),
+    )

@@ -1,0 +1,99 @@
+"""The norm part for a model: a mixin for each RMSNorm that the part computes, autocast's dtype for each LayerNorm."""
+
+from __future__ import annotations
+
+import ast
+
+from patchgen.author.anatomy.code import called, walk
+from patchgen.author.anatomy.module import Class, Module
+from patchgen.author.anatomy.norms import Norm, norms
+from patchgen.author.declare.edits import edit
+from patchgen.author.declare.variant import Contribution, Declared, Missing
+
+ONE_CALL = "Each RMSNorm is one call of `rms_norm`, rounded as the parent rounds."
+AUTOCAST = "Each LayerNorm computes, and gives, autocast's dtype where that is on."
+
+_ROWS = """input_dtype = hidden_states.dtype
+hidden_states = hidden_states.to(torch.float32)
+variance = hidden_states.pow(2).mean(-1, keepdim=True)
+hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+"""
+_NORM = "return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)\n"
+# What a norm computes, statement by statement.  Others round elsewhere, or are gated, or are no RMSNorm: what looks
+# alike is not taken for the same.
+FORMS = {
+    f"{_ROWS}return self.weight * hidden_states.to(input_dtype)": "FusedRMSNorm",
+    f"{_ROWS}return (self.weight * hidden_states).to(input_dtype)": "FusedScaledRMSNorm",
+    f"{_ROWS}return (self.weight.to(torch.float32) * hidden_states).to(input_dtype)": "FusedScaledRMSNorm",
+    f"{_NORM}output = self._norm(x.float())\noutput = output * self.weight.float()\n"
+    "return output.type_as(x)": "FusedScaledEpsRMSNorm",
+    f"{_NORM}output = self._norm(x.float())\noutput = output * (1.0 + self.weight.float())\n"
+    "return output.type_as(x)": "FusedOffsetRMSNorm",
+    f"{_NORM}return self._norm(x.float()).type_as(x)": "FusedUnweightedRMSNorm",
+}
+
+
+def norm(module: Module) -> Contribution:
+    """What the part declares for `module`."""
+    found = [one for one in norms(module) if one.kind == "rms"]
+    named = {one.owner.name: mixin for one in found if (mixin := FORMS.get(_text(one.owner)))}
+    declared = [Declared(name, mixins=(mixin,)) for name, mixin in named.items()]
+    layer = [one for owner in module.classes.values() if (one := _layer_norm(owner)) is not None]
+    missing = tuple(_unknown(module, one) for one in found if one.owner.name not in named)
+    if not declared and not layer:
+        missing = missing or (
+            Missing(module.at(module.tree), "no norm that the part computes is made here"),
+        )
+        return Contribution(
+            "norm", missing=tuple(Missing(one.at, one.what, True) for one in missing)
+        )
+    says = (
+        " ".join([ONE_CALL] * bool(declared) + [AUTOCAST] * bool(layer))
+        + " See `patchgen.parts.norm`."
+    )
+    return Contribution(
+        "norm", says, (*declared, *layer), _imports(tuple(declared), tuple(layer)), missing
+    )
+
+
+def _text(owner: Class) -> str:
+    """The statements of a norm, docstrings left out."""
+    methods = [owner.own[name] for name in ("_norm", "forward") if name in owner.own]
+    suites = [
+        [node for node in method.body if not isinstance(node, ast.Expr)] for method in methods
+    ]
+    return "\n".join(ast.unparse(node) for suite in suites for node in suite)
+
+
+def _unknown(module: Module, found: Norm) -> Missing:
+    return Missing(
+        module.at(found.owner.node), f"{found.owner.name} stays: it rounds or computes otherwise"
+    )
+
+
+def _layer_norm(owner: Class) -> Declared | None:
+    """The class with its LayerNorms following autocast, where it makes some."""
+    init = owner.own.get("__init__")
+    made = (
+        sum(called(call) == "nn.LayerNorm" for call in walk(init.body, ast.Call))
+        if init is not None
+        else 0
+    )
+    if init is None or not made:
+        return None
+    if made == 1:
+        return Declared(owner.name, mixins=("LowPrecisionNorm",))
+    new = "LowPrecisionLayerNorm(...)"
+    return Declared(
+        owner.name,
+        members=(edit("follow_autocast", init, ["nn.LayerNorm(...)"], [new], count=made),),
+    )
+
+
+def _imports(fused: tuple[Declared, ...], layer: tuple[Declared, ...]) -> tuple[str, ...]:
+    used = {name for one in (*fused, *layer) for name in one.mixins}
+    lines = []
+    if any(one.members for one in layer):
+        used.add("LowPrecisionLayerNorm")
+        lines = ["from patchgen.edits import edit, new, old", "from torch import nn"]
+    return (f"from patchgen.parts.norm import {', '.join(sorted(used))}", *lines)

@@ -1,0 +1,76 @@
+"""What `patchgen new` was asked for, and what comes of it: the text of a modular file, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from patchgen.author.anatomy.module import Module, find_module, open_module
+from patchgen.author.declare.checkpoint import checkpoint
+from patchgen.author.declare.flash import flash
+from patchgen.author.declare.fused import fused
+from patchgen.author.declare.grouped import grouped
+from patchgen.author.declare.loss import loss
+from patchgen.author.declare.moe import moe
+from patchgen.author.declare.norm import norm
+from patchgen.author.declare.sdpa import sdpa
+from patchgen.author.declare.variant import Contribution, Variant
+from patchgen.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
+from patchgen.syntax.locate import Environment
+
+WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
+    "sdpa": sdpa,
+    "checkpoint": checkpoint,
+    "loss": loss,
+    "norm": norm,
+    "moe": moe,
+    "grouped": grouped,
+    "fused": fused,
+    "flash": flash,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The modular file for `module`, its text not formatted; empty where nothing is left to write.
+
+    `left_out` are parts that change nothing, with what gives the same.
+    """
+
+    module: Module
+    text: str
+    parts: tuple[Contribution, ...]
+    left_out: tuple[Contribution, ...]
+
+    @property
+    def name(self) -> str:
+        """The end of the file's name."""
+        return "_".join(part.part for part in self.parts)
+
+
+def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = False) -> Answer:
+    """The modular file that puts `parts` into `model`.
+
+    Raises PatchgenError PG801 for an unknown model, PG802 for an unknown part; Refusals with a PG803 for everything
+    that keeps a part from the model.
+    """
+    module = open_module(env, find_module(env, model))
+    contributions = [_writer(part)(module) for part in dict.fromkeys(parts)]
+    written = tuple(c for c in contributions if force or not c.redundant)
+    problems = [
+        Problem(missing.at, "PG803", f"{part.part}: {missing.what}", missing.hint)
+        for part in written
+        for missing in part.missing
+        if missing.fatal
+    ]
+    if problems:
+        raise Refusals(problems)
+    left_out = tuple(c for c in contributions if c not in written)
+    return Answer(module, Variant(written).text(module) if written else "", written, left_out)
+
+
+def _writer(part: str) -> Callable[[Module], Contribution]:
+    if part not in WRITERS:
+        hint = did_you_mean(part, WRITERS) or f"there are {', '.join(WRITERS)}"
+        raise PatchgenError("PG802", Location(part), "names no part", hint)
+    return WRITERS[part]

@@ -1,0 +1,384 @@
+"""The sdpa part for a model: an edit for each attention, the configuration where an attention needs it, the flags."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from patchgen.author.anatomy.attention import Attentions
+from patchgen.author.anatomy.code import called, dotted, last, method_of, receiver, walk
+from patchgen.author.anatomy.interface import Interface, drops_a_sink, mentions
+from patchgen.author.anatomy.masks import MADE_BY_CONFIG
+from patchgen.author.anatomy.module import Class, Module, constructors
+from patchgen.author.anatomy.torch_calls import TorchCall, torch_calls
+from patchgen.author.declare.chains import ChainEdit, Refused
+from patchgen.author.declare.edits import code, edit, imports_for
+from patchgen.author.declare.interface import by_interface
+from patchgen.author.declare.knowing import Knowing, NeverBuilt
+from patchgen.author.declare.variant import Contribution, Declared, Missing
+
+SAYS = (
+    "Attention is one call of `scaled_dot_product_attention`; see `patchgen.parts.sdpa`. `attn_implementation` is "
+    '"sdpa" (the default) or "eager", under which the parent\'s own statements run, as they do where attention '
+    "weights are asked for."
+)
+WHOLE_MASKS = (
+    'Masks are those of "eager" under "sdpa" too (`for_eager`): they are read otherwise than by attentions that say '
+    "whether they are causal."
+)
+REDUNDANT = (
+    "{alias} calls transformers' attention interface and takes SDPA already. Your own function takes its place by\n"
+    "    from transformers import AttentionInterface\n"
+    "    AttentionInterface.register('mine', mine)\n"
+    "    AutoModel.from_pretrained(..., attn_implementation='mine')"
+)
+REDUNDANT_OWN = '{alias} calls scaled_dot_product_attention itself where attn_implementation is "sdpa", its default'
+FROM_PART = frozenset(
+    {
+        "additive_mask",
+        "attend",
+        "for_eager",
+        "knowing",
+        "projected_attention",
+        "sdpa_attention",
+        "sink_attention",
+        "wants_weights",
+        "zero_unless_seen",
+    }
+)
+NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
+
+
+def sdpa(module: Module) -> Contribution:
+    """What the part declares for `module`."""
+    found = Attentions(module)
+    if not found.chains and not found.interfaces and not torch_calls(module):
+        missed = _missed(found) or _other_softmaxes(found) or _softmaxes_of_its_own(module)
+        missed = missed or (
+            Missing(module.at(module.tree), "no attention is computed in this file", True),
+        )
+        return Contribution("sdpa", missing=_fatal(missed))
+    if not found.chains and found.flag("_supports_sdpa"):
+        return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
+    if found.calls_sdpa:
+        return Contribution(
+            "sdpa", redundant=REDUNDANT_OWN.format(alias=module.alias), missing=_fatal(_own(found))
+        )
+    if not module.pretrained:
+        nowhere = Missing(
+            module.at(module.tree), "no class of this file stands below PreTrainedModel", True
+        )
+        return Contribution("sdpa", missing=(nowhere,))
+    if not _builds_models(module):
+        connected = by_interface(module, found, _missed(found))
+        if connected is not None:
+            return connected
+    written = _written(module, found)
+    if written.declared or not found.masks.follows_implementation:
+        return written
+    # What else reads a mask wants it as it is under eager, or nobody can tell from the text who reads it.
+    return _written(module, replace(found, whole_masks=True))
+
+
+def _written(module: Module, found: Attentions) -> Contribution:
+    fatal = tuple(Missing(module.at(reason.node), reason.what, True) for reason in found.reasons)
+    fatal += tuple(_left_over(found))
+    if fatal:
+        return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
+    members: dict[str, list[str]] = {}
+    missing = list(_missed(found))
+    for chain in found.chains:
+        try:
+            member = ChainEdit(found, chain).member()
+        except Refused as refused:
+            missing.append(
+                Missing(
+                    module.at(refused.reason.node),
+                    f"{chain.owner.name}: {refused.reason.what}",
+                    True,
+                )
+            )
+            continue
+        members.setdefault(chain.owner.name, []).append(member)
+    for interface in found.interfaces:
+        texts, why = _interface_edit(found, interface)
+        if why:
+            missing.append(
+                Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True)
+            )
+        else:
+            members.setdefault(interface.owner.name, []).extend(texts)
+    asking = torch_calls(module)
+    for asked in asking:
+        members.setdefault(asked.owner.name, []).append(_without_weights(module, asked))
+    owners = [*(chain.owner for chain in found.chains), *(asked.owner for asked in asking)]
+    _configuration(module, tuple(dict.fromkeys(owners)), members, missing)
+    if any(one.fatal for one in missing) or not members:
+        return Contribution("sdpa", missing=tuple(missing))
+    for name, more in _picked(found, tuple(members)).items():
+        members.setdefault(name, []).extend(more)
+    if found.whole_masks:
+        for name, more in _whole_masks(found).items():
+            members.setdefault(name, []).extend(more)
+    declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
+    mixin = "SdpaAroundModels" if _builds_models(module) else "SdpaOrEager"
+    declared += [Declared(owner.name, mixins=(mixin,)) for owner in module.pretrained]
+    says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
+    return Contribution("sdpa", says, tuple(declared), _imports(members, mixin), tuple(missing))
+
+
+def _own(found: Attentions) -> Iterator[Missing]:
+    for chain in found.chains:
+        what = f"{chain.owner.name} is eager attention that stands beside a call of SDPA"
+        yield Missing(found.module.at(chain.suite[chain.first]), what, True)
+
+
+def _left_over(found: Attentions) -> Iterator[Missing]:
+    """What would stay eager in a method of which only a branch is written."""
+    written = {id(chain.method) for chain in found.chains}
+    for one in found.missed:
+        if one.attention and id(one.method) in written:
+            yield Missing(
+                found.module.at(one.node), f"{one.owner.name} would stay eager: {one.why}", True
+            )
+
+
+def _by_interface(module: Module, found: Attentions) -> Contribution:
+    """What `--force` writes for a model that has the interface: one call in the open, without a dispatch."""
+    members: dict[str, list[str]] = {}
+    missing: list[Missing] = []
+    for interface in found.interfaces:
+        texts, why = _interface_edit(found, interface)
+        if why:
+            missing.append(
+                Missing(module.at(interface.lookup), f"{interface.owner.name}: {why}", True)
+            )
+        members.setdefault(interface.owner.name, []).extend(texts)
+    declared = [Declared(name, members=tuple(_numbered(texts))) for name, texts in members.items()]
+    declared += [Declared(owner.name, mixins=("SdpaOrEager",)) for owner in module.pretrained]
+    return Contribution("sdpa", SAYS, tuple(declared), _imports(members), tuple(missing))
+
+
+def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str], str]:
+    """The edit of a class that calls the interface, and the attribute that it misses; or why there is none."""
+    lookup = interface.lookup
+    eager = found.module.functions.get(interface.eager)
+    # What the eager function does not read is for other implementations; `sdpa_attention` takes only None for it.
+    refused = sorted(
+        name
+        for name in NOT_IN_SDPA & set(interface.keywords)
+        if eager is None or mentions(eager, name)
+    )
+    if "s_aux" in interface.keywords and (eager is None or not drops_a_sink(eager)):
+        refused.append("s_aux")
+    if refused:
+        return (
+            [],
+            f"the interface is given {', '.join(f'`{name}`' for name in refused)}, which SDPA does not compute",
+        )
+    if found.is_causal_wrong(interface):
+        return (
+            [],
+            "`is_causal` is False where the mask is causal: without a mask, SDPA would see every key",
+        )
+    following = _behind(interface.method, lookup)
+    if (
+        len(interface.calls) != 1
+        or following is None
+        or getattr(following, "value", None) is not interface.calls[0]
+    ):
+        return [], "the interface is called otherwise than once, behind its look-up"
+    assert isinstance(following, ast.Assign)
+    target = ast.unparse(following.targets[0]).strip("()")
+    name = called(interface.calls[0])
+    annotation = ": Callable" if isinstance(lookup, ast.AnnAssign) else ""
+    old = [f"{name}{annotation} = lookup(name, eager)", f"{target} = {name}(...)"]
+    window = "sliding_window" in interface.keywords
+    old[1] = f"{target} = {name}(..., sliding_window=window)" if window else old[1]
+    whole = ", whole_mask=True" if found.whole_masks else ""
+    function = "sink_attention" if "s_aux" in interface.keywords else "sdpa_attention"
+    new = [f"{target} = {function}(..., eager{whole})"]
+    holes = ["lookup", "name", "eager", *(["window"] if window else [])]
+    method = interface.method
+    members = [edit("call_sdpa", method, old, new, holes)]
+    if not interface.is_causal:
+        # Its absence means causal wherever there is no mask.
+        members.append(f"is_causal = {'causal' in found.calls_with(interface)}")
+    return members, ""
+
+
+def _picked(found: Attentions, declared: tuple[str, ...]) -> dict[str, list[str]]:
+    """The edits that take the class for eager where a table has none for SDPA."""
+    members: dict[str, list[str]] = {}
+    for pick in found.picks:
+        if not pick.sdpa:
+            old = code(found.module, pick.method, pick.node, declared)
+            new = code(found.module, pick.method, pick.eager, declared)
+            members.setdefault(pick.owner.name, []).append(
+                edit("take_its_only_class", pick.method, [old], [new])
+            )
+    return members
+
+
+def _whole_masks(found: Attentions) -> dict[str, list[str]]:
+    """The edits that make each mask of transformers the one of eager, class by class."""
+    members: dict[str, list[str]] = {}
+    for owner in found.module.classes.values():
+        for method in owner.own.values():
+            read = [node.id for node in walk(method.body, ast.Name) if node.id in MADE_BY_CONFIG]
+            for name in sorted(set(read)):
+                new = f"for_eager({name})"
+                text = edit("make_the_mask_of_eager", method, [name], [new], count=read.count(name))
+                members.setdefault(owner.name, []).append(text)
+    return members
+
+
+def _behind(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
+    for node in ast.walk(method):
+        for suite in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            if isinstance(suite, list) and statement in suite[:-1]:
+                following: ast.stmt = suite[suite.index(statement) + 1]
+                return following
+    return None
+
+
+def _without_weights(module: Module, asked: TorchCall) -> str:
+    """The edit after which torch's function computes weights only where somebody wants them."""
+    old = f"{code(module, asked.method, called(asked.call))}(..., need_weights=True)"
+    return edit(
+        "call_sdpa", asked.method, [old], ["projected_attention(..., weights=wants_weights(self))"]
+    )
+
+
+def _configuration(
+    module: Module, owners: Sequence[Class], members: dict[str, list[str]], missing: list[Missing]
+) -> None:
+    """`self.config` for each attention that has none, from its own `__init__` or from who builds it."""
+    knowing = Knowing(module, [owner.name for owner in owners])
+    for owner in owners:
+        at = module.at(owner.node)
+        try:
+            more = knowing.members(owner)
+        except NeverBuilt:
+            members.pop(owner.name, None)
+            missing.append(
+                Missing(at, f"{owner.name} stays eager: nothing in this file builds one")
+            )
+            continue
+        except LookupError:
+            missing.append(Missing(at, f"{owner.name} is built without a configuration", True))
+            continue
+        for name, texts in more.items():
+            known = members.setdefault(name, [])
+            known += [text for text in texts if text not in known]
+
+
+def _numbered(members: list[str]) -> Iterator[str]:
+    """Members of one name would replace each other."""
+    for number, text in enumerate(members):
+        same = [one for one in members[:number] if _name(one) == _name(text)]
+        yield (
+            text.replace(f"def {_name(text)}(", f"def {_name(text)}_{len(same) + 1}(", 1)
+            if same
+            else text
+        )
+
+
+def _name(member: str) -> str:
+    return member.partition("def ")[2].partition("(")[0]
+
+
+def _missed(found: Attentions) -> tuple[Missing, ...]:
+    at = found.module.at
+    return tuple(
+        dict.fromkeys(
+            Missing(at(one.node), f"{one.owner.name} stays eager: {one.why}")
+            for one in found.missed
+            if one.attention
+        )
+    )
+
+
+def _other_softmaxes(found: Attentions) -> tuple[Missing, ...]:
+    at = found.module.at
+    return tuple(
+        Missing(at(one.node), f"{one.owner.name}: {one.why}")
+        for one in found.missed
+        if "ttention" in one.owner.name
+    )
+
+
+def _softmaxes_of_its_own(module: Module) -> tuple[Missing, ...]:
+    """Softmaxes that a class other than torch's takes, in attentions."""
+    missed = []
+    for owner in module.classes.values():
+        for call in walk(owner.node.body, ast.Call) if "ttention" in owner.name else ():
+            name = called(call)
+            function = (name.removesuffix(".apply"),) if name.endswith(".apply") else ()
+            made = owner.makes(name[5:]) if name.startswith("self.") else function
+            if own := next(
+                (one for one in made if one.endswith("Softmax") and last(one) != "Softmax"), None
+            ):
+                missed.append(
+                    Missing(
+                        module.at(call), f"{owner.name}: softmax is taken by {own}, not by torch"
+                    )
+                )
+    return tuple(missed)
+
+
+def _fatal(missing: Iterable[Missing]) -> tuple[Missing, ...]:
+    return tuple(Missing(one.at, one.what, True) for one in missing)
+
+
+def _builds_models(module: Module) -> bool:
+    """Whether a class builds a model that another file defines, from a configuration inside its own."""
+    elsewhere = {
+        name
+        for name, place in module.imports.items()
+        if ".modeling_" in place and name[0].isupper()
+    }
+    elsewhere |= {
+        name
+        for name, place in module.imports.items()
+        if place.endswith("backbone_utils.load_backbone")
+    }
+    for owner in module.classes.values():
+        for call in (
+            call
+            for values in owner.attributes.values()
+            for value in values
+            for call in constructors(value)
+        ):
+            configured = method_of(call) in ("from_config", "_from_config")
+            if configured and last(dotted(receiver(call))) not in module.classes:
+                return True
+            if called(call) == "load_backbone":
+                return True
+            if last(called(call)) in elsewhere and any(
+                "config" in ast.unparse(one) for one in call.args
+            ):
+                return True
+    return False
+
+
+def _imports(members: dict[str, list[str]], mixin: str = "SdpaOrEager") -> tuple[str, ...]:
+    texts = [text for several in members.values() for text in several]
+    read = {
+        node.id
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Name)
+    }
+    words = sorted(({"Hole", "edit", "new", "old"} & read) | {"edit", "new", "old"})
+    parts = sorted(FROM_PART & read | {mixin})
+    lines = [
+        f"from patchgen.edits import {', '.join(words)}",
+        f"from patchgen.parts.sdpa import {', '.join(parts)}",
+    ]
+    if makers := sorted(MADE_BY_CONFIG & read):
+        lines.append(f"from transformers.masking_utils import {', '.join(makers)}")
+    if "Callable" in read:
+        lines.append("from collections.abc import Callable")
+    return (*lines, *imports_for(texts))

@@ -1,0 +1,1 @@
+"""The text of one class: its statements, its members, and what they set."""

@@ -1,0 +1,178 @@
+"""A class of the chain taken apart: its head, and its body as a lossless sequence of statements.
+
+In: a piece of the plan.  Out: a `ClassBody`, whose statements know the names that they bind and where they came from.
+What the statements mean for each other is decided in `members` and `classscope`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from patchgen.compiler.classes.fragment import INDENT, Fragment, Positioned, split_lines
+from patchgen.compiler.classes.statement import Statement
+from patchgen.compiler.classes.suite import colon_after, indent_of, owns_lines, reindent
+from patchgen.compiler.plan.model import Piece
+from patchgen.errors import Location
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.scopes import bound_names
+
+
+@dataclass(frozen=True, slots=True)
+class Decorator:
+    """One decorator of a class: its lines, the name that is called, and the line it begins on."""
+
+    text: str
+    name: str
+    line: int
+
+    @property
+    def short_name(self) -> str:
+        """What it is called, whatever module it is reached by."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassBody:
+    """A class statement taken apart; `head` is `class Name...:`, and `comment` what follows it on its line."""
+
+    piece: Piece
+    own_name: str
+    decorators: tuple[Decorator, ...]
+    head: str
+    comment: str
+    node: ast.ClassDef
+    docstring: Statement | None
+    statements: tuple[Statement, ...]
+    tail: str
+
+    def at(self, statement: Statement, node: ast.AST | None = None) -> Location:
+        """Where `node` of `statement`, or the statement itself, stands in its file."""
+        code = statement.fragment
+        if statement.changed or not isinstance(node, Positioned):
+            return self.piece.at(statement.line, len(indent_of(code.lines[0])))
+        return self.piece.at(
+            statement.line + node.lineno - 1, code.column(node.lineno, node.col_offset)
+        )
+
+    def at_head(self) -> Location:
+        """Where the class statement stands in its file."""
+        return self.piece.at(self.node.lineno, self.node.col_offset)
+
+    def binders(self, name: str) -> tuple[Statement, ...]:
+        """The statements that bind `name`, in order."""
+        return tuple(statement for statement in self.statements if name in statement.names)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name that the body binds, annotates or deletes."""
+        return frozenset(name for statement in self.statements for name in statement.names)
+
+    @property
+    def deleted(self) -> frozenset[str]:
+        """The names that are gone again at the end of the body."""
+        last = {name: statement.node for statement in self.statements for name in statement.names}
+        return frozenset(name for name, node in last.items() if isinstance(node, ast.Delete))
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The names that the class may have as attributes of its own."""
+        bare = {
+            s.key
+            for s in self.statements
+            if isinstance(s.node, ast.AnnAssign) and s.node.value is None
+        }
+        bound = {
+            name
+            for statement in self.statements
+            if statement.key not in bare
+            for name in statement.names
+        }
+        return frozenset(bound - self.deleted)
+
+
+def class_body(piece: Piece, own_name: str, origin: int) -> ClassBody:
+    """Take the class statement of `piece` apart; statements are indented by four spaces afterwards."""
+    text = piece.text if piece.text.endswith("\n") else f"{piece.text}\n"
+    tree = ast.parse(text)
+    node = tree.body[0]
+    assert isinstance(node, ast.ClassDef)
+    code = Fragment(text, (node,), split_lines(text))
+    head, comment, head_end = _head(code, node)
+    statements = list(_statements(code, node, head_end, origin))
+    docstring = None
+    if ast.get_docstring(node, clean=False) is not None:
+        docstring, *statements = statements
+    last = max(node.body[-1].end_lineno or 0, head_end)
+    tail = "".join(code.lines[last:])
+    return ClassBody(
+        piece=piece,
+        own_name=own_name,
+        decorators=_decorators(code, node),
+        head=head,
+        comment=comment,
+        node=node,
+        docstring=docstring,
+        statements=tuple(statements),
+        tail=tail,
+    )
+
+
+def _head(code: Fragment, node: ast.ClassDef) -> tuple[str, str, int]:
+    """The text from `class` to its colon, a comment behind it, and the line that it ends on."""
+    line, column = colon_after(code, node.lineno, code.column(node.lineno, node.col_offset))
+    start, line_start = code.offset(node.lineno, node.col_offset), code.line_span(line, line)[0]
+    rest = code.lines[line - 1][column:]
+    comment = rest.rstrip() if rest.lstrip().startswith("#") else ""
+    return code.text[start : line_start + column], comment, line
+
+
+def _decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...]:
+    found = []
+    for number, decorator in enumerate(node.decorator_list):
+        above = node.decorator_list[number - 1].end_lineno or 0 if number else 0
+        callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+        start, end = code.line_span(above + 1, decorator.end_lineno or decorator.lineno)
+        found.append(Decorator(code.text[start:end], ast.unparse(callee), decorator.lineno))
+    return tuple(found)
+
+
+def _statements(
+    code: Fragment, node: ast.ClassDef, head_end: int, origin: int
+) -> Iterator[Statement]:
+    body = node.body
+    indent = (
+        indent_of(code.lines[first_line(body[0]) - 1]) if first_line(body[0]) > head_end else ""
+    )
+    end = head_end
+    for number, child in enumerate(body):
+        names = tuple(dict.fromkeys(bound_names([child])))
+        first, last = first_line(child), child.end_lineno or child.lineno
+        if first <= head_end or not owns_lines(code, body, number, number + 1):
+            # `x = 1; y = 2` and `class A: x = 1`: each statement gets a line of its own.
+            yield Statement(
+                "", f"{INDENT}{code.source(child)}\n", names, origin, number, first, changed=True
+            )
+            end = last
+            continue
+        upper = first_line(body[number + 1]) if number + 1 < len(body) else len(code.lines) + 1
+        last = _with_comments_inside(code, last, upper, indent)
+        leading = "".join(code.lines[end : first - 1]) if first > end else ""
+        text = "".join(code.lines[first - 1 : last])
+        if indent != INDENT:
+            leading, text = reindent(leading, indent, INDENT), reindent(text, indent, INDENT)
+        yield Statement(leading, text, names, origin, number, first, changed=indent != INDENT)
+        end = last
+
+
+def _with_comments_inside(code: Fragment, last: int, upper: int, indent: str) -> int:
+    """The last line of a statement, counting comments below it that are indented deeper than the class body."""
+    found = last
+    for line in range(last + 1, upper):
+        text = code.lines[line - 1]
+        if text.lstrip().startswith("#") and len(indent_of(text)) > len(indent):
+            found = line
+        elif text.strip():
+            break
+    return found

@@ -1,0 +1,77 @@
+"""One statement of a class body, as text that knows where it came from and which names it binds."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from patchgen.compiler.classes.fragment import Fragment, fragment
+from patchgen.syntax.scopes import bound_names
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a class body: `text` is whole lines, `leading` the blank lines and comments above them.
+
+    `origin` is the place in the chain of the class that it stood in, `number` its place in that body, and `line` the
+    line of the piece on which `text` begins.  `changed` says that the text is not that of the piece any more, so that
+    only `line` is sure.  `removes`: it takes the inherited member away.  `hoisted`: a copy under a private name.
+    """
+
+    leading: str
+    text: str
+    names: tuple[str, ...]
+    origin: int
+    number: int
+    line: int
+    changed: bool = False
+    removes: bool = False
+    hoisted: bool = False
+
+    @property
+    def fragment(self) -> Fragment:
+        return fragment(self.text)
+
+    @property
+    def node(self) -> ast.stmt:
+        return self.fragment.nodes[0]
+
+    def with_text(self, text: str) -> Statement:
+        """The same statement with another text; equal texts keep their exact positions."""
+        return self if text == self.text else replace(self, text=text, changed=True)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether its names are bound whenever it has run: a branch not taken binds nothing, `x: T` neither."""
+        return _is_certain(self.node, frozenset(self.names))
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells it from every other statement of the chain, whatever its text becomes."""
+        return self.origin, self.number
+
+
+def _is_certain(node: ast.stmt, names: frozenset[str]) -> bool:
+    match node:
+        case ast.If(body=body, orelse=[_, *_] as orelse):
+            return all(names <= _certain(branch) for branch in (body, orelse))
+        case (
+            ast.If()
+            | ast.For()
+            | ast.While()
+            | ast.Try()
+            | ast.TryStar()
+            | ast.With()
+            | ast.Match()
+        ):
+            return not names
+        case ast.AnnAssign(value=None) | ast.Delete():
+            return False
+        case _:
+            return True
+
+
+def _certain(body: list[ast.stmt]) -> frozenset[str]:
+    """The names that `body` surely binds."""
+    bound = [(node, frozenset(bound_names([node]))) for node in body]
+    return frozenset(name for node, names in bound if _is_certain(node, names) for name in names)

@@ -1,0 +1,112 @@
+"""Suites: lists of statements as lines of text, with their indentation and the comments among them."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
+
+from patchgen.compiler.classes.fragment import Fragment, Splice, splice, split_lines
+from patchgen.syntax.blocks import first_line
+
+
+def indent_of(line: str) -> str:
+    """The white space that `line` begins with."""
+    return line[: len(line) - len(line.lstrip())]
+
+
+def reindent(text: str, old: str, new: str) -> str:
+    """Whole lines of code with the indentation `old` replaced by `new`; the inside of strings stays as it is."""
+    if old == new:
+        return text
+    inside = _string_lines(text)
+    lines = [
+        line if number in inside else _shifted(line, old, new)
+        for number, line in enumerate(split_lines(text), start=1)
+    ]
+    return "".join(lines)
+
+
+def _shifted(line: str, old: str, new: str) -> str:
+    if not line.strip():
+        return line.lstrip(" \t")
+    # Comments and continuation lines may stand further left than the code.
+    return new + (line.removeprefix(old) if line.startswith(old) else line.lstrip())
+
+
+def _string_lines(text: str) -> frozenset[int]:
+    """The lines of `text` that begin inside a string."""
+    starts = {"FSTRING_START", "TSTRING_START"}
+    ends = {"FSTRING_END", "TSTRING_END"}
+    found: set[int] = set()
+    opened: list[int] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        name = tokenize.tok_name[token.type]
+        if name == "STRING":
+            found.update(range(token.start[0] + 1, token.end[0] + 1))
+        elif name in starts:
+            opened.append(token.start[0])
+        elif name in ends:
+            found.update(range(opened.pop() + 1, token.end[0] + 1))
+    return frozenset(found)
+
+
+def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Every list of statements inside `node`, outermost first; nested functions and classes included."""
+    for child in ast.walk(node):
+        for name in ("body", "orelse", "finalbody"):
+            suite = getattr(child, name, None)
+            if isinstance(suite, list) and suite and isinstance(suite[0], ast.stmt):
+                yield suite
+
+
+def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: int) -> bool:
+    """Whether nothing else stands on the lines of `suite[start:stop]`."""
+    first, last = first_line(suite[start]), suite[stop - 1].end_lineno or 0
+    before = fragment.lines[first - 1][: fragment.column(first, suite[start].col_offset)]
+    if isinstance(suite[start], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        before = indent_of(fragment.lines[first - 1])
+    after = stop < len(suite) and first_line(suite[stop]) == last
+    return not before.strip() and not after
+
+
+def suite_text(
+    code: Fragment, suite: Sequence[ast.stmt], above: int, changes: Iterable[Splice] = ()
+) -> tuple[str, str]:
+    """The lines of `suite` with the comments among them, and their indentation; `above` is the line above them.
+
+    `changes` are made in the text on the way.
+    """
+    first, last = suite[0], suite[-1].end_lineno or 0
+    if first_line(first) <= above or not owns_lines(code, suite, 0, 1):
+        return "".join(f"{splice(code.text, changes, *code.span(node))}\n" for node in suite), ""
+    indent = indent_of(code.lines[first_line(first) - 1])
+    last = _last_comment(code, last, indent)
+    text = splice(code.text, changes, code.line_span(1, above)[1], code.line_span(1, last)[1])
+    return text if text.endswith("\n") else f"{text}\n", indent
+
+
+def _last_comment(code: Fragment, last: int, indent: str) -> int:
+    """The last line of a suite that ends on line `last`, counting the comments below it that belong to it."""
+    found = last
+    for number, line in enumerate(code.lines[last:], start=last + 1):
+        if line.lstrip().startswith("#") and indent_of(line).startswith(indent):
+            found = number
+        elif line.strip():
+            break
+    return found
+
+
+def colon_after(code: Fragment, line: int, column: int) -> tuple[int, int]:
+    """Line and character column just behind the colon that ends the header beginning at `line` and `column`."""
+    depth = 0
+    text = code.text[code.line_span(line, line)[0] + column :]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.OP:
+            continue
+        depth += (token.string in "([{") - (token.string in ")]}")
+        if token.string == ":" and depth == 0:
+            row, end = token.end
+            return line + row - 1, end + (column if row == 1 else 0)
+    raise AssertionError("a compound statement without a colon parsed")

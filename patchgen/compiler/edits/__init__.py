@@ -1,0 +1,1 @@
+"""The edits of a class: `with old:` found in a method of the parent, `with new:` put in its place."""

@@ -1,0 +1,102 @@
+"""Whether every name of an edited method means what it meant where it was written.
+
+    scale = 100                                  def f(self, x):
+                                                     scale = 5
+    with new:                                        y = x + scale    # would be 105, and is refused
+        y = x + scale
+
+In: the names of the method, of its edits and of the edited method, all with numbers.  A name of the
+method has to belong to the scope that it belonged to.  In new code, the parameters of the edit and
+what the edit binds are names of the method, as if its author had written them there; every other
+name is global, and has to stay so.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from patchgen.compiler.classes.classbody import ClassBody
+from patchgen.compiler.edits.declared import EditDeclaration
+from patchgen.compiler.edits.numbered import Named
+from patchgen.errors import Location, PatchgenError
+
+_BUILTINS = frozenset(dir(builtins))
+_RENAME = "give {} under `with new:` another name"
+
+
+@dataclass(frozen=True, slots=True)
+class EditNames:
+    """The names of an edit by their numbers."""
+
+    declaration: EditDeclaration
+    names: Mapping[int, Named]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The names before and after: of the method as it was, of its edits, and of the edited method `title`."""
+
+    title: str
+    before: Mapping[int, Named]
+    edits: Sequence[EditNames]
+    after: Sequence[Named]
+
+    def require_meanings(self, body: ClassBody) -> None:
+        """Raises PatchgenError PG309, at the declaration in `body`, where a name would mean something else."""
+        # First what is wrong in the new code: it is what the author sees.
+        for name in self.after:
+            if name.number is not None and name.number not in self.before:
+                self._require_meant(name, self._edit_of(name.number), body)
+        for name in self.after:
+            if name.number is None:
+                self._refuse_bound_hole(name, body)
+            elif name.number in self.before:
+                self._require_same(name, body)
+
+    def _edit_of(self, number: int) -> EditNames:
+        return next(edit for edit in self.edits if number in edit.names)
+
+    def _refuse_bound_hole(self, name: Named, body: ClassBody) -> None:
+        """A hole stands for an expression, and is replaced only where one can stand."""
+        edit = next(edit.declaration for edit in self.edits if name.name in edit.declaration.holes)
+        what = f"{name.name} is a Hole, but `with new:` binds the name"
+        raise PatchgenError(
+            "PG305", body.at(edit.statement, edit.new), what, _RENAME.format(name.name)
+        )
+
+    def _require_same(self, name: Named, body: ClassBody) -> None:
+        """A name of the method: what bound it may be gone, but nothing else may bind it now."""
+        was = self.before[name.number or 0]
+        if name.scope is None or name.scope == was.scope:
+            return
+        edit, at = self._binder(name, body)
+        what = f"{name.name} of {self.title} would be the {name.name} that {edit} binds under `with new:`"
+        raise PatchgenError("PG309", at, what, _RENAME.format(name.name))
+
+    def _binder(self, name: Named, body: ClassBody) -> tuple[str, Location]:
+        """The edit that binds `name` now, and where."""
+        for other in self.after:
+            is_it = other.name == name.name and other.scope == name.scope and not other.is_read
+            if is_it and other.number is not None and other.number not in self.before:
+                found = self._edit_of(other.number)
+                declared = found.declaration
+                return declared.node.name, body.at(
+                    declared.statement, found.names[other.number].node
+                )
+        declared = self.edits[0].declaration
+        return declared.node.name, body.at(declared.statement, declared.new)
+
+    def _require_meant(self, name: Named, edit: EditNames, body: ClassBody) -> None:
+        """A name of new code belongs to the scope that it belongs to in the declaration."""
+        meant = edit.names[name.number or 0]
+        at = body.at(edit.declaration.statement, meant.node)
+        if meant.scope is None and name.scope is not None:
+            kind = "builtin" if name.name in _BUILTINS else "global"
+            what = f"{name.name} is a {kind} here, but {self.title} has a local {name.name}"
+            hint = f"list {name.name} among the edit's parameters if the local is meant, else use another name"
+            raise PatchgenError("PG309", at, what, hint)
+        if meant.is_inner and meant.scope != name.scope:
+            what = f"{name.name} would belong to another scope in {self.title} than it does here"
+            raise PatchgenError("PG309", at, what, _RENAME.format(name.name))

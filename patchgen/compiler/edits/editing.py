@@ -1,0 +1,184 @@
+"""The edits that one class declares for one method, made in the method's text.
+
+In: the method's statement, and the edits.  Out: the text.  Everything that needs libcst is reached through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from patchgen.compiler.classes.classbody import ClassBody
+from patchgen.compiler.classes.fragment import fragment, same_code, syntax_error
+from patchgen.compiler.classes.statement import Statement
+from patchgen.compiler.edits.capture import Check, EditNames
+from patchgen.compiler.edits.declared import EditDeclaration
+from patchgen.compiler.edits.nearmiss import nearest_miss
+from patchgen.compiler.edits.numbered import by_number, names_of, numbered, numbers_for
+from patchgen.compiler.edits.pattern import Match, Run, find_expressions, find_statements, suites
+from patchgen.compiler.edits.replacement import Replacement, replaced
+from patchgen.compiler.edits.spread import repeated
+from patchgen.compiler.edits.syntax import is_dots, statements
+from patchgen.compiler.edits.tree import Tree, read_tree, walk
+from patchgen.errors import Location, PatchgenError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The method that is edited, of the class `owner`."""
+
+    owner: ClassBody
+    statement: Statement
+    tree: Tree
+
+    @property
+    def name(self) -> str:
+        return f"{self.owner.own_name}.{self.tree.function.name.value}"
+
+    def line(self, match: Match) -> int:
+        """The line of the parent's file that `match` begins on, as far as it is known."""
+        here = self.statement
+        line = here.line if here.changed else here.line + self.tree.line(match.nodes[0]) - 1
+        return self.owner.piece.at(line, 0).line
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """One edit with the tree of its declaration, and what it changes in the method."""
+
+    edit: EditDeclaration
+    tree: Tree
+    changes: tuple[Replacement, ...]
+
+
+def edited_text(
+    body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement
+) -> str:
+    """The text of `method` of the class `owner` after `edits`, which `body` declares, all against the same text."""
+    first = edits[0]
+    at = body.at(first.statement, first.node)
+    target = Target(owner, method, read_tree(method.text, at))
+    made = [_made(body, edit, target) for edit in edits]
+    _refuse_overlaps(
+        body, target.tree, [(one.edit, change) for one in made for change in one.changes]
+    )
+    text = _written(body, made, target)
+    if text is None:
+        what = f"the edit of {first.method} cannot be written into {target.name}"
+        raise PatchgenError("PG306", at, what, "match the whole statement")
+    reason = syntax_error(text)
+    if reason is not None:
+        what = f"{target.name} would not be valid Python after the edit of {first.method}: {reason}"
+        hint = "write under `with new:` only what can stand at that place of the method"
+        raise PatchgenError("PG306", body.at(first.statement, first.new), what, hint)
+    if same_code(fragment(text).nodes[0], method.node):
+        raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
+    return text
+
+
+def _written(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None:
+    """The text after the changes, in which every name means what it meant; None where no text says it."""
+    numbers = numbers_for([target.statement.text, *(one.edit.statement.text for one in made)])
+    method, following = numbered(target.tree, numbers, 0)
+    changes: list[Replacement] = []
+    edits: list[EditNames] = []
+    for one in made:
+        declaration, following = numbered(one.tree, numbers, following, frozenset(one.edit.holes))
+        changes += [declaration.replacement(change, method) for change in one.changes]
+        edits.append(EditNames(one.edit, by_number(declaration.tree.text, numbers)))
+    text = replaced(method.tree, changes)
+    if text is None:
+        return None
+    before = by_number(method.tree.text, numbers)
+    Check(target.name, before, edits, names_of(text, numbers)).require_meanings(body)
+    return numbers.removed(text)
+
+
+def _made(body: ClassBody, edit: EditDeclaration, target: Target) -> _Made:
+    tree = read_tree(edit.statement.text, body.at(edit.statement, edit.node))
+    return _Made(edit, tree, tuple(_replacements(body, edit, tree, target)))
+
+
+def _replacements(
+    body: ClassBody, edit: EditDeclaration, tree: Tree, target: Target
+) -> list[Replacement]:
+    body_of_edit = statements(tree.function.body)
+    if isinstance(body_of_edit[-1], cst.While):
+        body_of_edit = statements(body_of_edit[-1].body)
+    old, new = body_of_edit[-2:]
+    assert isinstance(old, cst.With) and isinstance(new, cst.With)
+    changes = [Replacement(match, new.body) for match in _matches(body, edit, old.body, target)]
+    for change in changes:
+        _refuse_repeated(body.at(edit.statement, edit.new), change)
+        if not isinstance(change.match.place, Run) and change.expression is None:
+            what = "`with old:` matches a part of a statement, which only an expression can replace"
+            place = body.at(edit.statement, edit.new)
+            raise PatchgenError("PG305", place, what, "write one expression under `with new:`")
+    return changes
+
+
+def _matches(
+    body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, target: Target
+) -> list[Match]:
+    method = target.tree.function
+    match statements(pattern):
+        case (cst.Expr(value=expression) as only,) if not is_dots(only):
+            found = [
+                _whole_statement(match, method)
+                for match in find_expressions(expression, method, edit.holes)
+            ]
+        case _:
+            found = list(find_statements(pattern, method, edit.holes))
+    if len(found) == edit.count:
+        return found
+    at = body.at(edit.statement, edit.old)
+    if found:
+        found.sort(key=lambda match: target.tree.span(match.nodes))
+        lines = ", ".join(str(target.line(match)) for match in found)
+        what = f"`with old:` matches {len(found)} times in {target.name}, not {edit.count}: lines {lines}"
+        raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(found)}")
+    what = f"`with old:` does not occur in {target.name}"
+    raise PatchgenError(
+        "PG301", at, what, nearest_miss(edit.old.body, edit.holes, target.statement, target.owner)
+    )
+
+
+def _whole_statement(match: Match, method: cst.FunctionDef) -> Match:
+    """`match`, or the match of the statement that consists of the matched expression."""
+    for suite in suites(method):
+        for place, node in enumerate(statements(suite)):
+            if isinstance(node, cst.Expr) and node.value is match.place:
+                return Match(Run(suite, place, place + 1), match.bound)
+    return match
+
+
+def _refuse_repeated(at: Location, change: Replacement) -> None:
+    rest = change.match.bound.rest
+    calls = [
+        node
+        for node in walk(change.new)
+        if isinstance(node, cst.Call) and any(map(is_dots, node.args))
+    ]
+    for name in (name for call in calls if rest for name in repeated(call, rest.arguments)):
+        what = f"`...` under `with new:` stands for {name}= among others, which is also given"
+        raise PatchgenError("PG307", at, what, f"write {name}= under `with old:` as well")
+
+
+def _refuse_overlaps(
+    body: ClassBody, tree: Tree, found: Sequence[tuple[EditDeclaration, Replacement]]
+) -> None:
+    spans = sorted(
+        ((*tree.span(change.match.nodes), edit) for edit, change in found),
+        key=lambda span: span[:2],
+    )
+    for (_, end, one), (start, _, other) in zip(spans, spans[1:], strict=False):
+        if start <= end:
+            at = body.at(other.statement, other.node)
+            what = f"the edit {other.node.name} changes what {one.node.name} changes"
+            if one is other:
+                what = f"the places that {one.node.name} matches overlap"
+            raise PatchgenError(
+                "PG303", at, what, "make one edit of both" if one is not other else "match more"
+            )

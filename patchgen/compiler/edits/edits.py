@@ -1,0 +1,112 @@
+"""The edits of a chain made in the parents' methods: `with old:` found, `with new:` put in its place.
+
+In: the classes of the chain.  Out: the same classes, with the edited methods in the place of the parents' own and the
+declarations gone.  An edited method keeps its signature, its decorators and its place for `super()`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from patchgen.compiler.classes.classbody import ClassBody
+from patchgen.compiler.classes.statement import Statement
+from patchgen.compiler.edits.declared import EditDeclaration, read_edit
+from patchgen.errors import PatchgenError, Problem, did_you_mean
+from patchgen.syntax.scopes import names_in
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The chain after its edits; `methods` are the names of the edited ones."""
+
+    bodies: tuple[ClassBody, ...]
+    methods: frozenset[str]
+    problems: tuple[Problem, ...]
+
+
+def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
+    """Make every edit, from the last class of the chain to the first."""
+    done = list(bodies)
+    methods: set[str] = set()
+    problems: list[Problem] = []
+    for place in reversed(range(len(bodies))):
+        body = done[place]
+        try:
+            edits = [read for s in body.statements if (read := read_edit(body, s)) is not None]
+        except PatchgenError as error:
+            problems.append(error.problem)
+            continue
+        keys = {edit.statement.key for edit in edits}
+        done[place] = replace(
+            body, statements=tuple(s for s in body.statements if s.key not in keys)
+        )
+        for method in dict.fromkeys(edit.method for edit in edits):
+            try:
+                _make(done, place, [edit for edit in edits if edit.method == method])
+                methods.add(method)
+            except PatchgenError as error:
+                problems.append(error.problem)
+    return Edited(tuple(done), frozenset(methods), tuple(problems))
+
+
+def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]) -> None:
+    """Make the edits that one class declares for one method, all against the same text."""
+    body, first = bodies[place], edits[0]
+    _refuse_override(body, edits)
+    owner, target = _find(bodies, place, first)
+    method = target.node
+    assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+    for edit in edits:
+        _refuse_unknown_names(body, edit, method)
+    from patchgen.compiler.edits.editing import (
+        edited_text,  # libcst is loaded only where there is an edit
+    )
+
+    text = edited_text(body, edits, bodies[owner], target)
+    statements = tuple(
+        target.with_text(text) if s.key == target.key else s for s in bodies[owner].statements
+    )
+    bodies[owner] = replace(bodies[owner], statements=statements)
+
+
+def _refuse_override(body: ClassBody, edits: Sequence[EditDeclaration]) -> None:
+    for statement in body.binders(edits[0].method):
+        at = body.at(edits[0].statement, edits[0].node)
+        what = f"{edits[0].method} is edited here and overridden on line {body.at(statement).line}"
+        raise PatchgenError("PG303", at, what, "keep one of them")
+
+
+def _find(bodies: Sequence[ClassBody], place: int, edit: EditDeclaration) -> tuple[int, Statement]:
+    for owner in range(place + 1, len(bodies)):
+        binders = bodies[owner].binders(edit.method)
+        plain = len(binders) == 1 and isinstance(
+            binders[0].node, ast.FunctionDef | ast.AsyncFunctionDef
+        )
+        if plain and not binders[0].removes:
+            return owner, binders[0]
+        if binders:
+            at = bodies[place].at(edit.statement, edit.target)
+            what = f"{edit.method} of {bodies[owner].own_name} is not one method"
+            raise PatchgenError("PG304", at, what, "override it")
+    known = [name for body in bodies[place + 1 :] for name in body.names]
+    what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
+    at = bodies[place].at(edit.statement, edit.target)
+    raise PatchgenError(
+        "PG304", at, what, did_you_mean(edit.method, known) or "name a method of a parent"
+    )
+
+
+def _refuse_unknown_names(
+    body: ClassBody, edit: EditDeclaration, method: ast.FunctionDef | ast.AsyncFunctionDef
+) -> None:
+    known = names_in([method])
+    for argument in edit.literal:
+        if argument.arg not in known:
+            what = f"{edit.method} has no name {argument.arg}"
+            hint = (
+                did_you_mean(argument.arg, known)
+                or "annotate it with Hole if it stands for an expression"
+            )
+            raise PatchgenError("PG305", body.at(edit.statement, argument), what, hint)

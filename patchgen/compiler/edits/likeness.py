@@ -1,0 +1,83 @@
+"""How much of the pattern of an edit an expression has, where it has not all of it.
+
+In: two expressions of one kind, and the names of the pattern that stand for anything.  Out: a number from 0 to 1.
+Only for choosing what to show: whether a pattern matches is decided in `pattern`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+
+from patchgen.compiler.edits.dots import is_dots
+
+
+def likeness(pattern: ast.expr, found: ast.expr, holes: Collection[str]) -> float:
+    """The mean of what the texts, the shapes and the names of both have in common."""
+    text = difflib.SequenceMatcher(None, spelled(pattern), spelled(found), autojunk=False).ratio()
+    if isinstance(pattern, ast.Name | ast.Constant):
+        return text  # another one has neither its shape nor its name
+    names = _names(pattern) - set(holes)
+    shared = [len(names & _names(found)) / len(names)] if names else []
+    return _mean([text, _shape(pattern, found, holes), *shared])
+
+
+def spelled(node: ast.AST) -> str:
+    """The code of `node` in one spelling; its tree where Python cannot spell it (some f-strings, before 3.12)."""
+    try:
+        return ast.unparse(node)
+    except ValueError:
+        return ast.dump(node)
+
+
+def _shape(pattern: ast.AST, found: ast.AST | None, holes: Collection[str]) -> float:
+    """The share of the parts of `pattern` that stand at the same place in `found`."""
+    match pattern, found:
+        case ast.Name(id=name), _ if name in holes:
+            return float(found is not None)
+        case ast.Call(), ast.Call():
+            pairs = [(pattern.func, found.func), *_arguments(pattern, found)]
+            return _mean([_shape(part, other, holes) for part, other in pairs])
+        case _ if type(pattern) is not type(found):
+            return 0.0
+        case _:
+            assert found is not None
+            return _mean([*_equal_leaves(pattern, found), *_parts(pattern, found, holes)])
+
+
+def _parts(pattern: ast.AST, found: ast.AST, holes: Collection[str]) -> Iterator[float]:
+    parts, others = list(ast.iter_child_nodes(pattern)), list(ast.iter_child_nodes(found))
+    for place, part in enumerate(parts):
+        if not isinstance(part, ast.expr_context):
+            yield _shape(part, others[place] if place < len(others) else None, holes)
+
+
+def _equal_leaves(pattern: ast.AST, found: ast.AST) -> Iterator[float]:
+    """Names and constants of the two nodes themselves; a node without any counts for its kind."""
+    values = [(value, getattr(found, key)) for key, value in ast.iter_fields(pattern)]
+    leaves = [
+        float(one == other) for one, other in values if isinstance(one, str | int | float | bytes)
+    ]
+    yield from leaves or [1.0]
+
+
+def _arguments(pattern: ast.Call, found: ast.Call) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """The arguments that the pattern spells out, each with the one that is passed in its place."""
+    for place, argument in enumerate(pattern.args):
+        if not is_dots(argument):
+            yield argument, found.args[place] if place < len(found.args) else None
+    passed = {keyword.arg: keyword.value for keyword in found.keywords}
+    for keyword in pattern.keywords:
+        yield keyword.value, passed.get(keyword.arg)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """The identifiers in `node`; `self` says nothing."""
+    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    found |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    return found - {"self"}

@@ -1,0 +1,104 @@
+"""Suites as lines: a part of one, and one with some of its statements replaced.
+
+Statements are counted as `syntax.statements` does.  Statements that share a line are taken apart where a line has to
+be divided, and a suite on the line of its header becomes an indented one where it is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from patchgen.compiler.edits.syntax import statements
+
+Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Statements with the comments above them, and the comments and blank lines below the last."""
+
+    body: tuple[Line, ...] = ()
+    below: tuple[cst.EmptyLine, ...] = ()
+
+
+def lines_of(suite: cst.BaseSuite) -> Lines:
+    """All of `suite`."""
+    if isinstance(suite, cst.IndentedBlock):
+        body = tuple(
+            line
+            for line in suite.body
+            if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+        )
+        return Lines(body, tuple(suite.footer))
+    assert isinstance(suite, cst.SimpleStatementSuite)
+    return Lines(
+        (cst.SimpleStatementLine(suite.body, trailing_whitespace=suite.trailing_whitespace),)
+    )
+
+
+def part(suite: cst.BaseSuite, start: int, stop: int) -> tuple[Line, ...]:
+    """The statements `start` to `stop` as lines."""
+    return tuple(_part(suite, start, stop))
+
+
+def _part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
+    first = 0
+    for line in lines_of(suite).body:
+        size = len(line.body) if isinstance(line, cst.SimpleStatementLine) else 1
+        here = slice(max(start - first, 0), max(min(stop - first, size), 0))
+        first += size
+        if here.start == 0 and here.stop == size:
+            yield line
+        elif here.start < here.stop and isinstance(line, cst.SimpleStatementLine):
+            yield _divided(line, here)
+
+
+def _divided(line: cst.SimpleStatementLine, here: slice) -> cst.SimpleStatementLine:
+    *others, last = line.body[here]
+    body = [*others, last.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]
+    if here.start > 0:
+        line = line.with_changes(leading_lines=())
+    if here.stop < len(line.body):
+        line = line.with_changes(trailing_whitespace=cst.TrailingWhitespace())
+    return line.with_changes(body=body)
+
+
+def with_replaced(
+    suite: cst.BaseSuite, changes: Iterable[tuple[int, int, Lines]]
+) -> cst.IndentedBlock:
+    """`suite` with statements `start` to `stop` replaced by lines, for each of `changes`.
+
+    What stands above the first of them stays; a suite that would be empty is `pass`.
+    """
+    pieces: list[Lines] = []
+    at = 0
+    for start, stop, new in sorted(changes, key=lambda change: change[:2]):
+        above = tuple(
+            comment for line in part(suite, start, stop)[:1] for comment in line.leading_lines
+        )
+        pieces += [Lines(part(suite, at, start)), Lines(below=above), new]
+        at = stop
+    rest = part(suite, at, len(statements(suite)))
+    done = joined([*pieces, Lines(rest, lines_of(suite).below)])
+    if not done.body:
+        done = Lines((cst.SimpleStatementLine([cst.Pass()], leading_lines=done.below),))
+    block = suite if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(())
+    return block.with_changes(body=done.body, footer=done.below)
+
+
+def joined(pieces: Iterable[Lines]) -> Lines:
+    """All of `pieces`, one below the other."""
+    body: list[Line] = []
+    above: tuple[cst.EmptyLine, ...] = ()
+    for piece in pieces:
+        first, *others = piece.body or (None,)
+        if first is None:
+            above = (*above, *piece.below)
+            continue
+        leading = (*above, *first.leading_lines)
+        body += [first.with_changes(leading_lines=leading) if above else first, *others]
+        above = piece.below
+    return Lines(tuple(body), above)

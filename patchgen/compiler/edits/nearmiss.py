@@ -1,0 +1,83 @@
+"""The place of a method that is most like a pattern which matches nowhere, and how the two differ."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+
+from patchgen.compiler.classes.classbody import ClassBody
+from patchgen.compiler.classes.statement import Statement
+from patchgen.compiler.classes.suite import suites
+from patchgen.compiler.edits.dots import is_dots
+from patchgen.compiler.edits.likeness import likeness, spelled
+
+_ENOUGH = 0.35
+_MOST_LINES = 16
+Place = Sequence[ast.AST]
+
+
+def nearest_miss(
+    pattern: Sequence[ast.stmt], holes: Collection[str], target: Statement, body: ClassBody
+) -> str:
+    """`nearest: file:line` and a small diff, upstream's code marked `+`; says so when nothing is like it."""
+    match pattern:
+        case [ast.Expr(value=expression)] if not is_dots(expression):
+            ratio, place = _nearest_expression(expression, holes, target.node)
+        case _:
+            ratio, place = _nearest_statements(pattern, target.node)
+    if ratio < _ENOUGH:
+        return f"nothing in {target.names[0]} is like it"
+    diff = [line for line in difflib.ndiff(_lines(pattern), _lines(place)) if line[0] != "?"]
+    diff = [*diff[:_MOST_LINES], "  ..."] if len(diff) > _MOST_LINES else diff
+    where = f"the nearest is {body.at(target, place[0])}"
+    if _is_elif(place[0], target):
+        where += "; an elif matches only together with the branches below it"
+    return "\n".join([where, *(f"        {line}" for line in diff)])
+
+
+def _is_elif(node: ast.AST, target: Statement) -> bool:
+    return isinstance(node, ast.If) and target.fragment.source(node).startswith("elif")
+
+
+def _nearest_expression(
+    pattern: ast.expr, holes: Collection[str], method: ast.stmt
+) -> tuple[float, Place]:
+    """The expression of the pattern's kind that has most of it, the first of several."""
+    body: list[ast.stmt] = getattr(method, "body", [])
+    kind = type(pattern)
+    found = [node for statement in body for node in ast.walk(statement) if isinstance(node, kind)]
+    best: tuple[float, Place] = (0.0, ())
+    for node in found:
+        ratio = likeness(pattern, node, holes)
+        if ratio > best[0]:
+            best = (ratio, [node])
+    return best
+
+
+def _nearest_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[float, Place]:
+    best: tuple[float, Place] = (0.0, ())
+    for place in _runs(pattern, method):
+        texts = "\n".join(_lines(pattern)), "\n".join(_lines(place))
+        if texts[0] == texts[1]:
+            continue  # what differs cannot be shown
+        alike = difflib.SequenceMatcher(None, *texts, autojunk=False)
+        if (
+            alike.real_quick_ratio() > best[0]
+            and alike.quick_ratio() > best[0]
+            and alike.ratio() > best[0]
+        ):
+            best = (alike.ratio(), place)
+    return best
+
+
+def _lines(nodes: Place) -> list[str]:
+    return [line for node in nodes for line in spelled(node).split("\n")]
+
+
+def _runs(pattern: Sequence[ast.stmt], method: ast.stmt) -> Iterator[Place]:
+    """Runs of as many statements as the pattern has."""
+    size = sum(not is_dots(node) for node in pattern)
+    for suite in suites(method):
+        for start in range(max(1, len(suite) - size + 1)):
+            yield suite[start : start + size]

@@ -1,0 +1,171 @@
+"""Trees whose names carry numbers, so that each name of an edited method says where it came from.
+
+`x = x + scale` becomes `_n1_x = _n2_x + _n3_scale`.  The edit is made in the numbered trees; without
+the numbers its text is the edited method, and with them it tells the method's own names from those
+of the new code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import libcst as cst
+
+from patchgen.compiler.classes.fragment import fragment
+from patchgen.compiler.edits.pattern import Bound, Match, Rest, Run
+from patchgen.compiler.edits.replacement import Replacement
+from patchgen.compiler.edits.tree import Tree
+from patchgen.syntax.meanings import Occurrence, Scope, occurrences
+
+_Node = TypeVar("_Node", bound=cst.CSTNode)
+_CONSTANTS = frozenset({"None", "True", "False"})  # which are names for libcst
+# libcst has them as names.
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How numbers are written: `tag` stands in no text that is numbered."""
+
+    tag: str
+
+    def written(self, number: int, name: str) -> str:
+        """`name` with its number."""
+        return f"_{self.tag}{number}_{name}"
+
+    def removed(self, text: str) -> str:
+        """`text` without numbers."""
+        return re.sub(rf"_{self.tag}\d+_", "", text)
+
+    def read(self, name: str) -> int | None:
+        """The number of `name`; None where it has none."""
+        found = re.match(rf"_{self.tag}(\d+)_", name)
+        return int(found.group(1)) if found else None
+
+
+def numbers_for(texts: Sequence[str]) -> Numbers:
+    """Numbers that can be told from everything in `texts`."""
+    tag = "n"
+    while any(re.search(rf"_{tag}\d", text) for text in texts):
+        tag += "n"
+    return Numbers(tag)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A numbered copy of a tree; `copies` has the copy of each node, by the identity of the node."""
+
+    tree: Tree
+    copies: Mapping[int, cst.CSTNode]
+
+    def copy(self, node: _Node) -> _Node:
+        """The copy of `node`."""
+        copied = self.copies[id(node)]
+        assert isinstance(copied, type(node))
+        return copied
+
+    def replacement(self, change: Replacement, method: Numbered) -> Replacement:
+        """`change`, whose new code is of this tree, in the numbered `method`."""
+        bound = change.match.bound
+        holes = {name: node and method.copy(node) for name, node in bound.holes.items()}
+        rest = bound.rest and method._rest(bound.rest)
+        run = bound.run and method._run(bound.run)
+        place = change.match.place
+        place = method._run(place) if isinstance(place, Run) else method.copy(place)
+        return Replacement(Match(place, Bound(holes, rest, run)), self.copy(change.new))
+
+    def _rest(self, rest: Rest) -> Rest:
+        return Rest(self.copy(rest.call), tuple(self.copy(argument) for argument in rest.arguments))
+
+    def _run(self, run: Run) -> Run:
+        suite = self.copies.get(id(run.suite))
+        if suite is None:  # it holds an `elif`, and is no node of the tree
+            suite = run.suite.with_changes(body=[self.copy(node) for node in run.suite.body])
+        assert isinstance(suite, cst.BaseSuite)
+        return replace(run, suite=suite)
+
+
+class _Numbering(cst.CSTTransformer):
+    def __init__(self, numbers: Numbers, first: int, kept: frozenset[str]) -> None:
+        super().__init__()
+        self.numbers, self.next, self.kept = numbers, first, kept
+        self.copies: dict[int, cst.CSTNode] = {}
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:  # type: ignore[override]
+        if isinstance(updated_node, cst.Name) and updated_node.value not in (
+            _CONSTANTS | self.kept
+        ):
+            updated_node = updated_node.with_changes(
+                value=self.numbers.written(self.next, updated_node.value)
+            )
+            self.next += 1
+        self.copies[id(original_node)] = updated_node
+        return updated_node
+
+
+def numbered(
+    tree: Tree, numbers: Numbers, first: int, kept: frozenset[str] = frozenset()
+) -> tuple[Numbered, int]:
+    """A copy of `tree` whose names have the numbers from `first` on, and the number after the last.
+
+    The names that are `kept` get none.
+    """
+    visitor = _Numbering(numbers, first, kept)
+    function = tree.function.visit(visitor)
+    assert isinstance(function, cst.FunctionDef)
+    module = tree.module.deep_replace(tree.function, function)
+    assert isinstance(module, cst.Module)
+    spans = {id(copy): tree.spans[original] for original, copy in visitor.copies.items()}
+    return Numbered(Tree(module, function, spans), visitor.copies), visitor.next
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name in code with numbers: `number` is None where it has none, `scope` is the label of the one that binds it.
+
+    The label is "" for the function itself, None for what is outside, else that of a name in the scope.
+    """
+
+    name: str
+    number: int | None
+    scope: str | None
+    is_read: bool
+    node: ast.AST
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether a scope inside the function binds it."""
+        return bool(self.scope)
+
+
+def names_of(text: str, numbers: Numbers) -> tuple[Named, ...]:
+    """The names in the function that `text` is, which is numbered; nodes are those of the text without numbers."""
+    with_numbers = _occurrences(text)
+    without = _occurrences(numbers.removed(text))
+    return tuple(_named(with_numbers, without, numbers))
+
+
+def by_number(text: str, numbers: Numbers) -> dict[int, Named]:
+    """The names of `text` that have numbers."""
+    return {name.number: name for name in names_of(text, numbers) if name.number is not None}
+
+
+def _occurrences(text: str) -> tuple[Occurrence, ...]:
+    function = fragment(text).nodes[0]
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    return occurrences(function)
+
+
+def _named(
+    with_numbers: Sequence[Occurrence], without: Sequence[Occurrence], numbers: Numbers
+) -> Iterator[Named]:
+    for marked, plain in zip(with_numbers, without, strict=True):
+        scope = None if plain.scope is None else _label(plain.scope, with_numbers)
+        yield Named(plain.name, numbers.read(marked.name), scope, plain.is_read, plain.node)
+
+
+def _label(scope: Scope, with_numbers: Sequence[Occurrence]) -> str:
+    return with_numbers[scope.label].name if scope.outer is not None else ""

@@ -1,0 +1,179 @@
+"""Where a piece of code, with holes in it, occurs in a method.
+
+Patterns and methods are compared as `syntax` sees them.  A hole matches one expression, everywhere the same; `...`
+matches the remaining arguments of a call, or a run of statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from patchgen.compiler.edits.syntax import (
+    Statement,
+    arguments,
+    expressions,
+    is_dots,
+    kind,
+    parts,
+    statements,
+)
+from patchgen.compiler.edits.tree import walk
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The statements `start` to `stop` of a suite, counted as `syntax.statements` does."""
+
+    suite: cst.BaseSuite
+    start: int
+    stop: int
+
+    @property
+    def nodes(self) -> tuple[Statement, ...]:
+        return statements(self.suite)[self.start : self.stop]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The arguments of `call` that a `...` matched, in their order."""
+
+    call: cst.Call
+    arguments: tuple[cst.Arg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What each hole and `...` stands for; None where nothing has been matched yet.
+
+    `literal`: there are no holes, and `...` is an ellipsis.
+    """
+
+    holes: Mapping[str, cst.CSTNode | None]
+    rest: Rest | None = None
+    run: Run | None = None
+    literal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A place that a pattern fits: statements, or one expression."""
+
+    place: Run | cst.BaseExpression
+    bound: Bound
+
+    @property
+    def nodes(self) -> Sequence[cst.CSTNode]:
+        """What was matched."""
+        return self.place.nodes if isinstance(self.place, Run) else (self.place,)
+
+
+def find_statements(
+    pattern: cst.BaseSuite, method: cst.FunctionDef, holes: Sequence[str]
+) -> Iterator[Match]:
+    """Every run of statements of one suite of `method` that the statements of `pattern` fit."""
+    wanted, nothing = statements(pattern), Bound(dict.fromkeys(holes))
+    for suite in suites(method):
+        for start in range(len(statements(suite))):
+            for stop, bound in _runs(wanted, suite, start, nothing):
+                yield Match(Run(suite, start, stop), bound)
+                break
+
+
+def find_expressions(
+    pattern: cst.BaseExpression, method: cst.FunctionDef, holes: Sequence[str]
+) -> Iterator[Match]:
+    """Every expression in the body of `method` that `pattern` fits."""
+    there = {id(node) for node in walk(method.body)}
+    for node in expressions(method.body):
+        bound = _fit(pattern, node, Bound(dict.fromkeys(holes)))
+        if bound is not None and id(node) in there:  # `syntax` makes up the tuple of `x[a, b]`
+            yield Match(node, bound)
+
+
+def suites(method: cst.CSTNode) -> Iterator[cst.BaseSuite]:
+    """Every suite inside `method`, those of nested functions and classes included, in the order of the text.
+
+    One that holds an `elif` is no node of the method's tree.
+    """
+    for node in walk(method):
+        if isinstance(node, cst.BaseSuite):
+            yield node
+        elif isinstance(node, cst.If) and isinstance(node.orelse, cst.If):
+            yield cst.IndentedBlock([node.orelse])
+
+
+def same(left: cst.CSTNode, right: cst.CSTNode) -> bool:
+    """Whether two nodes are the same code."""
+    return _fit(left, right, Bound({}, literal=True)) is not None
+
+
+def _runs(
+    pattern: Sequence[Statement], suite: cst.BaseSuite, at: int, bound: Bound
+) -> Iterator[tuple[int, Bound]]:
+    """Where a run that begins at `at` may end, shortest first."""
+    code = statements(suite)
+    if not pattern:
+        yield at, bound
+    elif is_dots(pattern[0]) and not bound.literal:
+        for stop in range(at, len(code) + 1):
+            yield from _runs(pattern[1:], suite, stop, replace(bound, run=Run(suite, at, stop)))
+    elif at < len(code):
+        fit = _fit(pattern[0], code[at], bound)
+        if fit is not None:
+            yield from _runs(pattern[1:], suite, at + 1, fit)
+
+
+def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
+    """`bound` with what makes `pattern` equal to `code`, or None."""
+    match pattern, code:
+        case cst.Name(value=name), cst.BaseExpression() | cst.Slice() if name in bound.holes:
+            known = bound.holes[name]
+            if known is None:
+                return replace(bound, holes={**bound.holes, name: code})
+            return bound if same(known, code) else None
+        case cst.BaseSuite(), cst.BaseSuite():
+            ends = _runs(statements(pattern), code, 0, bound)
+            return next((fit for stop, fit in ends if stop == len(statements(code))), None)
+        case cst.Call(), cst.Call() if not bound.literal and any(is_dots(a) for a in pattern.args):
+            return _fit_call(pattern, code, bound)
+        case cst.CSTNode(), cst.CSTNode():
+            return (
+                _fit_all(parts(pattern), parts(code), bound)
+                if kind(pattern) == kind(code)
+                else None
+            )
+        case tuple(), tuple():
+            return _fit_all(pattern, code, bound)
+        case _:
+            return bound if type(pattern) is type(code) and pattern == code else None
+
+
+def _fit_all(
+    pattern: Sequence[object], code: Sequence[object], bound: Bound | None
+) -> Bound | None:
+    if len(pattern) != len(code):
+        return None
+    for one, other in zip(pattern, code, strict=True):
+        bound = _fit(one, other, bound) if bound is not None else None
+    return bound
+
+
+def _fit_call(pattern: cst.Call, code: cst.Call, bound: Bound) -> Bound | None:
+    """A call with `...`: what stands before and after it must be there, keywords by name; the rest is anything."""
+    wanted, named = arguments(pattern)
+    given, given_by_name = arguments(code)
+    place = next(number for number, argument in enumerate(wanted) if is_dots(argument))
+    before, behind = wanted[:place], wanted[place + 1 :]
+    if len(given) < len(before) + len(behind):
+        return None
+    taken = [*given[: len(before)], *given[len(given) - len(behind) :]]
+    fit = _fit_all((pattern.func, *before, *behind), (code.func, *taken), bound)
+    for keyword in named:
+        fits = [(k, found) for k in given_by_name if fit and (found := _fit(keyword, k, fit))]
+        argument, fit = fits[0] if fits else (None, None)
+        taken += [argument] if argument else []
+    rest = tuple(argument for argument in code.args if not any(argument is one for one in taken))
+    return replace(fit, rest=Rest(code, rest)) if fit else None

@@ -1,0 +1,137 @@
+"""`del self.x` of what nothing sets: the parent has changed, or the name is misspelt.
+
+    class LlamaMLP(llama.LlamaMLP):
+        def __init__(self, config):
+            super().__init__(config)
+            del self.up_porj        # PG232; Python would raise AttributeError when a model is built
+
+A deletion is a statement like any other and stays where it stands.  Only one that must fail is
+refused: where code of the classes or of a base may set attributes by names that cannot be read
+here, nothing is said.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from patchgen.compiler.classes.assigned import assigned, registers_by_expression
+from patchgen.compiler.classes.classbody import ClassBody
+from patchgen.compiler.supers.supercall import first_parameter, methods_of
+from patchgen.errors import PatchgenError, Problem, did_you_mean
+from patchgen.syntax.scopes import FunctionNode
+
+# Bases outside the chain that set nothing in `__init__` but what follows, and private attributes.
+_MODEST_BASES = frozenset({"GradientCheckpointingLayer", "Module", "PreTrainedModel", "object"})
+_SET_BY_BASES = frozenset(
+    {
+        "config",
+        "generation_config",
+        "loss_type",
+        "name_or_path",
+        "training",
+        "vocab_size",
+        "warnings_issued",
+    }
+)
+# They are given an object and set nothing on it.
+_READING = frozenset({"bool", "getattr", "hasattr", "id", "isinstance", "len", "repr", "type"})
+# Decorators that set no attribute of an object.
+_SETTING_NOTHING = frozenset(
+    {
+        "auto_docstring",
+        "can_return_tuple",
+        "capture_outputs",
+        "classmethod",
+        "merge_with_config_defaults",
+        "no_grad",
+        "property",
+        "setter",
+        "staticmethod",
+        "use_kernel_forward_from_hub",
+    }
+)
+_SETTING = frozenset({"__dict__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__"})
+
+
+def useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) -> Iterator[Problem]:
+    """A problem for each `del self.x` of the first class that must raise AttributeError.
+
+    `bases` are the bases outside the chain.
+    """
+    if len(bodies) == 1 or not _all_is_seen(bodies, bases):
+        return
+    known = {name for body in bodies for name in body.names} | _SET_BY_BASES
+    for method in _methods(bodies):
+        known |= assigned(method, first_parameter(method) or "", deletions=False)
+    for statement in bodies[0].binders("__init__"):
+        if not isinstance(statement.node, ast.FunctionDef):
+            continue
+        for deletion, name in _deletions(statement.node):
+            if name in known or name.startswith("_"):
+                continue
+            own = bodies[0].own_name
+            what = f"self.{name} is deleted, but no class that {own} is merged with sets it"
+            hint = did_you_mean(name, known) or "remove the line"
+            at = bodies[0].at(statement, deletion)
+            yield PatchgenError("PG232", at, what, hint).problem
+
+
+def _deletions(method: ast.FunctionDef) -> Iterator[tuple[ast.stmt, str]]:
+    """Each `del self.x` at the top of the method's body."""
+    for node in method.body:
+        match node:
+            case ast.Delete(targets=[ast.Attribute(value=ast.Name(id=owner), attr=name)]):
+                if owner == first_parameter(method):
+                    yield node, name
+
+
+def _all_is_seen(bodies: Sequence[ClassBody], bases: Sequence[str]) -> bool:
+    """Whether every attribute that the classes and their bases set can be read from their text."""
+    if not {base.rpartition(".")[2] for base in bases} <= _MODEST_BASES:
+        return False
+    if any(_SETTING & body.names or body.node.keywords for body in bodies):
+        return False
+    decorators = {decorator.short_name for body in bodies for decorator in body.decorators}
+    if not decorators <= _SETTING_NOTHING:
+        return False
+    return not any(_may_set_unseen(method) for method in _methods(bodies))
+
+
+def _methods(bodies: Sequence[ClassBody]) -> Iterator[FunctionNode]:
+    for body in bodies:
+        for statement in body.statements:
+            yield from methods_of(statement.node)
+
+
+def _may_set_unseen(method: FunctionNode) -> bool:
+    """Whether `method` hands its object on, or sets attributes under names that are computed."""
+    receiver = first_parameter(method)
+    decorators = method.decorator_list if not isinstance(method, ast.Lambda) else []
+    if not {_last(decorator) for decorator in decorators} <= _SETTING_NOTHING:
+        return True
+    held = {id(node.value) for node in ast.walk(method) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(method):
+        match node:
+            case ast.Call(func=ast.Name(id=called), args=arguments) if called in _READING:
+                held |= {id(argument) for argument in arguments}
+            case _:
+                pass
+    for node in ast.walk(method):
+        match node:
+            case ast.Name(id="setattr" | "vars" | "locals" | "exec" | "eval"):
+                return True
+            case ast.Attribute(attr=name) if name in _SETTING:
+                return True
+            case ast.Name(id=name) if name == receiver and id(node) not in held:
+                return True
+            case ast.Call() if registers_by_expression(node):
+                return True
+            case _:
+                pass
+    return False
+
+
+def _last(decorator: ast.expr) -> str:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(called).rpartition(".")[2]

@@ -1,0 +1,184 @@
+"""One class plan made into one flat class.
+
+In: a `ClassPlan`, whose texts have the names of the flat file.  Out: the text of the class, and notes.  What Python's
+inheritance would do is what the flat class does; where that cannot be had, the problems of the class are raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from patchgen.compiler.classes.classbody import ClassBody, class_body
+from patchgen.compiler.classes.fields import field_problems, fields_of
+from patchgen.compiler.classes.fragment import INDENT
+from patchgen.compiler.classes.statement import Statement
+from patchgen.compiler.edits.edits import apply_edits
+from patchgen.compiler.merge.classreads import write_out_literals
+from patchgen.compiler.merge.classscope import (
+    Key,
+    captured,
+    changed_reads,
+    laid_over,
+    movable,
+    written_order,
+)
+from patchgen.compiler.merge.deletions import useless_deletions
+from patchgen.compiler.merge.overrides import claimed_twice, missing_parameters
+from patchgen.compiler.merge.private import write_out_private_names
+from patchgen.compiler.merge.removal import mark_removals, still_there
+from patchgen.compiler.merge.signature import class_head
+from patchgen.compiler.merge.specials import settle_specials
+from patchgen.compiler.plan.indentation import with_plain_indentation
+from patchgen.compiler.plan.model import ClassPlan, MergedClass
+from patchgen.compiler.supers.inline import is_placeholder
+from patchgen.compiler.supers.resolve import resolve_supers
+from patchgen.errors import PatchgenError, Problem, Refusals
+
+Trace = Callable[[str, str], None]
+Statements = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A class on its way: the classes of the chain, the merged body, and what has been found out.
+
+    `after` are members that come after the parents' (`members.lay`), `changed` the methods that were edited.
+    """
+
+    plan: ClassPlan
+    bodies: tuple[ClassBody, ...]
+    order: tuple[Statement, ...] = ()
+    after: frozenset[Key] = frozenset()
+    changed: frozenset[str] = frozenset()
+    decorators: tuple[tuple[str, str], ...] = ()
+    head: str = ""
+    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    def found(self, *problems: Problem) -> Draft:
+        """The draft with `problems` added."""
+        return replace(self, problems=(*self.problems, *problems))
+
+    @property
+    def text(self) -> str:
+        """The class as far as it has come; before its members are laid over each other, every class of the chain."""
+        if self.order or len(self.bodies) == 1:
+            return _class_text(self.head or f"class {self.plan.name}:\n", self.bodies, self.order)
+        return "\n".join(
+            _class_text(f"{body.head}\n", [body], body.statements) for body in self.bodies
+        )
+
+
+def check_declaration(draft: Draft) -> Draft:
+    """What the child says twice, and what it takes away."""
+    removals = mark_removals(draft.bodies)
+    twice = claimed_twice(draft.bodies[0]) if len(draft.bodies) > 1 else ()
+    useless = useless_deletions(draft.bodies, draft.plan.bases)
+    return replace(draft, bodies=removals.bodies).found(*removals.problems, *useless, *twice)
+
+
+def make_edits(draft: Draft) -> Draft:
+    """The parents' methods with the edits of the chain made in them."""
+    edited = apply_edits(draft.bodies)
+    return replace(draft, bodies=edited.bodies, changed=edited.methods).found(*edited.problems)
+
+
+def settle_names(draft: Draft) -> Draft:
+    """What class bodies read of parents, the names that Python itself reads, and the fields of dataclasses."""
+    reads = write_out_literals(draft.bodies)
+    specials = settle_specials(reads.bodies, draft.plan.name)
+    fields = field_problems(specials.bodies, fields_of(draft.plan, specials.bodies))
+    return replace(draft, bodies=specials.bodies).found(
+        *reads.problems, *specials.problems, *fields
+    )
+
+
+def lay_members(draft: Draft) -> Draft:
+    """The child's members over the parents', from the last class of the chain to the first."""
+    laid = _in_order(draft, lambda order: order)
+    notes = tuple(missing_parameters(draft.bodies))
+    return replace(laid, notes=notes).found(*still_there(laid.bodies, laid.order))
+
+
+def resolve(draft: Draft) -> Draft:
+    """Every `super()` that a class of the chain answers, inlined or hoisted."""
+    problems: set[Problem] = set()
+
+    def resolved(order: Statements) -> Statements:
+        result = resolve_supers(draft.plan, draft.bodies, order)
+        problems.update(result.problems)
+        return result.statements
+
+    return _in_order(draft, resolved).found(*problems)
+
+
+def _in_order(draft: Draft, step: Callable[[Statements], Statements]) -> Draft:
+    """The draft with its members in an order in which, after `step`, the class body reads what it read."""
+    written = written_order(draft.bodies)
+    after = draft.after
+    while True:
+        order = step(laid_over(draft.bodies, after))
+        changes = changed_reads(order, written)
+        more = movable(draft.bodies, changes) - after
+        if not more:
+            problems = [captured(draft.bodies, change) for change in changes]
+            return replace(draft, order=order, after=after).found(*problems)
+        after |= more
+
+
+def write_head(draft: Draft) -> Draft:
+    """Decorators, bases and keywords."""
+    head = class_head(draft.plan, draft.bodies, draft.changed, draft.order, dict(draft.decorators))
+    return replace(draft, head=head.text, notes=(*draft.notes, *head.notes)).found(*head.problems)
+
+
+PASSES: tuple[tuple[str, Callable[[Draft], Draft]], ...] = (
+    ("declaration", check_declaration),
+    ("edits", make_edits),
+    ("names", settle_names),
+    ("members", lay_members),
+    ("super", resolve),
+    ("head", write_head),
+)
+
+
+def merge_class(
+    plan: ClassPlan, trace: Trace | None = None, decorators: Sequence[tuple[str, str]] = ()
+) -> MergedClass:
+    """The flat class of `plan`; `trace` is given (pass, class text) after each pass.
+
+    `decorators` are further class decorators, each with the method whose override takes it away.
+    Raises Refusals with every problem that the first pass with problems finds.
+    """
+    try:
+        draft = replace(taken_apart(plan), decorators=tuple(decorators))
+        for name, step in PASSES:
+            draft = step(draft)
+            if draft.problems:
+                raise Refusals(draft.problems)
+            if trace:
+                trace(name, draft.text)
+    except RecursionError as error:
+        at = plan.chain[0].at(1, 0)
+        raise PatchgenError(
+            "PG006", at, "is nested too deeply to be merged", "bind parts of it to names"
+        ) from error
+    return MergedClass(plan.name, draft.text, draft.notes)
+
+
+def taken_apart(plan: ClassPlan) -> Draft:
+    """The classes of the chain as they stand, with private names that mean the same in the flat class."""
+    bodies = []
+    for place, (piece, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):
+        plain = with_plain_indentation(piece)
+        bodies.append(class_body(write_out_private_names(plain, own, plan.name), own, place))
+    return Draft(plan, tuple(bodies))
+
+
+def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
+    docstrings = [body.docstring for body in bodies if body.docstring]
+    kept = [s for s in order if len(bodies) == 1 or not is_placeholder(s.node)]
+    every = [*docstrings[:1], *kept] or list(order[:1])
+    text = "".join(statement.leading + statement.text for statement in every) or f"{INDENT}pass\n"
+    return head + text + bodies[-1].tail

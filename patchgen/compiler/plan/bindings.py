@@ -1,0 +1,287 @@
+"""What a name in a module stands for: a definition, an import, or a chain of re-exports, followed to its end.
+
+In: a name, and the module that says it.  Out: the `Symbol` that it means, or None for a builtin and for a name that
+nothing binds.  Only modules that exist as files below the roots are looked into, and only those that may hold a class
+to flatten; what comes from elsewhere (torch, the standard library) is named as the import statement names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.territory import Territory
+from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.blocks import Block, Import, ModuleIndex
+from patchgen.syntax.deeds import deeds_at_import
+from patchgen.syntax.locate import Environment
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """Answers for one modular file, whose `territory` says which files are looked into."""
+
+    env: Environment
+    territory: Territory
+    _meanings: dict[tuple[str, int, str], Symbol | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _ends: dict[Symbol, Symbol] = field(default_factory=dict, repr=False, compare=False)
+
+    def meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
+        """What the global `name` means in `module`, re-exports followed."""
+        key = (module.source.module, len(module.blocks), name)
+        if key not in self._meanings:
+            self._meanings[key] = self._meaning(module, name)
+        return self._meanings[key]
+
+    def _meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
+        says = self._says(module, name)
+        if isinstance(says, Import):
+            return self.canonical(
+                self.imported_symbol(module, says), module.source.at(says.line, says.column)
+            )
+        return Symbol(module.source.module, name) if isinstance(says, Block) else says
+
+    def _says(self, module: ModuleIndex, name: str) -> Import | Block | Symbol | None:
+        """What decides what `name` means in `module`: an import, a definition there, or what a star import brings.
+
+        Where several statements bind it and which counts is known at run time only, that is a definition: all of them
+        are carried as they stand.
+        """
+        binders = module.binders(name)
+        later = [
+            star for star in self._stars(module) if not binders or star.line > binders[-1].last
+        ]
+        brought = self._from_stars(module, name, later)
+        if brought is not None or not binders:
+            return brought
+        last = binders[-1]
+        items = [item for block in binders for item in block.imports if item.bound == name]
+        own = [item for item in last.imports if item.bound == name]
+        if not own:
+            return last
+        if all(item.binds_package for item in items) and len(own) == len(items):
+            return own[-1]
+        if last.is_guarded:
+            return own[-1] if self._is_one_import(module, binders, items) else last
+        return last if is_read_between(module, binders, name) else own[-1]
+
+    def counts(self, module: ModuleIndex, item: Import) -> bool:
+        """Whether an import of `module` brings what its name means there: no later one takes its place."""
+        says = self._says(module, item.bound)
+        if not isinstance(says, Import):
+            return says is None or isinstance(says, Symbol)
+        return item.binds_package or self.imported_symbol(module, item).is_same(
+            self.imported_symbol(module, says)
+        )
+
+    def is_contested(self, module: ModuleIndex, name: str) -> bool:
+        """Whether more than one statement binds `name` and a value before the last one may count."""
+        binders = module.binders(name)
+        return isinstance(self._says(module, name), Block) and (
+            any(block.is_guarded for block in binders) or is_read_between(module, binders, name)
+        )
+
+    def _is_one_import(
+        self, module: ModuleIndex, binders: tuple[Block, ...], items: list[Import]
+    ) -> bool:
+        """Whether every import among `binders` brings one thing from outside, and nothing before them is defined."""
+        symbols = {str(self.imported_symbol(module, item)) for item in items}
+        symbol = self.imported_symbol(module, items[0])
+        carried = (
+            self.territory.flattens(symbol.module) and self.env.path(symbol.module) is not None
+        )
+        return len(symbols) == 1 and not carried and all(block.imports for block in binders)
+
+    def imported_symbol(self, module: ModuleIndex, item: Import) -> Symbol:
+        """The symbol that an import statement names, relative modules made absolute, nothing followed.
+
+        Raises PatchgenError PG102 for a relative import that leaves its package.
+        """
+        if item.binds_package:
+            return Symbol(item.bound)
+        target = self.absolute(
+            module, item.module, item.level, module.source.at(item.line, item.column)
+        )
+        return Symbol(target, item.name)
+
+    def absolute(self, module: ModuleIndex, target: str, level: int, at: Location) -> str:
+        """The absolute name of the module that `from ..target import x` in `module` names.
+
+        A relative import that is marked as kept is not looked up: it keeps its dots.
+        """
+        if not level:
+            return target
+        if _is_kept(module, target, level):
+            return "." * level + target
+        parts = module.source.module.split(".")
+        drop = level - (module.source.path.endswith("__init__.py"))
+        beside = self.env.beside(module.source.module) if drop == len(parts) else None
+        if beside is not None:
+            return ".".join([beside, target] if target else [beside])
+        if drop >= len(parts):
+            raise PatchgenError(
+                "PG102",
+                at,
+                f"a relative import leaves the package {parts[0]}",
+                "name it absolutely",
+            )
+        base = parts[: len(parts) - drop] if drop else parts
+        return ".".join([*base, target] if target else base)
+
+    def canonical(self, symbol: Symbol, at: Location) -> Symbol:
+        """`symbol` with re-exports and sub-modules followed, as far as files can be found."""
+        if symbol not in self._ends:
+            self._ends[symbol] = self._end(symbol, at)
+        return self._ends[symbol]
+
+    def _end(self, symbol: Symbol, at: Location) -> Symbol:
+        seen: list[Symbol] = []
+        while symbol.name and symbol not in seen:
+            seen.append(symbol)
+            following = self._follow(symbol, at)
+            if following is None:
+                return symbol
+            symbol = following
+        return symbol
+
+    def _follow(self, symbol: Symbol, at: Location) -> Symbol | None:
+        if not self.territory.looks_into(symbol.module):
+            return None
+        inside = f"{symbol.module}.{symbol.name}"
+        if self.env.path(symbol.module) is None:  # a folder without `__init__.py`
+            return Symbol(inside) if self.env.path(inside) else None
+        index = self.env.index(symbol.module, at)
+        says = self._says(index, symbol.name)
+        if isinstance(says, Import):
+            return self.imported_symbol(index, says)
+        if says is None and self.env.path(inside) is not None:
+            return Symbol(inside)
+        return None if isinstance(says, Block) else says
+
+    def _from_stars(self, module: ModuleIndex, name: str, stars: Iterable[Import]) -> Symbol | None:
+        """Where a `from x import *` brings `name` from: the last one that has it."""
+        if name.startswith("__"):
+            return None
+        for star in reversed(list(stars)):
+            at = module.source.at(star.line, star.column)
+            target = self.absolute(module, star.module, star.level, at)
+            path = self.env.path(target)
+            if path is None or not self.territory.looks_into(target):
+                continue
+            # Hundreds of files can stand behind a star, and their text tells most of them apart from the one.
+            if path.name != "__init__.py" and not self._may_export(target, name):
+                continue
+            index = self.env.index(target, at)
+            public = (
+                index.exports
+                if index.exports is not None
+                else [n for n in index.names if n[0] != "_"]
+            )
+            inner = self._stars(index)
+            found = (
+                self.canonical(Symbol(target, name), at)
+                if name in public
+                else self._from_stars(index, name, inner)
+            )
+            if found is not None:
+                return found
+        return None
+
+    def _may_export(self, module: str, name: str) -> bool:
+        """Whether `from module import *` may bring `name`, as far as the text of `module` tells without being parsed.
+
+        It has to spell the name, and in quotes where a statement says what `__all__` is.
+        """
+        if not self.env.spells(module, name):
+            return False
+        quoted = (f'"{name}"', f"'{name}'")
+        return not self.env.spells(module, "\n__all__") or any(
+            self.env.spells(module, text) for text in quoted
+        )
+
+    def _stars(self, module: ModuleIndex) -> tuple[Import, ...]:
+        """The star imports of `module`, in order."""
+        return tuple(item for block in module.blocks for item in block.imports if item.name == "*")
+
+    def require(self, symbol: Symbol, at: Location) -> Block:
+        """The block that defines `symbol`.
+
+        Raises PatchgenError PG103, with the nearest names, when its module has no such definition.
+        """
+        index = self.env.index(symbol.module, at)
+        says = self._says(index, symbol.name)
+        block = says if isinstance(says, Block) else index.definition(symbol.name)
+        if block is None:
+            what = f"{symbol.module} defines no {symbol.name}"
+            raise PatchgenError("PG103", at, what, did_you_mean(symbol.name, index.names))
+        return block
+
+    def dotted(self, module: ModuleIndex, expression: str, at: Location) -> Symbol | None:
+        """What a dotted expression (`nn.Module`, `llama.LlamaMLP`) means; None when its first name is not bound.
+
+        Raises PatchgenError PG109 where the first name is no module, PG111 where it is one under a condition only.
+        """
+        first, *rest = expression.split(".")
+        symbol = self.meaning(module, first)
+        if symbol is None:
+            return None
+        says = self._says(module, first)
+        if rest and isinstance(says, Block):
+            self._refuse_no_module(module, first, says, at)
+        for attribute in rest:
+            whole = str(symbol)
+            symbol = self.canonical(Symbol(whole, attribute), at)
+        return symbol
+
+    def _refuse_no_module(self, module: ModuleIndex, name: str, says: Block, at: Location) -> None:
+        if any(item.bound == name for item in says.imports):
+            hint = "import it without a condition: which one it is, is known at run time only"
+            raise PatchgenError("PG111", at, f"{name} is imported under a condition", hint)
+        kind = {"class": "class", "def": "function"}.get(says.kind, "name")
+        what = f"{kind} {name}, on line {says.first}, is no module"
+        if any(item.bound == name for block in module.binders(name) for item in block.imports):
+            what = f"{kind} {name}, on line {says.first}, hides import {name}"
+        raise PatchgenError("PG109", at, what, "give one of them another name")
+
+
+# The comment on a relative import of what only the flat file's folder has: `from .cache import KVCache`.
+KEPT = "# patchgen: keep"
+
+
+def is_kept(symbol: Symbol) -> bool:
+    """Whether `symbol` comes from a relative import that stays as it is; it takes the place of the parents' import."""
+    return symbol.module.startswith(".")
+
+
+def _is_kept(module: ModuleIndex, target: str, level: int) -> bool:
+    if KEPT not in module.source.text:
+        return False
+    dots = re.escape("." * level + target)
+    return (
+        re.search(
+            rf"^[ \t]*from[ \t]+{dots}[ \t]+import\b.*{KEPT}[ \t]*$", module.source.text, re.M
+        )
+        is not None
+    )
+
+
+def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) -> bool:
+    """Whether a value of `name` before its last one may be read while `module` is imported."""
+    first, last = binders[0], binders[-1]
+    if len(binders) == 1:
+        return False
+    between = [
+        block
+        for block in module.blocks
+        if first.first <= block.first <= last.last and block.kind != "import"
+    ]
+    if any(block.is_guarded and name in block.defines for block in between[:-1]):
+        return True
+    if any(r.name == name and r.eager for block in between for r in block.references):
+        return True
+    runs = any(not deeds_at_import(block.text).is_quiet for block in between)
+    return runs and any(name in block.uses for block in module.blocks if block.first < last.first)

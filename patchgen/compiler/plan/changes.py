@@ -1,0 +1,348 @@
+"""Which names of which modules a top-level statement may change, and which it reads while it runs.
+
+In: a block and its module.  Out: its `Change`.  A statement changes the names that it binds; what it stores into,
+deletes from, or calls a method of; what it hands to a call; and what the functions do that it calls:
+
+    ACTS = {}                       binds ACTS
+    def register(f): ACTS[f.__name__] = f
+    @register
+    def _double(x): ...             binds _double, changes ACTS
+
+Nothing is run, so this is more than what happens, never less: a name that only stands for a number or a string, or for
+a function or class that is called and not stored into, is not changed; every other name that a called function reads
+may be.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.model import Symbol
+from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.deeds import Deeds, deeds_at_import, deeds_when_called
+from patchgen.syntax.scopes import Reference
+
+_NOWHERE = Location("")
+# What these packages give has no effect but its value, called at module level or as a decorator.
+_PLAIN = frozenset(
+    "abc collections contextlib contextvars copy dataclasses enum functools importlib inspect itertools logging math"
+    " numpy operator patchgen pathlib re string threading torch transformers types typing typing_extensions"
+    " weakref".split()
+)
+_ACTING_BUILTINS = frozenset({"exec", "eval", "print", "open", "input", "globals"})
+_UNBOUNDED = frozenset({"exec", "globals"})
+_REGISTERING = ("torch.library", "torch.fx", "torch.serialization", "torch.utils._pytree")
+_PLAIN_CALLS = frozenset({"os.getenv", "os.path", "os.environ.get", "sys.version_info"})
+_MAKES_PLAIN_VALUES = frozenset(
+    {
+        "getLogger",
+        "get_logger",
+        "TypeVar",
+        "ParamSpec",
+        "NewType",
+        "namedtuple",
+        "compile",
+        "frozenset",
+        "getenv",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`symbols` may be changed, and `reads` are read meanwhile.
+
+    `outside`: something that no flat file carries may be changed, such as the environment or a module of torch.
+    """
+
+    symbols: frozenset[Symbol]
+    reads: frozenset[Symbol]
+    outside: bool
+    anything: bool = False  # `exec`, `globals()`: names that no text says
+
+    def concerns_only_outside(self, own: frozenset[Symbol]) -> bool:
+        """Whether nothing that a flat file could carry is changed, beyond the names `own` that the statement binds."""
+        return self.anything or (self.outside and self.symbols <= own)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of the statements of any module, each worked out once."""
+
+    bindings: Bindings
+    layers: tuple[ModuleIndex, ...] = ()
+    _known: dict[tuple[str, int], Change] = field(default_factory=dict, repr=False, compare=False)
+
+    def of(self, module: ModuleIndex, block: Block) -> Change:
+        """What `block` of `module` changes and reads when it runs."""
+        key = (module.source.module, block.first)
+        if key not in self._known:
+            self._known[key] = self._work_out(module, block)
+        return self._known[key]
+
+    def is_quiet(self, module: ModuleIndex, block: Block) -> bool:
+        """Whether running `block` has no effect but that its names are bound."""
+        change = self.of(module, block)
+        return not change.outside and change.symbols <= own_symbols(module, block)
+
+    def _work_out(self, module: ModuleIndex, block: Block) -> Change:
+        search = _Search(self.bindings, {layer.source.module: layer for layer in self.layers})
+        search.changed |= own_symbols(module, block)
+        if block.kind != "import":
+            search.run(module, block)
+        return Change(
+            frozenset(search.changed), frozenset(search.read), search.outside, search.anything
+        )
+
+
+def own_symbols(module: ModuleIndex, block: Block) -> frozenset[Symbol]:
+    """The names that `block` binds, as symbols of its module."""
+    return frozenset(Symbol(module.source.module, name) for name in block.defines)
+
+
+class _Search:
+    """What is reached from one statement."""
+
+    def __init__(self, bindings: Bindings, layers: Mapping[str, ModuleIndex]) -> None:
+        self._bindings, self._layers = bindings, layers
+        self._followed: set[Symbol] = set()
+        self._altered: set[Symbol] = set()
+        self.changed: set[Symbol] = set()
+        self.read: set[Symbol] = set()
+        self.outside = False
+        self.anything = False
+
+    def run(self, module: ModuleIndex, block: Block) -> None:
+        """The statement itself: what it reads at once, and what it does."""
+        eager = [reference for reference in block.references if reference.eager]
+        deeds = deeds_at_import(block.text)
+        self.read.update(
+            s for r in eager if (s := self._meaning(module, r)) and self._is_carried(s)
+        )
+        self._deeds(module, block.references, deeds)
+        # What a loop binds stands for what the statement reads: `for t in (A, B): t["x"] = 1`.
+        if block.kind not in ("class", "def", "import") and not deeds.is_quiet:
+            stored = {
+                r.name
+                for r in block.references
+                if (r.line, r.column) in deeds.changed | deeds.handed
+            }
+            if stored & set(block.defines):
+                self._change_all(module, eager)
+
+    def _deeds(self, module: ModuleIndex, references: Iterable[Reference], deeds: Deeds) -> None:
+        for reference in references:
+            place = (reference.line, reference.column)
+            symbol = self._meaning(module, reference)
+            if symbol is None:
+                self.outside |= place in deeds.called and reference.name in _ACTING_BUILTINS
+                self.anything |= place in deeds.called and reference.name in _UNBOUNDED
+                continue
+            if not self._is_carried(symbol):
+                self.outside |= _acts_outside(symbol, reference, deeds)
+                continue
+            if place in deeds.called:
+                self._call(symbol)
+            if place in deeds.called and not self._is_state(symbol):
+                continue
+            if place in deeds.called | deeds.changed | deeds.handed | deeds.aside:
+                self._change(symbol)
+            elif place in deeds.kept and self._is_state(symbol):
+                self._change(symbol)
+            elif place in deeds.used and self._is_of_own_class(symbol):
+                self._change(symbol)
+            if place in deeds.metaclasses or (
+                place in deeds.bases and self._runs_for_heirs(symbol)
+            ):
+                self._change(symbol)
+
+    def _meaning(self, module: ModuleIndex, reference: Reference) -> Symbol | None:
+        """What a reference means, attributes of flattened modules followed; None for builtins and the unknown."""
+        try:
+            symbol = self._bindings.meaning(module, reference.name)
+            for attribute in reference.attributes:
+                if (
+                    symbol is None
+                    or symbol.name
+                    or not self._bindings.territory.flattens(symbol.module)
+                ):
+                    break
+                symbol = self._bindings.canonical(Symbol(symbol.module, attribute), _NOWHERE)
+        except PatchgenError:
+            return None  # reported where the name is carried
+        return symbol
+
+    def _is_carried(self, symbol: Symbol) -> bool:
+        if symbol.name and symbol.module in self._layers:
+            return True
+        bindings = self._bindings
+        return (
+            bool(symbol.name)
+            and bindings.territory.flattens(symbol.module)
+            and bool(bindings.env.path(symbol.module))
+        )
+
+    def _change(self, symbol: Symbol) -> None:
+        if symbol not in self._altered:
+            self._altered.add(symbol)
+            self.changed.add(symbol)
+            self._followed.discard(symbol)  # what it was made of changes with it
+        self._call(symbol)
+
+    def _change_all(self, module: ModuleIndex, references: Iterable[Reference]) -> None:
+        for reference in references:
+            symbol = self._meaning(module, reference)
+            if symbol is not None and self._is_carried(symbol):
+                self._change(symbol)
+
+    def _call(self, symbol: Symbol) -> None:
+        """What `symbol` may do when it is called, or when a method of it is."""
+        self.read.add(symbol)
+        if symbol in self._followed:
+            return
+        self._followed.add(symbol)
+        for module, block in self._blocks(symbol):
+            if block.kind in ("def", "class"):
+                self._run_body(module, block)
+            elif block.kind != "import":
+                self._alias(symbol, module, block)
+
+    def _run_body(self, module: ModuleIndex, block: Block) -> None:
+        deeds = deeds_when_called(block.text)
+        self._deeds(module, block.references, deeds)
+        rebound = _global_names(block.text)
+        self.changed.update(Symbol(module.source.module, name) for name in rebound)
+        for reference in block.references:
+            symbol = self._meaning(module, reference)
+            if symbol is None or not self._is_carried(symbol):
+                continue
+            self.read.add(symbol)
+            if self._is_state(symbol):
+                self._change(symbol)
+            elif (reference.line, reference.column) in deeds.called or not reference.quoted:
+                self._call(symbol)
+
+    def _alias(self, symbol: Symbol, module: ModuleIndex, block: Block) -> None:
+        """`B = A`: a change of B is one of A; `OBJ = Registry()`: a method of OBJ is code of Registry."""
+        deeds = deeds_at_import(block.text)
+        for reference in block.references:
+            other = self._meaning(module, reference)
+            if other is None or not self._is_carried(other) or not reference.eager:
+                continue
+            self.read.add(other)
+            if (reference.line, reference.column) in deeds.called and not self._is_state(other):
+                self._call(other)
+            elif symbol in self._altered and not self._is_plain(other):
+                self._change(other)
+
+    def _blocks(self, symbol: Symbol) -> Iterator[tuple[ModuleIndex, Block]]:
+        try:
+            module = self._layers.get(symbol.module) or self._bindings.env.index(
+                symbol.module, _NOWHERE
+            )
+        except PatchgenError:
+            return
+        yield from ((module, block) for block in module.blocks if symbol.name in block.defines)
+
+    def _is_state(self, symbol: Symbol) -> bool:
+        """Whether a name stands for an object that can change: bound by no function, class or plain value."""
+        blocks = [block for _, block in self._blocks(symbol)]
+        return bool(blocks) and not all(
+            block.kind in ("def", "class") or is_plain(block) for block in blocks
+        )
+
+    def _is_of_own_class(self, symbol: Symbol) -> bool:
+        """Whether a name stands for what a carried class or function made: its operators and properties are code."""
+        for module, block in self._blocks(symbol):
+            called = deeds_at_import(block.text).called if block.kind == "assign" else frozenset()
+            for reference in block.references:
+                maker = (
+                    self._meaning(module, reference)
+                    if (reference.line, reference.column) in called
+                    else None
+                )
+                if maker is not None and self._is_carried(maker):
+                    return True
+        return False
+
+    def _is_plain(self, symbol: Symbol) -> bool:
+        return all(is_plain(block) for _, block in self._blocks(symbol))
+
+    def _runs_for_heirs(self, symbol: Symbol) -> bool:
+        """Whether deriving from a class runs code of its file: `__init_subclass__`, or a metaclass."""
+        seen: set[Symbol] = set()
+        queue = [symbol]
+        while queue:
+            base = queue.pop()
+            if base in seen:
+                continue
+            seen.add(base)
+            for module, block in self._blocks(base):
+                if "__init_subclass__" in block.text or block.kind != "class":
+                    return block.kind == "class" or not is_plain(block)
+                for reference in block.references:
+                    place = (reference.line, reference.column)
+                    above = self._meaning(module, reference)
+                    if above is None or not self._is_carried(above):
+                        continue  # `metaclass=ABCMeta` changes nothing here
+                    if place in deeds_at_import(block.text).metaclasses:
+                        return True
+                    queue += [above] if place in deeds_at_import(block.text).bases else []
+        return False
+
+
+def _acts_outside(symbol: Symbol, reference: Reference, deeds: Deeds) -> bool:
+    """Whether others may see what is done with an imported name: `torch.manual_seed(3)`, not `torch.zeros(3)`."""
+    place = (reference.line, reference.column)
+    if place in deeds.stored or place in deeds.aside:
+        return True
+    if place not in deeds.changed and place not in deeds.called:
+        return False
+    dotted = ".".join([str(symbol), *reference.attributes])
+    plain = symbol.module.partition(".")[0] in _PLAIN and not dotted.startswith(_REGISTERING)
+    return not plain and not any(dotted.startswith(known) for known in _PLAIN_CALLS)
+
+
+@functools.lru_cache(maxsize=4096)
+def _global_names(text: str) -> frozenset[str]:
+    """The names that functions in `text` bind at module level."""
+    if "global" not in text:
+        return frozenset()
+    return frozenset(
+        n for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Global) for n in node.names
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain_text(text: str) -> bool:
+    statements = ast.parse(text).body
+    return all(
+        isinstance(s, ast.Assign | ast.AnnAssign) and (not s.value or is_plain_value(s.value))
+        for s in statements
+    )
+
+
+def is_plain(block: Block) -> bool:
+    """Whether a block binds names to values that cannot change: numbers, strings, tuples of them, a logger."""
+    return block.kind == "assign" and _plain_text(block.text)
+
+
+def is_plain_value(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant():
+            return True
+        case ast.Tuple(elts=parts):
+            return all(map(is_plain_value, parts))
+        case ast.UnaryOp(operand=operand):
+            return is_plain_value(operand)
+        case ast.BinOp(left=left, right=right):
+            return is_plain_value(left) and is_plain_value(right)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in _MAKES_PLAIN_VALUES
+        case _:
+            return False

@@ -1,0 +1,251 @@
+"""What a modular file declares: which classes, over which parents, in which output files.
+
+In: the index of a modular file, and the classes that are known to stay subclasses.  Out: a `ModulePlan`.
+
+A parent module is the *base* of its kind when a class of the modular file has the name of its parent there, or, in a
+file without classes, a function or constant (`classless`): then the flat file is that module with what is declared in
+place.  Otherwise it is a *source*: what the new classes reach is copied from it under one new prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.chains import no_class_statement, split
+from patchgen.compiler.plan.classless import followed
+from patchgen.compiler.plan.identity import reason
+from patchgen.compiler.plan.intent import rewritten
+from patchgen.compiler.plan.kinds import MODELING, kind_of_class, kind_of_module
+from patchgen.compiler.plan.lineage import Base, Lineages, bases_of
+from patchgen.compiler.plan.mentions import mentions
+from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.prefixes import Prefix, agree, derive, model_prefix
+from patchgen.compiler.plan.soundness import unsound
+from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
+from patchgen.syntax.blocks import ModuleIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One class of a modular file: `chain` is merged into it (itself first), `rest` are the bases that stay.
+
+    `parents` are the classes that are merged into it, or would be if it did not stay a subclass of them for the reason
+    `why`.  `rewrites`: one of all these makes edits or removes members, which only a merged class can do.
+    """
+
+    symbol: Symbol
+    at: Location
+    bases: tuple[Base, ...]
+    chain: tuple[Symbol, ...]
+    rest: tuple[Symbol, ...]
+    kind: str
+    parents: tuple[Symbol, ...] = ()
+    why: str = ""
+    rewrites: bool = False
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether other classes are merged into it."""
+        return len(self.chain) > 1
+
+
+@dataclass(frozen=True)
+class ModulePlan:
+    """All decisions about one modular file.
+
+    `layers` are the modular files that speak, nearest first: the file itself, then those whose variants it extends.
+    `bases` maps a kind to the module that its output follows; `prefixes` maps the other parent modules to their
+    rename.
+    """
+
+    modular: ModuleIndex
+    layers: tuple[ModuleIndex, ...]
+    declarations: tuple[Declaration, ...]
+    bases: Mapping[str, str] = field(default_factory=dict)
+    prefixes: Mapping[str, Prefix | None] = field(default_factory=dict)
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The modules that flat classes derive from, in order of first mention."""
+        return (*self.bases.values(), *(m for m in self.prefixes if m not in self.bases.values()))
+
+    def declaration(self, symbol: Symbol) -> Declaration | None:
+        """The declaration of the class `symbol`, if a layer declares it."""
+        return next((d for d in self.declarations if d.symbol == symbol), None)
+
+    def subclass_of(self, symbol: Symbol) -> Declaration | None:
+        """The declaration that stays a subclass of the class `symbol`, the nearest if there are several."""
+        return next((d for d in self.declarations if d.why and symbol in d.rest), None)
+
+    def layer(self, module: str) -> int:
+        """How far `module` is from the modular file: 0 for itself; all that is no modular file is behind them all."""
+        names = [layer.source.module for layer in self.layers]
+        return names.index(module) if module in names else len(names)
+
+
+_NOTHING: Mapping[Symbol, str] = MappingProxyType({})
+
+
+def make_plan(
+    modular: ModuleIndex, bindings: Bindings, kept: Mapping[Symbol, str] = _NOTHING
+) -> ModulePlan:
+    """The plan of a modular file; `kept` are classes that were found to stay subclasses, with the reason.
+
+    Raises Refusals with every problem of its class statements.
+    """
+    layers = _layers(modular, bindings)
+    known = _Known(bindings, Lineages(bindings), layers, kept)
+    declared: list[Declaration] = []
+    problems: list[Problem] = []
+    for layer in layers:
+        problems += unsound(layer, bindings)
+        for name in layer.classes:
+            try:
+                declared.append(_declare(layer, name, known))
+            except PatchgenError as error:
+                problems += problems_of(error)
+    if problems:
+        raise Refusals(problems)
+    mentioned = mentions(layers, {d.symbol: d.parents for d in declared}, bindings)
+    declared = [_staying(d, mentioned[d.symbol]) if d.symbol in mentioned else d for d in declared]
+    bases = _bases(declared, bindings, layers) if declared else followed(modular, bindings)
+    return ModulePlan(
+        modular, layers, tuple(declared), bases, _prefixes(declared, bases, bindings, layers)
+    )
+
+
+def _layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
+    """`modular` and the modular files whose classes it extends, nearest first."""
+    found: dict[str, ModuleIndex] = {modular.source.module: modular}
+    queue = [modular]
+    while queue:
+        layer = queue.pop(0)
+        for name in layer.classes:
+            for base in bases_of(bindings, layer, name):
+                module = base.symbol.module
+                if module.rpartition(".")[2].startswith("modular_") and module not in found:
+                    found[module] = bindings.env.index(module, base.at)
+                    queue.append(found[module])
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What every declaration of a plan is made with."""
+
+    bindings: Bindings
+    lineages: Lineages
+    layers: tuple[ModuleIndex, ...]
+    kept: Mapping[Symbol, str]
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return tuple(layer.source.module for layer in self.layers)
+
+    def index(self, module: str) -> ModuleIndex:
+        """The blocks of `module`, a modular file or a module below the roots."""
+        layer = next((layer for layer in self.layers if layer.source.module == module), None)
+        return layer or self.bindings.env.index(module, Location(module))
+
+
+def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
+    bindings, lineages = known.bindings, known.lineages
+    symbol = Symbol(layer.source.module, name)
+    block = layer.definition(name)
+    assert block is not None
+    at = layer.source.at(block.first)
+    bases = bases_of(bindings, layer, name)
+    flattened = [base for base in bases if bindings.territory.flattens(base.symbol.module)]
+    unknown = [
+        (base, problem) for base in flattened if (problem := no_class_statement(bindings, base))
+    ]
+    found = split(symbol, bases, lineages, bindings, known.modules, at)
+    classes = tuple(
+        (known.index(s.module), s) for s in found.chain if bindings.territory.flattens(s.module)
+    )
+    kind, rewrites = _kind(symbol, found.chain), rewritten(classes, bindings)
+    merged = Declaration(
+        symbol, at, bases, found.chain, found.rest, kind, found.chain[1:], rewrites=rewrites
+    )
+    if not merged.is_merged:
+        return merged
+    if any(merged.rewrites or base.symbol.name == name for base, _ in unknown):
+        raise Refusals(problem for _, problem in unknown)
+    if unknown:
+        return _staying(merged, unknown[0][1].what)
+    why = known.kept.get(symbol) or found.obstacle or reason(classes, lineages, at)
+    return _staying(merged, why) if why else merged
+
+
+def _staying(declaration: Declaration, why: str) -> Declaration:
+    """The same class as a subclass of its bases.
+
+    Raises PatchgenError PG126 where that cannot be.
+    """
+    if declaration.rewrites:
+        what = f"{declaration.symbol.name} edits or removes what it inherits, and has to stay a subclass: {why}"
+        hint = "only what is merged can be edited or removed: override the whole method or attribute instead"
+        raise PatchgenError("PG126", declaration.at, what, hint)
+    bases = tuple(base.symbol for base in declaration.bases)
+    return replace(declaration, chain=declaration.chain[:1], rest=bases, why=why)
+
+
+def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
+    for ancestor in chain[1:]:
+        kind = kind_of_module(ancestor.module)
+        if kind is not None:
+            return kind
+    return MODELING if len(chain) > 1 else kind_of_class(symbol.name)
+
+
+def _bases(
+    declared: list[Declaration], bindings: Bindings, layers: tuple[ModuleIndex, ...]
+) -> dict[str, str]:
+    """The module that each kind's output follows, from the classes that keep their parent's name."""
+    own = {layer.source.module for layer in layers}
+    bases: dict[str, tuple[str, Declaration]] = {}
+    for declaration in declared:
+        for ancestor in declaration.parents:
+            if ancestor.name != declaration.symbol.name or ancestor.module in own:
+                continue
+            module, first = bases.setdefault(declaration.kind, (ancestor.module, declaration))
+            if module != ancestor.module:
+                what = (
+                    f"class {declaration.symbol.name} makes a variant of {ancestor.module}, "
+                    f"class {first.symbol.name} (line {first.at.line}) one of {module}"
+                )
+                raise PatchgenError("PG112", declaration.at, what, "write a modular file for each")
+            break
+    return {kind: module for kind, (module, _) in bases.items()}
+
+
+def _prefixes(
+    declared: list[Declaration],
+    bases: Mapping[str, str],
+    bindings: Bindings,
+    layers: tuple[ModuleIndex, ...],
+) -> dict[str, Prefix | None]:
+    """The rename of each parent module that no output follows."""
+    pairs: dict[str, list[tuple[Prefix, Location]]] = {}
+    own = {layer.source.module for layer in layers}
+    for declaration in declared:
+        if any(ancestor.name == declaration.symbol.name for ancestor in declaration.parents):
+            continue  # its other bases are mixins, not models to be renamed
+        for base in declaration.bases:
+            module = base.symbol.module
+            if module in bases.values() or module in own or not _is_model_file(module, bindings):
+                continue
+            found = pairs.setdefault(module, [])
+            folder = module.rpartition(".")[0].rpartition(".")[2]
+            model = model_prefix(folder, bindings.env.index(module, base.at).classes)
+            prefix = derive(declaration.symbol.name, base.symbol.name, model)
+            if prefix is not None:
+                found.append((prefix, declaration.at))
+    return {module: agree(found, module) for module, found in pairs.items()}
+
+
+def _is_model_file(module: str, bindings: Bindings) -> bool:
+    return bindings.territory.flattens(module) and not module.startswith("patchgen.parts")

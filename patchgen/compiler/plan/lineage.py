@@ -1,0 +1,147 @@
+"""Which classes are merged into a flat class: Python's own MRO, computed without importing anything.
+
+In: the symbol of a class.  Out: its C3 linearisation as symbols.  A class whose file is not looked into (torch, the
+standard library) has no known ancestors but itself, which is enough: it is never merged.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.model import Symbol
+from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.blocks import ModuleIndex
+
+
+@dataclass(frozen=True)
+class Base:
+    """One base of a class: its expression as written, where, and what it means."""
+
+    expression: str
+    at: Location
+    symbol: Symbol
+
+
+def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, ...]:
+    """The bases of class `name` of `module`, in order.
+
+    Raises PatchgenError PG105 for a base that is not a dotted name (or such a name with a subscript), PG104 for one
+    that nothing binds, PG123 where something else takes the name of the class.
+    """
+    block = module.definition(name)
+    assert block is not None
+    written = _written_bases(block.text, name)
+    if written is None:
+        what = f"{name} is bound here again, after the class of that name"
+        raise PatchgenError(
+            "PG123", module.source.at(block.first), what, "give one of them another name"
+        )
+    found = []
+    for base in written:
+        at = module.source.at(block.first + base.lineno - 1, base.col_offset)
+        plain = base.value if isinstance(base, ast.Subscript) else base
+        dotted = ast.unparse(plain)
+        if not all(part.isidentifier() for part in dotted.split(".")):
+            hint = "name the class, or assign it to a name at module level in its own file"
+            raise PatchgenError("PG105", at, f"the base {ast.unparse(base)} is not a name", hint)
+        symbol = bindings.dotted(module, dotted, at) or _builtin(module, dotted, at)
+        found.append(Base(dotted, at, symbol))
+    return tuple(found)
+
+
+@functools.lru_cache(
+    maxsize=4096
+)  # an MRO asks for the same parents again, and so does the next modular file
+def _written_bases(text: str, name: str) -> tuple[ast.expr, ...] | None:
+    """The bases of class `name` as they stand in `text`; None where there is no such class."""
+    # A line of statements joined by `;` holds more than the class.
+    classes = (
+        n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ClassDef) and n.name == name
+    )
+    node = next(classes, None)
+    return None if node is None else tuple(node.bases)
+
+
+def _builtin(module: ModuleIndex, dotted: str, at: Location) -> Symbol:
+    if not hasattr(builtins, dotted):
+        what = f"the base {dotted} is bound by nothing"
+        raise PatchgenError("PG104", at, what, did_you_mean(dotted, module.names) or "import it")
+    return Symbol("builtins", dotted)
+
+
+@dataclass(frozen=True)
+class Lineages:
+    """The MROs of one run's classes; `bindings` decides which files may be read."""
+
+    bindings: Bindings
+    _bases: dict[Symbol, tuple[Base, ...] | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def mro(
+        self, symbol: Symbol, at: Location, below: tuple[Symbol, ...] = ()
+    ) -> tuple[Symbol, ...]:
+        """The linearisation of `symbol`, itself first, `object` left out.
+
+        Raises PatchgenError PG106 for a class that inherits from itself, PG107 where Python would refuse the order.
+        """
+        if symbol in below:
+            cycle = " -> ".join(str(s) for s in (*below[below.index(symbol) :], symbol))
+            raise PatchgenError(
+                "PG106",
+                at,
+                f"a class inherits from itself: {cycle}",
+                "take one base out of the cycle",
+            )
+        bases = self.direct_bases(symbol, at)
+        if bases is None:
+            return (symbol,)
+        lines = [self.mro(base.symbol, base.at, (*below, symbol)) for base in bases]
+        merged = c3([*lines, tuple(base.symbol for base in bases)])
+        if merged is None:
+            names = ", ".join(base.expression for base in bases)
+            what = f"the bases {names} have no consistent method resolution order"
+            raise PatchgenError(
+                "PG107", at, what, "change the order of the bases; Python refuses this one"
+            )
+        return (symbol, *merged)
+
+    def direct_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
+        """The bases of a class whose file may be read, else None."""
+        if symbol not in self._bases:
+            self._bases[symbol] = self._read_bases(symbol, at)
+        return self._bases[symbol]
+
+    def _read_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
+        env = self.bindings.env
+        if (
+            not self.bindings.territory.knows_bases_of(symbol.module)
+            or env.path(symbol.module) is None
+        ):
+            return None
+        index = env.index(symbol.module, at)
+        block = index.definition(symbol.name)
+        if block is None or block.kind != "class":
+            return None
+        bases = bases_of(self.bindings, index, symbol.name)
+        return tuple(base for base in bases if base.symbol != Symbol("builtins", "object"))
+
+
+def c3(sequences: Sequence[Sequence[Symbol]]) -> tuple[Symbol, ...] | None:
+    """Python's merge of linearisations, or None when there is none."""
+    rows = [list(row) for row in sequences if row]
+    merged: list[Symbol] = []
+    while rows:
+        head = next(
+            (row[0] for row in rows if not any(row[0] in other[1:] for other in rows)), None
+        )
+        if head is None:
+            return None
+        merged.append(head)
+        rows = [row for row in ([s for s in row if s != head] for row in rows) if row]
+    return tuple(merged)

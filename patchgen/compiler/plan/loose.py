@@ -1,0 +1,108 @@
+"""Statements of an edit that Python allows only in a loop or a coroutine, which the edit itself is not.
+
+    @edit("forward")
+    def stop(self, i):
+        with old:
+            continue      # is not valid Python: no loop stands around it
+
+Asked only of a file that does not compile, to say what to write instead.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from patchgen.errors import PatchgenError
+from patchgen.syntax.scopes import ScopeNode
+from patchgen.syntax.text import Source, parse
+
+_WORDS = "patchgen.edits"
+_LOOP = ast.For | ast.AsyncFor | ast.While
+_INCLUDE = (
+    "an edit must include the loop: write it under `with old:` and `with new:`, "
+    "or write both of them under `while ...:`, which stands for any loop around them"
+)
+_WAIT = "write the edit as `async def`"
+
+
+@dataclass(frozen=True, slots=True)
+class _Loose:
+    node: ast.stmt | ast.expr
+    what: str
+    hint: str
+
+
+def loose_statement(source: Source) -> PatchgenError | None:
+    """The error for the first statement of an edit in `source` that lacks its loop or coroutine."""
+    tree = parse(source)
+    words = set(_names_of_edit(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and words & set(
+            map(_called, node.decorator_list)
+        ):
+            found = min(
+                _loose(node),
+                key=lambda loose: (loose.node.lineno, loose.node.col_offset),
+                default=None,
+            )
+            if found is not None:
+                at = source.at(found.node.lineno, found.node.col_offset)
+                return PatchgenError("PG302", at, found.what, found.hint)
+    return None
+
+
+def _names_of_edit(tree: ast.Module) -> Iterator[str]:
+    """How the file calls `patchgen.edits.edit`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=aliases):
+                imported = [(alias.name, alias.asname or alias.name) for alias in aliases]
+            case ast.ImportFrom(module=str(module), names=aliases):
+                imported = [
+                    (f"{module}.{alias.name}", alias.asname or alias.name) for alias in aliases
+                ]
+            case _:
+                continue
+        yield from (bound for name, bound in imported if name == f"{_WORDS}.edit")
+        yield from (f"{bound}.edit" for name, bound in imported if name == _WORDS)
+
+
+def _called(decorator: ast.expr) -> str:
+    return ast.unparse(decorator.func) if isinstance(decorator, ast.Call) else ""
+
+
+def _loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose]:
+    waits = isinstance(edit, ast.AsyncFunctionDef)
+    stack: list[tuple[ast.AST, bool]] = [(node, False) for node in edit.body]
+    while stack:
+        node, in_loop = stack.pop()
+        match node:
+            case ast.Break() | ast.Continue() if not in_loop:
+                word = type(node).__name__.lower()
+                yield _Loose(node, f"`{word}` stands in an edit without its loop", _INCLUDE)
+            case ast.Await() | ast.AsyncFor() | ast.AsyncWith() if not waits:
+                yield _Loose(
+                    node, f"{_async_word(node)} stands in an edit that is no coroutine", _WAIT
+                )
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() if not waits:
+                if any(generator.is_async for generator in node.generators):
+                    yield _Loose(node, "`async for` stands in an edit that is no coroutine", _WAIT)
+            case _:
+                pass
+        stack += _inside(node, in_loop)
+
+
+def _inside(node: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
+    if isinstance(node, ScopeNode):
+        return  # a loop or coroutine of its own
+    repeated = set(map(id, node.body)) if isinstance(node, _LOOP) else set()
+    for child in ast.iter_child_nodes(node):
+        yield child, in_loop or id(child) in repeated
+
+
+def _async_word(node: ast.Await | ast.AsyncFor | ast.AsyncWith) -> str:
+    return {ast.Await: "`await`", ast.AsyncFor: "`async for`", ast.AsyncWith: "`async with`"}[
+        type(node)
+    ]

@@ -1,0 +1,132 @@
+"""Where a modular file means a parent itself, and not the class that takes its place.
+
+In: the modular files and what their classes derive from.  Out: the classes that stay subclasses for that, with the
+reason.
+
+    class Base(toy.Base): ...
+
+
+    def plain():
+        return toy.Base()    # an object of the parent, not of the class above
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.identity import first_name, meaning
+from patchgen.compiler.plan.model import Symbol
+from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.scopes import Reference
+
+
+def mentions(
+    layers: Sequence[ModuleIndex], parents: Mapping[Symbol, Sequence[Symbol]], bindings: Bindings
+) -> dict[Symbol, str]:
+    """The classes of the modular files, `parents` by class, that stay subclasses because a parent itself is used.
+
+    `toy.Base()` in a modular file makes an object of the parent; where its class `Base` were merged with it, no class
+    of the flat file would be the parent any more.
+    """
+    heirs: dict[Symbol, list[Symbol]] = {}
+    for heir, ancestors in parents.items():
+        for parent in ancestors:
+            heirs.setdefault(parent, []).append(heir)
+    found: dict[Symbol, str] = {}
+    for layer in layers:
+        for block in layer.blocks if heirs else ():
+            for reference in _uses(layer, block):
+                symbol, used = meaning(layer, reference, bindings)
+                if symbol not in heirs or symbol.module == layer.source.module:
+                    continue
+                explicit = len(reference.attributes) > used or _is_asked(
+                    block, reference, _superclass
+                )
+                below = Symbol(layer.source.module, block.name) in heirs[symbol]
+                if below and explicit and not _is_stored(block, reference):
+                    continue  # `Parent.method(self)` in a class below it
+                if (
+                    len(heirs[symbol]) == 1
+                    and not explicit
+                    and _is_asked(block, reference, _classes)
+                ):
+                    continue  # every object that is of the parent is of its heir
+                line = layer.source.at(block.first + reference.line - 1).line
+                why = f"{symbol} itself is used on line {line} of {layer.source.path}"
+                found |= {heir: why for heir in heirs[symbol] if heir not in found}
+    return found
+
+
+def _uses(layer: ModuleIndex, block: Block) -> Iterator[Reference]:
+    """Reads of names that are no base of a class statement and no annotation."""
+    tree = ast.parse(block.text)
+    left_out = [base for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
+            ):
+                left_out.append(annotation)
+            case (
+                ast.FunctionDef(returns=ast.expr() as returns)
+                | ast.AsyncFunctionDef(returns=ast.expr() as returns)
+            ):
+                left_out.append(returns)
+            case _:
+                pass
+    places = {
+        (n.lineno, n.col_offset)
+        for each in left_out
+        for n in ast.walk(each)
+        if isinstance(n, ast.expr)
+    }
+    if block.kind == "import":
+        return
+    for reference in block.references:
+        if not reference.quoted and (reference.line, reference.column) not in places:
+            yield reference
+
+
+def _is_stored(block: Block, reference: Reference) -> bool:
+    """Whether an attribute behind the name is assigned or deleted."""
+    nodes = (node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.Attribute))
+    return any(not isinstance(node.ctx, ast.Load) and _starts_at(node, reference) for node in nodes)
+
+
+def _is_asked(
+    block: Block, reference: Reference, places: Callable[[ast.AST], Sequence[ast.expr]]
+) -> bool:
+    """Whether the name stands at one of the `places` that nodes have for classes."""
+    names = (
+        n
+        for node in ast.walk(ast.parse(block.text))
+        for place in places(node)
+        for n in ast.walk(place)
+    )
+    return any(_starts_at(name, reference) for name in names if isinstance(name, ast.Name))
+
+
+def _superclass(node: ast.AST) -> Sequence[ast.expr]:
+    match node:
+        case ast.Call(func=ast.Name(id="super"), args=[owner, *_]):
+            return [owner]
+        case _:
+            return []
+
+
+def _classes(node: ast.AST) -> Sequence[ast.expr]:
+    """Where it is only asked what an object is."""
+    match node:
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, classes]):
+            return [classes]
+        case ast.ExceptHandler(type=ast.expr() as classes) | ast.MatchClass(cls=classes):
+            return [classes]
+        case _:
+            return []
+
+
+def _starts_at(node: ast.expr, reference: Reference) -> bool:
+    first = first_name(node)
+    return (first.lineno, first.col_offset) == (reference.line, reference.column)

@@ -1,0 +1,112 @@
+"""The values that planning produces and that rewriting and linking consume.
+
+All are frozen.  A *symbol* is a name in a module; a *target* is what a name in some file stands for; a *piece* is a
+block whose global names have been replaced by those of the flat file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from patchgen.errors import Location
+from patchgen.syntax.text import Source
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Symbol:
+    """The definition `name` of `module`; an empty `name` is the module itself."""
+
+    module: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}" if self.name else self.module
+
+    def is_same(self, other: Symbol) -> bool:
+        """Whether both are one thing: `from torch import nn` and `import torch.nn as nn` name it differently."""
+        return str(self) == str(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One replacement on a line: `old` at `column` (in characters from 0) became `new`."""
+
+    line: int
+    column: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataString:
+    """A string that is equal to a class's name at home, and stays.
+
+    `new` is what the class is called in the flat file.  `is_risky`: code may compare the two.
+    """
+
+    value: str
+    at: Location
+    new: str
+    is_risky: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block in the names of the flat file.
+
+    `text` has as many lines as the block had.  `needs` says what every global name in `text` stands for.  `first` is
+    the line of the file at `source` on which `text` begins.
+    """
+
+    symbol: Symbol
+    kind: str
+    name: str
+    leading: str
+    text: str
+    source: Source
+    first: int
+    defines: tuple[str, ...] = ()
+    needs: Mapping[str, Symbol] = field(default_factory=dict)
+    edits: tuple[Edit, ...] = ()
+    data: tuple[DataString, ...] = ()
+
+    def at(self, line: int, column: int) -> Location:
+        """The place in the source of character `column` (from 0) on line `line` (from 1) of `text`."""
+        shift = 0
+        for edit in self.edits:
+            if edit.line == line and edit.column + shift < column:
+                shift += len(edit.new) - len(edit.old)
+        return Location(self.source.path, self.first + line - 1, max(column - shift, 0) + 1)
+
+
+def _unknown(_module: str, _name: str) -> None:
+    """Nothing is known of the bases."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPlan:
+    """One flat class: `chain` is the classes merged into it, in the order of Python's MRO, the declaration first.
+
+    `bases` are the base expressions of the flat class, in flat names: what follows the chain in the MRO.
+    `own_names[i]` is the class name of `chain[i]` in its own module, which decides the mangling of `__private` names.
+    `beyond(module, name)`, for code of `module`, is all that `super()` can find behind the chain where `name` is
+    surely not among it, else None.
+    """
+
+    name: str
+    chain: tuple[Piece, ...]
+    bases: tuple[str, ...]
+    own_names: tuple[str, ...]
+    beyond: Callable[[str, str], frozenset[str] | None] = field(
+        default=_unknown, repr=False, compare=False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MergedClass:
+    """The text of a flat class, and what a reader should know of how it came about."""
+
+    name: str
+    text: str
+    notes: tuple[str, ...] = ()

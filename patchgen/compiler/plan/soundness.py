@@ -1,0 +1,60 @@
+"""What a modular file may not say at its top level, found before anything is planned."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen.compiler.plan.bindings import Bindings
+from patchgen.errors import Problem
+from patchgen.syntax.blocks import ModuleIndex
+
+
+def unsound(layer: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:
+    """Statements of a modular file that would be lost or mean something else in the flat file."""
+    return (
+        *_conditional_classes(layer, bindings),
+        *_imports_in_company(layer),
+        *_declared_twice(layer),
+    )
+
+
+def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Problem]:
+    """Classes of a modular file that derive from a parent, but under `if` or `try`."""
+    for block in layer.blocks:
+        if block.kind != "guard":
+            continue
+        for node in ast.walk(ast.parse(block.text)):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for base in node.bases:
+                at = layer.source.at(block.first + base.lineno - 1, base.col_offset)
+                symbol = bindings.dotted(layer, ast.unparse(base), at)
+                if symbol is not None and bindings.territory.flattens(symbol.module):
+                    what = f"class {node.name} derives from {symbol} under a condition"
+                    yield Problem(at, "PG111", what, "declare it at the top level of the file")
+
+
+def _imports_in_company(layer: ModuleIndex) -> Iterator[Problem]:
+    """Lines that import and do something else as well: the import goes, the rest would have to stay."""
+    for block in layer.blocks:
+        if block.kind == "other" and block.imports:
+            at = layer.source.at(block.first)
+            yield Problem(
+                at,
+                "PG122",
+                "an import shares its line with another statement",
+                "write it on its own line",
+            )
+
+
+def _declared_twice(layer: ModuleIndex) -> Iterator[Problem]:
+    """Two classes or functions of one name: the first would be lost without a word."""
+    first: dict[str, int] = {}
+    for block in layer.blocks:
+        if (
+            block.kind in ("class", "def")
+            and first.setdefault(block.name, block.first) != block.first
+        ):
+            what = f"{block.name} is declared here and on line {first[block.name]}"
+            yield Problem(layer.source.at(block.first), "PG123", what, "keep one of them")

@@ -1,0 +1,167 @@
+"""What is known from earlier runs, believed only while everything that it was made from is the same.
+
+In: an `Outcome` that was worked out.  Out: the same without its texts, or None.  Keys are contents: digests of files,
+of settings, of patchgen's own sources; no time stamps.  What cannot be read, or was written by another version, is
+as if it were not there, and so is a folder that cannot be written.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patchgen.compiler.emit.ruff import ruff_state
+from patchgen.compiler.flat import Note, Summary
+from patchgen.errors import Location, PatchgenError, Problem
+from patchgen.project.batch.outcome import (
+    Lookup,
+    Made,
+    Outcome,
+    Read,
+    digest_of_file,
+    files_of,
+    make_short,
+)
+from patchgen.project.disk.write import replace_file
+from patchgen.project.files import Modular, Project
+from patchgen.project.places import cache_of, make_state, root_of
+from patchgen.project.versions import own_digest, versions
+from patchgen.syntax.locate import Environment
+from patchgen.syntax.regular import read_regular
+
+FORMAT = 4
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The outcomes of earlier runs, one file each; one that is not `on` knows nothing and learns nothing."""
+
+    project: Project
+    on: bool = True
+    _digests: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def load(self, modular: Modular) -> Outcome | None:
+        """What is known of `modular`, if it still holds."""
+        if not self.on:
+            return None
+        try:
+            entry = json.loads(read_regular(self._path(modular)))
+            if entry["made_with"] != self._made_with or not self._holds(entry):
+                return None
+            return _outcome(modular, entry)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def is_made(self, outcome: Outcome) -> bool:
+        """Whether every output of `outcome` was on disk, as it should be, when this run first looked."""
+        wanted = (item for made in outcome.made for item in files_of(outcome.modular, made))
+        return not outcome.problems and all(
+            self._digest(str(path)) == digest for path, digest in wanted
+        )
+
+    def store(self, outcome: Outcome) -> None:
+        """Remember `outcome`, unless a file changed while it was read or patchgen itself failed."""
+        failed = any(problem.code.startswith("PG9") for problem in outcome.problems)
+        if not self.on or failed or not all(read.digest for read in outcome.reads):
+            return
+        entry = {
+            "digest": outcome.digest,
+            "made": [asdict(made) for made in outcome.made],
+            "problems": [asdict(problem) for problem in outcome.problems],
+            "reads": [(read.path, read.digest, read.module) for read in outcome.reads],
+            "lookups": [(one.question, one.subject, one.answer) for one in outcome.lookups],
+            "made_with": self._made_with,
+        }
+        data = json.dumps(entry, separators=(",", ":")).encode()
+        try:
+            path = self._path(outcome.modular)
+            make_state(path.parent.parent)
+            path.parent.mkdir(exist_ok=True)
+            replace_file(path, data, lasting=False)
+        except (OSError, PatchgenError):
+            return  # A cache that cannot be written costs time, nothing else.
+
+    @functools.cached_property
+    def env(self) -> Environment:
+        """The modules as this run finds them."""
+        return self.project.environment()
+
+    def _path(self, modular: Modular) -> Path:
+        # One file a modular file and view of the world: entries that are out of date are written over, never piled up.
+        view = f"{modular.path}\0{modular.profile}\0{self._roots}"
+        name = hashlib.sha256(view.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        return self._folder_of(root_of(self.project, modular.path)) / f"{name}.json"
+
+    @functools.cached_property
+    def _roots(self) -> str:
+        return "\0".join(map(str, self.env.roots))
+
+    @functools.cached_property
+    def _folder_of(self) -> Callable[[Path], Path]:
+        return functools.cache(lambda root: cache_of(self.project, root))
+
+    @functools.cached_property
+    def _made_with(self) -> Mapping[str, Any]:
+        settings = self.project.config.settings
+        return {
+            "format": FORMAT,
+            "patchgen": own_digest(),
+            "python": list(sys.version_info[:2]),
+            "versions": dict(versions(self.env, settings.formatter)),
+            "ruff": ruff_state(),
+            "settings": json.loads(json.dumps(asdict(settings))),
+            "allow_bidi": self.project.allow_bidi,
+            "home": str(self.project.home),
+        }
+
+    def _holds(self, entry: Mapping[str, Any]) -> bool:
+        answers = all(
+            make_short(self.env.look(question, of)) == answer
+            for question, of, answer in entry["lookups"]
+        )
+        return answers and all(self._digest(path) == digest for path, digest, _ in entry["reads"])
+
+    def _digest(self, path: str) -> str:
+        if path not in self._digests:
+            self._digests[path] = digest_of_file(path)
+        return self._digests[path]
+
+
+def _outcome(modular: Modular, entry: Mapping[str, Any]) -> Outcome:
+    return Outcome(
+        modular,
+        entry["digest"],
+        tuple(_made(item) for item in entry["made"]),
+        tuple(_problem(item) for item in entry["problems"]),
+        tuple(Read(*item) for item in entry["reads"]),
+        tuple(Lookup(*item) for item in entry["lookups"]),
+    )
+
+
+def _made(item: Mapping[str, Any]) -> Made:
+    summary = item["summary"]
+    return Made(
+        kind=item["kind"],
+        name=item["name"],
+        digest=item["digest"],
+        diff_digest=item["diff_digest"],
+        size=item["size"],
+        trace=item["trace"],
+        notes=tuple(Note(Location(**part["at"]), part["what"]) for part in item["notes"]),
+        summary=Summary(tuple(summary["classes"]), tuple(summary["parents"])),
+        warnings=tuple(_problem(warning) for warning in item["warnings"]),
+        added=item["added"],
+        removed=item["removed"],
+    )
+
+
+def _problem(item: Mapping[str, Any]) -> Problem:
+    return Problem(
+        Location(**item["at"]), item["code"], item["what"], item["hint"], item["severity"]
+    )

@@ -1,0 +1,47 @@
+"""Flattening the modular files of one profile, here and in order; an error costs one file its turn, not the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from patchgen.compiler.flat import Flattened
+from patchgen.errors import Location, PatchgenError, Problem, defect, problems_of
+from patchgen.project.batch.outcome import Outcome
+from patchgen.project.batch.witness import make_witness, testify
+from patchgen.project.files import Modular, Project
+from patchgen.project.profiles import PROFILES
+
+
+def flatten_group(
+    project: Project, profile: str, modulars: Sequence[Modular], jobs: int = 1
+) -> Iterator[Outcome]:
+    """Outcomes in order; `jobs` is for a profile that has workers of its own.
+
+    No error of one file keeps the next from its turn.
+    """
+    rest = list(modulars)
+    witness = make_witness(project)
+    while rest:
+        results = PROFILES[profile].flatten(
+            [m.path for m in rest], witness, project.config.settings, jobs
+        )
+        ended = False
+        while rest and not ended:
+            modular = rest.pop(0)
+            witness.forget()
+            flattened, ended = _next(modular, results)
+            yield testify(modular, flattened, witness)
+
+
+def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bool]:
+    """The next result, and whether `results` is at its end: a generator that has raised gives nothing more."""
+    try:
+        return next(results), False
+    except PatchgenError as error:
+        return Flattened(problems=problems_of(error)), True
+    except MemoryError:
+        what = "there is not enough memory to flatten it"
+        return Flattened(problems=(Problem(Location(modular.shown), "PG907", what),)), True
+    except Exception as error:
+        # The boundary of the core: an error that it did not foresee is ours, and the run goes on.
+        return Flattened(problems=(defect(modular.shown, error),)), True

@@ -1,0 +1,235 @@
+"""What flattening one modular file came to, in the form that is compared, recorded and cached: digests, not texts.
+
+In: `Flattened`, which holds texts.  Out: `Outcome`, whose texts are missing when it comes from the cache; a clean run
+never needs them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+
+from patchgen.compiler.flat import FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
+from patchgen.errors import Problem
+from patchgen.project.files import Modular
+from patchgen.syntax.lines import changed_lines
+from patchgen.syntax.regular import read_regular
+
+LONG = 1000  # letters of an answer that is remembered as it is
+TICK = 2_000_000_000  # ns; no file system's clock is coarser
+_SEEN: dict[
+    str, tuple[tuple[int, ...], str]
+] = {}  # what files were when they were read, and their digests
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One output without its text; `diff_digest` is empty where no diff stands beside it.
+
+    `added` and `removed` count the lines by which it differs from its parent, blank ones left out.  Of a new
+    model, which has no diff, `added` counts the lines that were copied from elsewhere than the parent.
+    """
+
+    kind: str
+    name: str
+    digest: str
+    diff_digest: str
+    size: int  # lines
+    trace: str = field(
+        repr=False
+    )  # JSON of `parents` and `lines`, which a clean check never looks at
+    notes: tuple[Note, ...]
+    summary: Summary
+    warnings: tuple[Problem, ...] = ()
+    added: int = 0
+    removed: int = 0
+
+    @property
+    def parents(self) -> tuple[UsedSymbol, ...]:
+        """The parents' definitions that the output was made from, sorted."""
+        return tuple(UsedSymbol(*item) for item in json.loads(self.trace)[0])
+
+    @property
+    def lines(self) -> tuple[LineOrigin, ...]:
+        """Where its lines came from, sorted."""
+        return tuple(LineOrigin(*item) for item in json.loads(self.trace)[1])
+
+    @property
+    def diff_name(self) -> str:
+        """The name of the checked-in diff that stands beside the output."""
+        return f"{self.name.removesuffix('.py')}.diff"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A file that an outcome depends on, the sha256 of its bytes, and its module where it was read as one."""
+
+    path: str
+    digest: str
+    module: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A question about the file system that was asked of the environment, and its answer, which may be shortened."""
+
+    question: str
+    subject: str
+    answer: str
+
+
+def make_short(answer: str) -> str:
+    """`answer`, or the digest of a long one."""
+    return answer if len(answer) < LONG else digest_of(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One modular file's outputs or problems, and everything that they depend on.
+
+    `digest` is the sha256 of the modular file's text.  `texts` maps file names, those of diffs included, to contents.
+    """
+
+    modular: Modular
+    digest: str = ""
+    made: tuple[Made, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    reads: tuple[Read, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    texts: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+def make_outcome(
+    modular: Modular,
+    digest: str,
+    flattened: Flattened,
+    reads: tuple[Read, ...],
+    lookups: tuple[Lookup, ...],
+) -> Outcome:
+    """The outcome of a flattening that ended by itself, with or without problems."""
+    if flattened.problems and not flattened.files:
+        return Outcome(modular, digest, (), tuple(sorted(flattened.problems)), reads, lookups, {})
+    texts: dict[str, str] = {}
+    made = []
+    for file in sorted(flattened.files, key=lambda file: file.name):
+        diff = None if file.diff_base is None else variant_diff(file)
+        one = _made(file, diff)
+        made.append(one)
+        texts[one.name] = file.text
+        if diff is not None:
+            texts[one.diff_name] = diff
+    return Outcome(
+        modular, digest, tuple(made), tuple(sorted(flattened.problems)), reads, lookups, texts
+    )
+
+
+def files_of(modular: Modular, made: Made) -> Iterator[tuple[Path, str]]:
+    """The files of one output, the diff included, with the digests that they should have."""
+    yield _inside(modular.folder, made.name), made.digest
+    if made.diff_digest:
+        yield _inside(modular.folder, made.diff_name), made.diff_digest
+
+
+@functools.lru_cache(maxsize=4096)  # A run asks half a dozen times for the path of each output.
+def _inside(folder: Path, name: str) -> Path:
+    return folder / name
+
+
+def _made(file: FlatFile, diff: str | None) -> Made:
+    added, removed = (_added_to_new(file), 0) if diff is None else changed_lines(diff)
+    return Made(
+        kind=file.kind,
+        name=file.name,
+        digest=digest_of(file.text),
+        diff_digest="" if diff is None else digest_of(diff),
+        size=file.text.count("\n"),
+        trace=json.dumps(
+            [
+                [astuple(used) for used in sorted(file.parents)],
+                [astuple(o) for o in sorted(file.lines)],
+            ]
+        ),
+        notes=file.notes,
+        summary=file.summary,
+        warnings=file.warnings,
+        added=added,
+        removed=removed,
+    )
+
+
+def _added_to_new(file: FlatFile) -> int:
+    """The lines of a new model that were copied from somewhere else than its parent; imports have no origin."""
+    parent = file.summary.parents[0] if file.summary.parents else ""
+    own = {used.path for used in file.parents if used.symbol.rpartition(".")[0] == parent}
+    lines = file.text.split("\n")
+    foreign = [
+        line for o in file.lines if o.path not in own for line in lines[o.first - 1 : o.last]
+    ]
+    return sum(line.strip() != "" for line in foreign)
+
+
+def variant_diff(file: FlatFile) -> str:
+    """The diff from the parent to the output: what a reviewer reads instead of the output."""
+    name, base = file.diff_base or ("", "")
+    return unified(base, file.text, name, file.name)
+
+
+def unified(old: str, new: str, old_name: str, new_name: str) -> str:
+    """A unified diff, empty when both are equal; nothing in it depends on time or place."""
+    if old == new:
+        return ""
+    left, right = (_lines(text) for text in (old, new))
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(left, right, old_name, new_name)
+    )
+
+
+def _lines(text: str) -> list[str]:
+    # str.splitlines also breaks at \x0c and others, which no editor and no patch tool does.
+    pieces = text.split("\n")
+    return [f"{piece}\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
+
+
+def digest_of_bytes(data: bytes) -> str:
+    """The sha256 of `data`, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_of(text: str) -> str:
+    """The sha256 of `text` as it stands in a file."""
+    return digest_of_bytes(text.encode("utf-8"))
+
+
+def digest_of_file(path: Path | str) -> str:
+    """The sha256 of the bytes of the file at `path`, or the empty string where there is none to read.
+
+    A run asks for most files twice, and reads them once: a second time only where the file may have changed since.
+    """
+    try:
+        about = os.stat(path)
+        state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+        name, settled = os.fspath(path), _is_settled(about)
+        if name in _SEEN and _SEEN[name][0] == state:
+            return _SEEN[name][1]
+        digest = digest_of_bytes(read_regular(path))
+    except (OSError, ValueError):
+        return ""
+    if settled:
+        _SEEN[name] = state, digest
+    return digest
+
+
+def _is_settled(about: os.stat_result) -> bool:
+    """Whether a change from now on would give the file another time of change, which nobody can set.
+
+    Clocks of file systems tick slowly, so two changes at nearly the same moment may bear the same time.
+    """
+    return os.name == "posix" and about.st_ctime_ns < time.time_ns() - TICK

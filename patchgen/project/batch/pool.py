@@ -1,0 +1,84 @@
+"""Flattening in worker processes: what kills a worker costs one file, not the run."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection, get_context, parent_process
+
+from patchgen.errors import Location, Problem
+from patchgen.project.batch.group import flatten_group
+from patchgen.project.batch.outcome import Outcome
+from patchgen.project.files import Modular, Project
+
+_PROJECT: list[Project] = []  # of a worker process, set once when it starts
+
+
+def in_workers(
+    project: Project, profile: str, chunks: Sequence[Sequence[Modular]], jobs: int
+) -> Iterator[Outcome]:
+    """Outcomes as they come; the files of workers that died are tried again, each in a process of its own."""
+    lost: list[Modular] = []
+    with _pool(project, min(jobs, len(chunks))) as pool:
+        waiting = {pool.submit(_work, profile, tuple(chunk)): chunk for chunk in chunks}
+        for future in _as_done(pool, list(waiting)):
+            try:
+                yield from future.result()
+            except BrokenProcessPool:
+                lost += waiting[future]
+    for modular in sorted(lost):
+        yield _alone(project, profile, modular)
+
+
+def _alone(project: Project, profile: str, modular: Modular) -> Outcome:
+    with _pool(project, 1) as pool:
+        try:
+            return pool.submit(_work, profile, (modular,)).result()[0]
+        except BrokenProcessPool:
+            what = "the process that flattened this file died"
+            hint = (
+                "it crashed or was killed for its memory; please report it together with the file"
+            )
+            return Outcome(
+                modular, problems=(Problem(Location(modular.shown), "PG909", what, hint),)
+            )
+
+
+def _pool(project: Project, jobs: int) -> ProcessPoolExecutor:
+    # Not "fork": a progress bar runs in a thread, and a copy of a process with threads can hang.
+    return ProcessPoolExecutor(jobs, get_context("spawn"), _start, (project,))
+
+
+def _as_done(
+    pool: ProcessPoolExecutor, futures: list[Future[tuple[Outcome, ...]]]
+) -> Iterator[Future[tuple[Outcome, ...]]]:
+    """Futures as they are done; when the run is interrupted, what has not begun never begins."""
+    try:
+        yield from as_completed(futures)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+
+
+def _start(project: Project) -> None:
+    """Make this worker end at once, and silently, when it is interrupted or its parent is gone."""
+    _PROJECT[:] = [project]
+    gc.disable()  # as `cli.main` does
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)
+
+
+def _work(profile: str, modulars: tuple[Modular, ...]) -> tuple[Outcome, ...]:
+    return tuple(flatten_group(_PROJECT[0], profile, modulars))

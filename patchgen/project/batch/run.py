@@ -1,0 +1,108 @@
+"""Flattening many modular files: from the cache where nothing changed, else here or in worker processes.
+
+In: the project and its modular files.  Out: one `Outcome` each, in the order of the files, whatever the number of
+workers.  What goes wrong with one file is in its outcome; the others are not touched by it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from patchgen.project.batch.cache import Cache
+from patchgen.project.batch.outcome import Outcome, files_of
+from patchgen.project.files import Modular, Project
+from patchgen.project.profiles import PROFILES
+
+FILES_THAT_PAY = 4  # a worker takes about as long to start as so many files take to flatten
+
+Progress = Callable[[int], None]  # called with the number of files that have just been done
+
+
+def run(
+    project: Project,
+    modulars: Sequence[Modular],
+    cache: Cache,
+    jobs: int = 0,
+    progress: Progress = lambda done: None,
+) -> tuple[Outcome, ...]:
+    """The outcome of every modular file, in order; fresh ones are put into the cache.
+
+    `jobs` is the number of processes; 0 takes as many as there are processors, where that pays.
+    """
+    known = {
+        modular: outcome for modular in modulars if (outcome := cache.load(modular)) is not None
+    }
+    # Of a file whose outputs are parents of others, more is needed than what an outcome from the cache has.
+    known = {
+        m: outcome
+        for m, outcome in known.items()
+        if not PROFILES[m.profile].chained or cache.is_made(outcome)
+    }
+    rest = [modular for modular in modulars if modular not in known]
+    progress(len(modulars) - len(rest))
+    for outcome in _flatten_all(project, rest, jobs or _enough(len(rest))):
+        cache.store(outcome)
+        known[outcome.modular] = outcome
+        progress(1)
+    moved = [
+        modular
+        for modular in rest
+        if PROFILES[modular.profile].chained and not cache.is_made(known[modular])
+    ]
+    again = with_dependents(moved, known)
+    if set(rest).issuperset(again):
+        again = []
+    for outcome in _flatten_all(project, again, jobs or _enough(len(again))):
+        cache.store(outcome)
+        known[outcome.modular] = outcome
+    return tuple(known[modular] for modular in modulars)
+
+
+def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) -> list[Modular]:
+    """`moved` and every file that was made from their outputs as they are on disk, if by way of others; sorted."""
+    readers: dict[str, list[Modular]] = {}
+    for modular, outcome in known.items() if moved else ():
+        for read in outcome.reads:
+            readers.setdefault(read.path, []).append(modular)
+    found, waiting = set(moved), list(moved)
+    while waiting:
+        outcome = known[waiting.pop()]
+        outputs = (
+            str(path) for made in outcome.made for path, _ in files_of(outcome.modular, made)
+        )
+        new = {reader for output in outputs for reader in readers.get(output, ())} - found
+        found |= new
+        waiting += new
+    return sorted(found)
+
+
+def _enough(files: int) -> int:
+    processors = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    return max(1, min(processors, files // FILES_THAT_PAY))
+
+
+def _flatten_all(project: Project, modulars: Sequence[Modular], jobs: int) -> Iterator[Outcome]:
+    """Outcomes in any order, by groups that share a profile."""
+    if not modulars:
+        return
+    from patchgen.project.batch.group import (
+        flatten_group,
+    )  # loads what reads sources, and most runs find nothing to flatten
+
+    for profile, members in itertools.groupby(
+        sorted(modulars, key=lambda m: (m.profile, m)), lambda m: m.profile
+    ):
+        group = tuple(members)
+        chunks = PROFILES[profile].split(group, jobs)
+        if jobs > 1 and len(chunks) > 1:
+            from patchgen.project.batch.pool import (
+                in_workers,
+            )  # most runs need no processes, and no library for them
+
+            yield from in_workers(project, profile, chunks, jobs)
+        else:
+            yield from flatten_group(project, profile, group, jobs)

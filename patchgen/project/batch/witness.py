@@ -1,0 +1,97 @@
+"""What an answer of the core depends on: every module it asked for and every file it read.
+
+A `Witness` stands in for the environment and remembers what goes through the two doors of it, `look` and `source`.
+With what it remembers, an outcome of an earlier run can be believed for as long as each of these files is the same and
+each question about the file system has the same answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen.compiler.flat import Flattened
+from patchgen.errors import Location, PatchgenError
+from patchgen.project.batch.outcome import (
+    Lookup,
+    Outcome,
+    Read,
+    digest_of_bytes,
+    make_outcome,
+    make_short,
+)
+from patchgen.project.files import Modular, Project
+from patchgen.syntax.locate import Environment
+from patchgen.syntax.regular import read_regular
+from patchgen.syntax.text import Source, decode, make_source
+
+
+@dataclass(frozen=True)
+class Witness(Environment):
+    """An environment that remembers what it is asked; `read` has the digests of texts, empty where reading failed."""
+
+    asked: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
+    read: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def look(self, question: str, subject: str) -> str:
+        """As in `Environment`."""
+        answer = super().look(question, subject)
+        self.asked[question, subject] = answer
+        return answer
+
+    def source(self, module: str, at: Location) -> Source:
+        """As in `Environment`."""
+        path = self.look("module", module)
+        if path:
+            self.read.setdefault(path, "")
+        source = super().source(module, at)
+        self.read[path] = source.digest
+        return source
+
+    def forget(self) -> None:
+        """Begin anew, with another modular file."""
+        self.asked.clear()
+        self.read.clear()
+
+
+def make_witness(project: Project) -> Witness:
+    """A witness over the project's environment."""
+    env = project.environment()
+    return Witness(env.roots, env.home, env.allow_bidi, env.archives)
+
+
+def testify(modular: Modular, flattened: Flattened, witness: Witness) -> Outcome:
+    """The outcome of `modular` with all that it depends on."""
+    text, raw = _digests(modular.path)
+    asked = sorted(witness.asked.items(), reverse=True)
+    modules = {path: module for (question, module), path in asked if question == "module"}
+    digests = {path: _raw_if_same(path, digest) for path, digest in witness.read.items()}
+    digests |= {
+        str(path): digest
+        for path, digest in (flattened.reads or {}).items()
+        if path != modular.path
+    }
+    reads = [Read(path, digest, modules.get(path, "")) for path, digest in sorted(digests.items())]
+    lookups = [Lookup(*key, make_short(answer)) for key, answer in sorted(witness.asked.items())]
+    return make_outcome(
+        modular, text, flattened, (Read(str(modular.path), raw), *reads), tuple(lookups)
+    )
+
+
+def _raw_if_same(path: str, seen: str) -> str:
+    """The digest of the bytes at `path`, or the empty string when its text is no longer the one that was `seen`."""
+    text, raw = _digests(Path(path))
+    return raw if seen in ("", text) else ""
+
+
+def _digests(path: Path) -> tuple[str, str]:
+    """The sha256 of the text of a file and that of its bytes; empty where there is none."""
+    try:
+        data = read_regular(path)
+        return make_source(
+            decode(data, path.name, allow_bidi=True), path.name
+        ).digest, digest_of_bytes(data)
+    except PatchgenError:
+        return "", digest_of_bytes(data)
+    except OSError:
+        return "", ""

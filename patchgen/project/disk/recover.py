@@ -1,0 +1,85 @@
+"""What killed runs have left: moves that a journal tells of are finished, files that none tells of are removed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from patchgen.project.disk.write import JOURNAL, Move, content_digest, discard
+from patchgen.syntax.regular import read_regular
+
+STALE_AFTER = 3600.0  # seconds; a process number may belong to another process by then
+_TEMP = re.compile(r"\.patchgen-(\d+)-\d+\.tmp")
+
+
+def recover(state: Path, root: Path) -> tuple[str, ...]:
+    """Finish what a killed run had begun below `root`; the files that were moved.
+
+    A target that was changed by others since then is left alone, and so is whatever no run of ours would have staged:
+    a journal may come with a checkout.
+    """
+    try:
+        moves = [Move(**item) for item in json.loads(read_regular(state / JOURNAL))]
+    except FileNotFoundError:
+        return ()
+    except (ValueError, TypeError, RecursionError):
+        moves = []  # Not written by this version: what it staged is swept, so nothing has changed.
+    moves = [move for move in moves if _is_plausible(move, root)]
+    finished = [move.target for move in moves if _finish(move)]
+    (state / JOURNAL).unlink(missing_ok=True)
+    discard(moves)
+    return tuple(finished)
+
+
+def _is_plausible(move: Move, root: Path) -> bool:
+    """Whether `move` stays below `root` and concerns files that have the names of staged ones."""
+    target = Path(move.target)
+    staged = [Path(name) for name in (move.temp, move.backup) if name]
+    inside = target.resolve() == target and target.is_relative_to(root)
+    return inside and all(
+        path.parent == target.parent and _TEMP.fullmatch(path.name) for path in staged
+    )
+
+
+def _finish(move: Move) -> bool:
+    present = content_digest(Path(move.target))
+    if (
+        move.temp
+        and content_digest(Path(move.temp)) == move.new
+        and present in (move.old, move.new)
+    ):
+        os.replace(move.temp, move.target)
+        return True
+    if not move.temp and present and present == move.old:
+        os.unlink(move.target)
+        return True
+    return False
+
+
+def sweep(folders: Iterable[Path]) -> None:
+    """Remove what killed runs have staged in `folders` and never moved."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            for entry in list(os.scandir(folder)):
+                found = _TEMP.fullmatch(entry.name)
+                # Not the time of modification: a backup is a second name for a file that may be old.
+                if found and (
+                    not _is_alive(int(found[1]))
+                    or time.time() - entry.stat().st_ctime > STALE_AFTER
+                ):
+                    os.unlink(entry.path)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True

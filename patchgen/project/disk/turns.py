@@ -1,0 +1,72 @@
+"""Runs at the same time: those that write take turns, one that only looks sees no half of another's work."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.project.disk.recover import recover, sweep
+from patchgen.project.disk.write import JOURNAL
+from patchgen.project.files import Project
+from patchgen.project.places import LOCK, OUTCOMES, lock_of, make_state, state_of
+
+PATIENCE = 300.0  # seconds that a run waits for its turn
+
+_Seen = TypeVar("_Seen")
+
+
+@contextlib.contextmanager
+def turn_to_write(project: Project, root: Path, folders: Iterable[Path]) -> Iterator[None]:
+    """This run's turn to write below `root`.  What killed runs left there, and in `folders`, is finished or removed.
+
+    Raises PatchgenError PG906 when another run does not end, and OSError where the place cannot be written to.
+    """
+    state = make_state(state_of(project, root))
+    with _alone(state):
+        recover(state, root)
+        sweep(sorted({*folders, root, state, state / OUTCOMES}))
+        yield
+
+
+def undisturbed(project: Project, look: Callable[[], _Seen]) -> _Seen:
+    """What `look` sees when no other run writes meanwhile; it is called again when one did."""
+    before = _traces(project)
+    seen = look()
+    if JOURNAL not in before and _traces(project) == before:
+        return seen
+    with contextlib.ExitStack() as held:
+        for root in project.writable:
+            with contextlib.suppress(OSError):
+                held.enter_context(_alone(state_of(project, root)))
+        return look()
+
+
+def _traces(project: Project) -> tuple[str, ...]:
+    """What differs before and after another run has written, and names the journal while it does."""
+    traces = []
+    for root in project.writable:
+        for path in (state_of(project, root) / JOURNAL, lock_of(project, root)):
+            with contextlib.suppress(OSError):
+                traces += [path.name, str(path.stat().st_mtime_ns)]
+    return tuple(traces)
+
+
+@contextlib.contextmanager
+def _alone(state: Path) -> Iterator[None]:
+    from filelock import FileLock, Timeout  # slow to load, and most runs find nothing to write
+
+    lock = FileLock(state / "lock")
+    try:
+        lock.acquire(timeout=PATIENCE)
+    except Timeout:
+        what = f"another run of patchgen has been writing here for {PATIENCE:.0f} seconds"
+        raise PatchgenError(
+            "PG906", Location(LOCK), what, "wait for it to end, then try again"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,224 @@
+"""Files written whole or not at all, one or many: staged beside their targets, verified, then moved into place.
+
+A journal is written between staging and moving.  A run that was killed before it has changed nothing; one that was
+killed after it is finished by the next.  A run that fails while moving puts back what it had moved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import itertools
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from patchgen.syntax.regular import read_regular
+
+JOURNAL = "journal.json"
+_NUMBERS = itertools.count()
+
+
+class Unfinished(OSError):
+    """Some files were moved, and the system lets them be put back no more; the next run finishes what was begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to become of one file: `data`, or nothing when it is to be removed."""
+
+    path: Path
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A staged change: `temp` takes the place of `target`, whose former content is kept as `backup` meanwhile.
+
+    An empty `temp` removes the target; an empty `backup` means that there was none.  Digests are of contents.
+    """
+
+    target: str
+    temp: str
+    backup: str
+    old: str
+    new: str
+
+
+def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
+    """Make `path` hold `data`; a reader sees the former content or this, never a part of either.
+
+    Not `lasting`: a loss of power may undo it, which a cache need not wait for.
+    """
+    temp = _temp_name(path.parent)
+    try:
+        _stage(temp, data, path, lasting=lasting)
+        os.replace(temp, path)
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise
+
+
+def apply(changes: Sequence[Change], state: Path) -> None:
+    """Make every change or none; `state` is a folder for the journal.
+
+    The last change is moved last; without changes nothing is touched.  Raises OSError where a step fails; the files
+    then are what they were before, but for `Unfinished`.
+    """
+    moves: list[Move] = []
+    folders: list[Path] = []
+    if not changes:
+        return
+    try:
+        for change in changes:
+            folders += _make_folders(change.path.parent)
+            moves.append(_plan(change))
+            with _blamed_on(moves[-1].target):
+                _prepare(moves[-1], change.data)
+        _verify(moves)
+        replace_file(state / JOURNAL, json.dumps([asdict(move) for move in moves]).encode())
+        for move in moves:
+            with _blamed_on(move.target):
+                _move(move)
+        _sync({Path(move.target).parent for move in moves})
+    except BaseException as error:
+        if not _undo(moves, folders, state):
+            at = error.filename if isinstance(error, OSError) else None
+            raise Unfinished(
+                getattr(error, "errno", None), str(getattr(error, "strerror", error)), at
+            ) from error
+        raise
+    (state / JOURNAL).unlink(missing_ok=True)
+    discard(moves)
+
+
+@contextlib.contextmanager
+def _blamed_on(target: str) -> Iterator[None]:
+    """Errors name `target`, whichever name a step was using: people do not know the names of staged files."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = target, None
+        raise
+
+
+def _plan(change: Change) -> Move:
+    """The names that a change will use.  Nothing is made yet, so that whatever is made can be found again."""
+    old = content_digest(change.path)
+    temp = "" if change.data is None else str(_temp_name(change.path.parent))
+    backup = str(_temp_name(change.path.parent)) if old else ""
+    new = "" if change.data is None else hashlib.sha256(change.data).hexdigest()
+    return Move(str(change.path), temp, backup, old, new)
+
+
+def _prepare(move: Move, data: bytes | None) -> None:
+    target = Path(move.target)
+    if data is not None:
+        _stage(Path(move.temp), data, target)
+    if move.backup:
+        try:
+            os.link(target, move.backup)
+        except OSError:
+            _stage(
+                Path(move.backup), read_regular(target), target
+            )  # not every file system has links
+
+
+def _stage(temp: Path, data: bytes, target: Path, *, lasting: bool = True) -> None:
+    """Make the file `temp` with `data` and with the mode of `target`."""
+    descriptor = os.open(
+        temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+    )
+    try:
+        _write(descriptor, data)
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(temp, stat.S_IMODE(os.stat(target).st_mode))
+        if lasting:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        count = os.write(descriptor, rest)
+        if count <= 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rest = rest[count:]
+
+
+def _verify(moves: Iterable[Move]) -> None:
+    for move in moves:
+        if move.temp and content_digest(Path(move.temp)) != move.new:
+            raise OSError(errno.EIO, "what was written is not what is read back", move.target)
+
+
+def _move(move: Move) -> None:
+    if move.temp:
+        os.replace(move.temp, move.target)
+    else:
+        os.unlink(move.target)
+
+
+def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
+    """Put back every former content.  False where even that fails: the journal stays, and the next run goes on."""
+    try:
+        for move in reversed(moves):
+            if content_digest(Path(move.target)) == move.old:
+                continue
+            if move.backup:
+                os.replace(move.backup, move.target)
+            else:
+                os.unlink(move.target)
+    except OSError:
+        return False
+    (state / JOURNAL).unlink(missing_ok=True)
+    discard(moves)
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+    return True
+
+
+def discard(moves: Iterable[Move]) -> None:
+    """Remove what the moves have staged and kept."""
+    for move in moves:
+        for name in (move.temp, move.backup):
+            if name:
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Make `folder`; the folders that had to be made, outermost first."""
+    missing = [part for part in (folder, *folder.parents) if not part.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing[::-1]
+
+
+def _sync(folders: Iterable[Path]) -> None:
+    """Make the moves themselves last through a loss of power, where the system lets a folder be opened."""
+    for folder in sorted(folders):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _temp_name(folder: Path) -> Path:
+    return folder / f".patchgen-{os.getpid()}-{next(_NUMBERS)}.tmp"
+
+
+def content_digest(path: Path) -> str:
+    """The sha256 of the file at `path`; empty where there is none."""
+    try:
+        return hashlib.sha256(read_regular(path)).hexdigest()
+    except FileNotFoundError:
+        return ""

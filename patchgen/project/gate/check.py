@@ -1,0 +1,227 @@
+"""The gate: is every output what its modular file gives?
+
+In: the outcomes of a run, and the files and records as they are.  Out: a `Report`.  Nothing is written here; `convert`
+writes what the verdicts say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchgen.compiler.flat import Note, is_generated
+from patchgen.errors import Location, PatchgenError, Problem, problems_of
+from patchgen.project.batch.outcome import (
+    Made,
+    Outcome,
+    digest_of_bytes,
+    digest_of_file,
+    files_of,
+    unified,
+)
+from patchgen.project.files import Found, Modular, Project, confine
+from patchgen.project.gate.lock import Record, describe, is_of
+from patchgen.project.gate.orphans import HEAD, find_orphans
+from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
+from patchgen.project.gate.why import reasons
+from patchgen.project.places import lock_of
+from patchgen.syntax.regular import read_regular
+
+Again = Callable[[Sequence[Modular]], Sequence[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What outputs are compared with: their records, by path, and by what this run would make them.
+
+    `again` flattens modular files whose texts are not at hand; it is called at most once.
+    """
+
+    records: Mapping[Path, Record]
+    made_by: str
+    again: Again
+
+
+def examine(
+    project: Project, found: Found, outcomes: Sequence[Outcome], evidence: Evidence
+) -> Report:
+    """The verdict on every output of `outcomes`, and on what has no modular file any more."""
+    clashes = find_clashes(outcomes)
+    sound = [
+        outcome for outcome in outcomes if not outcome.problems and outcome.modular not in clashes
+    ]
+    files, unreadable = _look_at(project, sound)
+    fresh = _with_texts(sound, files, evidence.again)
+    verdicts = [
+        judge(project, outcome, made, files, evidence)
+        for outcome in fresh
+        for made in outcome.made
+        if all(path in files for path, _ in files_of(outcome.modular, made))
+    ]
+    verdicts += find_orphans(project, found, outcomes, evidence.records)
+    problems = {*found.problems, *clashes.values(), *unreadable}
+    problems |= {problem for outcome in (*outcomes, *fresh) for problem in outcome.problems}
+    problems |= {warning for outcome in fresh for made in outcome.made for warning in made.warnings}
+    ordered = sorted(verdicts, key=lambda verdict: verdict.shown)
+    latest = {outcome.modular: outcome for outcome in (*outcomes, *fresh)}
+    return Report(
+        tuple(ordered), tuple(sorted(problems)), tuple(_notes(fresh)), tuple(latest.values())
+    )
+
+
+def _look_at(
+    project: Project, outcomes: Sequence[Outcome]
+) -> tuple[dict[Path, str], list[Problem]]:
+    """The digests of all outputs as they are, empty for those that are missing, and what is wrong with the others."""
+    files: dict[Path, str] = {}
+    problems = _linked_lock(project, outcomes)
+    for path in (
+        path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)
+    ):
+        try:
+            _require_inside(project, path)
+            files[path] = _digest(path)
+        except PatchgenError as error:
+            problems += problems_of(error)
+        except OSError as error:
+            what = f"cannot be read: {error.strerror or error}"
+            problems.append(Problem(Location(project.shown(path)), "PG903", what))
+    return files, problems
+
+
+def _linked_lock(project: Project, outcomes: Sequence[Outcome]) -> list[Problem]:
+    """A problem where the records of `outcomes` lie outside the project."""
+    try:
+        if any(outcome.modular.recorded for outcome in outcomes):
+            _require_inside(project, lock_of(project, project.home))
+    except PatchgenError as error:
+        return list(problems_of(error))
+    return []
+
+
+def _require_inside(project: Project, path: Path) -> None:
+    """Nothing, for what `convert` may write to; raises PatchgenError PG904 for a link that leads out."""
+    if path.is_symlink():
+        confine(project, path)
+
+
+def _with_texts(
+    outcomes: Sequence[Outcome], files: Mapping[Path, str], again: Again
+) -> list[Outcome]:
+    """`outcomes`, those that are not clean with the texts that a verdict on them needs."""
+    unclean = [
+        outcome.modular
+        for outcome in outcomes
+        if outcome.texts is None and not _is_clean(outcome, files)
+    ]
+    fresh = {outcome.modular: outcome for outcome in again(unclean)} if unclean else {}
+    return [fresh.get(outcome.modular, outcome) for outcome in outcomes]
+
+
+def _is_clean(outcome: Outcome, files: Mapping[Path, str]) -> bool:
+    return all(
+        files.get(path) == digest
+        for made in outcome.made
+        for path, digest in files_of(outcome.modular, made)
+    )
+
+
+def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
+    for outcome in outcomes:
+        if not outcome.made and not outcome.problems:
+            yield Note(
+                Location(outcome.modular.shown),
+                "nothing to generate: no class derives from a parent",
+            )
+        for made in outcome.made:
+            yield from made.notes
+
+
+def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
+    """Modular files that give the same output, if only by case, with an error for each that names the others."""
+    owners: dict[str, list[Modular]] = {}
+    for outcome in outcomes:
+        for name in dict.fromkeys(
+            f"{outcome.modular.folder}{os.sep}{made.name}".casefold() for made in outcome.made
+        ):
+            owners.setdefault(name, []).append(outcome.modular)
+    clashes = {}
+    for name, modulars in sorted(owners.items()):
+        for modular in modulars if len(modulars) > 1 else []:
+            others = " and ".join(other.shown for other in modulars if other != modular)
+            what = f"gives the output {Path(name).name}, and so does {others}"
+            hint = "rename one of them, or map their folders to different places"
+            clashes[modular] = Problem(Location(modular.shown), "PG508", what, hint)
+    return clashes
+
+
+def judge(
+    project: Project, outcome: Outcome, made: Made, files: Mapping[Path, str], evidence: Evidence
+) -> Verdict:
+    """The verdict on one output and the diff beside it: on the first of the two that is not right.
+
+    `files` are the digests of files as they are.
+    """
+    modular, wanted = outcome.modular, tuple(files_of(outcome.modular, made))
+    output = wanted[0][0]
+    record = evidence.records.get(output)
+    wrong = [path for path, digest in wanted if files[path] != digest]
+    if not wrong:
+        if is_of(record, made) or not modular.recorded:
+            return Verdict(project.shown(output), modular.shown, Status.OK, made=made)
+        flaws = tuple(known.flaw for known in [record] if known is not None and known.flaw)
+        return Verdict(project.shown(output), modular.shown, Status.UNRECORDED, flaws, made=made)
+    texts = outcome.texts or {}
+    mend = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
+    foreign = [path for path in wrong if not _is_ours(path)]
+    path = (foreign or wrong)[0]
+    verdict = Verdict(project.shown(path), modular.shown, Status.MISSING, mend=mend, made=made)
+    if foreign:
+        return replace(verdict, status=Status.NOT_GENERATED, why=_what_it_is(path))
+    if not path.exists():
+        return verdict
+    old, new = read_regular(path).decode("utf-8", errors="replace"), texts[path.name]
+    digests = {path.name: files[path] for path in wrong}
+    reason = reasons(
+        record, outcome, made, digests, evidence.made_by, describe(project.config.settings)
+    )
+    diff = unified(old, new, verdict.shown, f"{verdict.shown}\tas its modular file gives it")
+    return replace(
+        verdict, status=Status.STALE, why=reason, line=_first_difference(old, new), diff=diff
+    )
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the file at `path` is one that patchgen wrote, or is not there at all."""
+    if not path.exists():
+        return True
+    if not path.is_file():
+        return False
+    head = read_regular(path)[:HEAD].decode("utf-8", errors="replace")
+    return head.startswith("--- ") or not head if path.suffix == ".diff" else is_generated(head)
+
+
+def _what_it_is(path: Path) -> tuple[str, ...]:
+    """What stands at `path` that is no file, in words."""
+    if path.is_file():
+        return ()
+    return ("a folder" if path.is_dir() else "no regular file",)
+
+
+def _digest(path: Path) -> str:
+    """The digest of the file at `path`; empty where there is none, or something that is no file.
+
+    Raises OSError for a file that cannot be read.
+    """
+    return digest_of_file(path) or (digest_of_bytes(read_regular(path)) if path.is_file() else "")
+
+
+def _first_difference(old: str, new: str) -> int:
+    left, right = old.split("\n"), new.split("\n")
+    same = next(
+        (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b),
+        min(len(left), len(right)),
+    )
+    return min(same + 1, len(left))

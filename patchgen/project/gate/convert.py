@@ -1,0 +1,216 @@
+"""Making the tree what the gate wants: every file that can be mended, then the records, all or nothing.
+
+In: the outcomes of a run.  Out: the gate's report as it was before, and the names of what was written.  Holds the lock
+of the place that it writes to, and first finishes what a killed run had begun there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchgen.errors import Location, PatchgenError, Problem, problems_of
+from patchgen.project.batch.outcome import Made, Outcome, digest_of_file
+from patchgen.project.disk.turns import turn_to_write
+from patchgen.project.disk.write import Change, Unfinished, apply
+from patchgen.project.files import Found, Project, confine
+from patchgen.project.gate.check import Evidence, examine
+from patchgen.project.gate.lock import Record, is_of, make_record, read_lock, render_lock
+from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
+from patchgen.project.places import LOCK, is_own, lock_of, root_of, state_of
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a run did: the gate's report on the tree as it was, whose verdicts hold no more, which files it changed."""
+
+    report: Report
+    mended: frozenset[str] = frozenset()
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()  # what stood in the way of writing
+    recorded: bool = False  # whether the project's own records changed
+
+    @property
+    def remaining(self) -> tuple[Problem, ...]:
+        """The findings that writing has not mended."""
+        left = [
+            v.problem
+            for v in self.report.verdicts
+            if v.shown not in self.mended and v.problem is not None
+        ]
+        return tuple(sorted({*self.report.problems, *self.problems, *left}))
+
+
+def load_records(project: Project) -> dict[Path, Record]:
+    """The records of every place that a run may write to, by the paths of outputs.
+
+    With `--out` the project's own are left out: what they tell of is not what such a run is about.
+    """
+    roots = project.writable if project.out is None else [project.out]
+    return {
+        base / name: record
+        for root in roots
+        if project.out is None or not is_own(project, root)
+        for base in [_base(project, root)]
+        for name, record in read_lock(lock_of(project, root)).items()
+    }
+
+
+def _base(project: Project, root: Path) -> Path:
+    """The folder that the names in the records of `root` start from: such places inside the project share a file."""
+    return project.home if state_of(project, root) == state_of(project, project.home) else root
+
+
+def convert(
+    project: Project,
+    found: Found,
+    outcomes: Sequence[Outcome],
+    evidence: Evidence,
+    *,
+    force: bool = False,
+    remove: bool = False,
+) -> Written:
+    """Write what is stale, missing or unrecorded; `remove` orphans; `force` replaces files that people wrote.
+
+    The records of `evidence` are read anew once it is this run's turn to write.
+    Raises PatchgenError PG904 before anything is written when an output lies where writing is not allowed, and PG903
+    where the system refused a step of writing; the files are then what they were.
+    """
+    folders = [*(confine(project, outcome.modular.folder) for outcome in outcomes), *found.folders]
+    roots = sorted({root_of(project, folder) for folder in folders})
+    try:
+        with contextlib.ExitStack() as held:
+            for root in roots:
+                held.enter_context(turn_to_write(project, root, folders))
+            report = examine(
+                project, found, outcomes, replace(evidence, records=load_records(project))
+            )
+            return _write(project, report, evidence.made_by, roots, force=force, remove=remove)
+    except OSError as error:
+        raise _refused(project, error) from error
+
+
+def _write(
+    project: Project,
+    report: Report,
+    made_by: str,
+    roots: Sequence[Path],
+    *,
+    force: bool,
+    remove: bool,
+) -> Written:
+    fresh = {outcome.modular.shown: outcome for outcome in report.outcomes}
+    made = {
+        str(o.modular.folder / made.name): made.digest for o in report.outcomes for made in o.made
+    }
+    problems: list[Problem] = []
+    wanted: list[Wanted] = []
+    mended: set[str] = set()
+    for verdict in report.verdicts:
+        if not _is_to_be_written(verdict, force=force, remove=remove):
+            continue
+        try:
+            _require_unchanged(fresh.get(verdict.modular), made)
+            # An orphan may be nothing but a record.
+            mend = [want for want in verdict.mend if want.data is not None or want.path.exists()]
+            wanted += [Wanted(confine(project, want.path), want.data) for want in mend]
+            mended.add(verdict.shown)
+        except PatchgenError as error:
+            problems += problems_of(error)
+    recorded = False
+    for root in roots:
+        mine = [want for want in wanted if root_of(project, want.path) == root]
+        records = _records_after(project, report, mended, made_by, root)
+        lock = _lock_change(project, root, records)
+        apply([*_changes(mine), *lock], state_of(project, root))
+        recorded |= bool(lock) and is_own(project, root)
+    return Written(
+        report,
+        frozenset(mended),
+        tuple(project.shown(want.path) for want in wanted if want.data is not None),
+        tuple(project.shown(want.path) for want in wanted if want.data is None),
+        tuple(problems),
+        recorded,
+    )
+
+
+def _refused(project: Project, error: OSError) -> PatchgenError:
+    at = Location(project.shown(Path(error.filename)) if isinstance(error.filename, str) else LOCK)
+    safe = "every output is what it was"
+    hint = "the next run finishes what was begun" if isinstance(error, Unfinished) else safe
+    return PatchgenError("PG903", at, f"cannot be written: {error.strerror or error}", hint)
+
+
+def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
+    match verdict.status:
+        case Status.STALE | Status.MISSING | Status.UNRECORDED:
+            return True
+        case Status.NOT_GENERATED:
+            return force and not verdict.why  # what is no file is never replaced
+        case Status.ORPHANED:
+            return remove and bool(verdict.mend)
+        case _:
+            return False
+
+
+def _require_unchanged(outcome: Outcome | None, made: Mapping[str, str]) -> None:
+    for read in outcome.reads if outcome else ():
+        # An output of this run can be a parent of another one.
+        if read.digest not in (made.get(read.path), digest_of_file(Path(read.path))):
+            what = f"{Path(read.path).name} changed while it was being converted"
+            assert outcome is not None
+            raise PatchgenError(
+                "PG905", Location(outcome.modular.shown), what, "run the command again"
+            )
+
+
+def _changes(wanted: Iterable[Wanted]) -> list[Change]:
+    return [Change(want.path, want.data) for want in sorted(wanted, key=lambda want: want.path)]
+
+
+def _records_after(
+    project: Project, report: Report, mended: Set[str], made_by: str, root: Path
+) -> dict[str, Record]:
+    """The records below `root` once the outputs in `mended` have been written."""
+    records, base = read_lock(lock_of(project, root)), _base(project, root)
+    by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
+    for verdict in report.verdicts:
+        outcome = by_modular.get(verdict.modular)
+        if verdict.status is Status.ORPHANED and verdict.shown in mended:
+            for path in (
+                want.path.with_suffix(".py")
+                for want in verdict.mend
+                if want.path.is_relative_to(base)
+            ):
+                records.pop(path.relative_to(base).as_posix(), None)
+        elif verdict.made and outcome and (verdict.status is Status.OK or verdict.shown in mended):
+            output = outcome.modular.folder / verdict.made.name
+            name = output.relative_to(base).as_posix()
+            is_here = root_of(project, output) == root and outcome.modular.recorded == is_own(
+                project, root
+            )
+            if is_here and not is_of(records.get(name), verdict.made):
+                records[name] = _record(name, outcome, verdict.made, made_by, project)
+    return records
+
+
+def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Project) -> Record:
+    record = make_record(name, outcome, made, made_by, project.config.settings)
+    # Of a foreign tree it is only asked why an output is stale, and whole trees would make for a large file.
+    return record if outcome.modular.recorded else replace(record, lines=())
+
+
+def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) -> list[Change]:
+    """The change of the records, last of all; none where they are what they were, however the file is laid out."""
+    path = lock_of(project, root)
+    if records == read_lock(path):
+        return []
+    return [Change(confine(project, path) if is_own(project, root) else path, _encoded(records))]
+
+
+def _encoded(records: Mapping[str, Record]) -> bytes:
+    # An edited record may hold half of a surrogate pair, which JSON writes as an escape.
+    return render_lock(records.values()).encode("utf-8", errors="backslashreplace")

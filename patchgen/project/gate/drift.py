@@ -1,0 +1,148 @@
+"""How a project's variants stand towards another release of their parents: `patchgen check --package-root NEW_TREE`.
+
+In: the gate's report, worked out against the new tree, and the records of what each output was made from.  Out: for
+each modular file one of four answers, with the upstream diff of every definition that it uses and that changed.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchgen.compiler.flat import UsedSymbol
+from patchgen.errors import Location, PatchgenError, Problem
+from patchgen.project.batch.outcome import Outcome, digest_of, unified
+from patchgen.project.files import Modular, Project
+from patchgen.project.gate.lock import Record
+from patchgen.project.gate.verdict import Report, Status
+from patchgen.syntax.locate import Environment
+
+_NO_PARENT = (
+    "PG101",
+    "PG103",
+)  # no such module, no such definition: what was never recorded can be gone too
+
+
+class Fit(enum.StrEnum):
+    """What becomes of a variant under the new release."""
+
+    UNAFFECTED = "unaffected"
+    CLEAN = "regenerates clean"
+    BROKEN = "no longer fits"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A definition that a variant uses and that the new release has otherwise, or no more.
+
+    `diff` is empty where the recorded text is not at hand to compare with.
+    """
+
+    symbol: str
+    gone: bool
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One modular file under the new release; `problems` is what no longer fits."""
+
+    modular: str
+    fit: Fit
+    changes: tuple[Change, ...]
+    problems: tuple[Problem, ...]
+
+
+def find_drift(
+    project: Project, report: Report, records: Mapping[Path, Record]
+) -> tuple[Drift, ...]:
+    """The drift of every modular file of the project, whose parents come from another tree in this run."""
+    new, root = project.environment(), project.package_root
+    old = replace(project, package_root=None).environment()
+    if root is None:
+        return ()
+    drifts = []
+    for outcome in report.outcomes:
+        if outcome.modular.recorded:
+            used = [
+                each
+                for each in _used_by(outcome.modular, records)
+                if _is_of_release(each, old, new, root)
+            ]
+            left_out = any(_is_left_out(symbol, new, root) for symbol in used)
+            drifts.append(_drift(outcome, report, tuple(_changes(used, old, new, root)), left_out))
+    return tuple(drifts)
+
+
+def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbol]:
+    used = {
+        used
+        for record in records.values()
+        if record.modular == modular.shown
+        for used in record.parents
+    }
+    # A statement without a name is recorded under its place, which says nothing in another release.
+    return sorted(symbol for symbol in used if symbol.symbol.rpartition(".")[2].isidentifier())
+
+
+def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root: Path) -> bool:
+    """Whether the release at `root` has a say in it: what is found in the same file with and without is others'."""
+    module = symbol.symbol.rpartition(".")[0]
+    return new.path(module) != old.path(module) or _is_left_out(symbol, new, root)
+
+
+def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:
+    shown = outcome.modular.shown
+    gone = any(change.gone for change in changes) or any(
+        problem.code in _NO_PARENT for problem in outcome.problems
+    )
+    if left_out or (gone and outcome.problems):
+        return Drift(shown, Fit.GONE, changes, outcome.problems)
+    if outcome.problems:
+        return Drift(shown, Fit.BROKEN, changes, outcome.problems)
+    clean = all(
+        verdict.status is Status.OK for verdict in report.verdicts if verdict.modular == shown
+    )
+    return Drift(shown, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())
+
+
+def _changes(
+    used: Sequence[UsedSymbol], old: Environment, new: Environment, root: Path
+) -> Iterator[Change]:
+    for symbol in used:
+        after = None if _is_left_out(symbol, new, root) else text_of(symbol.symbol, new)
+        if after is None:
+            yield Change(symbol.symbol, True, "")
+        elif digest_of(after) != symbol.digest:
+            before = text_of(symbol.symbol, old)
+            known = before is not None and digest_of(before) == symbol.digest
+            diff = unified(
+                before or "", after, f"{symbol.symbol} (recorded)", f"{symbol.symbol} (new)"
+            )
+            yield Change(symbol.symbol, False, diff if known else "")
+
+
+def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:
+    """Whether the tree at `root` has the whole package but not this module of it.
+
+    It is then found in the installed release, and all would seem well.  A tree without `__init__.py` is a part only.
+    """
+    module = symbol.symbol.rpartition(".")[0]
+    path = new.path(module)
+    is_whole = (root / module.partition(".")[0] / "__init__.py").is_file()
+    return is_whole and not (path is not None and path.is_relative_to(root))
+
+
+def text_of(symbol: str, env: Environment) -> str | None:
+    """The text of the definition `module.name`, or None where there is no such module or definition in it."""
+    module, _, name = symbol.rpartition(".")
+    if env.path(module) is None:
+        return None
+    try:
+        block = env.index(module, Location(module)).definition(name)
+    except PatchgenError:
+        return None
+    return None if block is None else block.text

@@ -1,0 +1,266 @@
+"""patchgen.lock: what each output was made from.  People read it, and `check` (why stale?) and `explain` (line maps).
+
+Checked in; sorted, without times and absolute paths.  A record tells of the run that first gave its output, and is
+made anew only with another output: what `check` finds right, `convert` leaves alone.  So what a record says cannot be
+compared with this run, and each ends with the digest of all that stands in it: a change by hand, or by a merge of two
+of them, is noticed, and `convert` makes the record anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchgen.compiler.flat import LineOrigin, UsedSymbol
+from patchgen.compiler.settings import Settings
+from patchgen.errors import Location, PatchgenError
+from patchgen.project.batch.outcome import Made, Outcome
+from patchgen.project.places import LOCK
+from patchgen.project.versions import own_digest
+from patchgen.syntax.locate import shown_module
+from patchgen.syntax.regular import read_regular_text
+
+FORMAT = 1
+SEAL = "record_sha256"
+EDITED = "its record was edited by hand"
+ABOUT = "Written by `patchgen convert`, read by `patchgen check` and `patchgen explain`: what each output was made from."
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one output was made from, and by what.  Digests are sha256; `output` and `modular` are shown paths.
+
+    `flaw` is empty where patchgen.lock has the record as patchgen wrote it, else it says what is wrong.
+    """
+
+    output: str
+    modular: str
+    modular_digest: str
+    digest: str
+    diff_digest: str
+    made_by: str  # "patchgen 0.1.0, libcst 1.9.0, ruff 0.14.10, ..."
+    settings: str
+    parents: tuple[UsedSymbol, ...]
+    lines: tuple[LineOrigin, ...]
+    reads: tuple[
+        tuple[str, str], ...
+    ] = ()  # every module that was read, with the digest of its file
+    own_digest: str = ""  # of patchgen's sources
+    flaw: str = ""
+
+
+def make_record(
+    output: str, outcome: Outcome, made: Made, made_by: str, settings: Settings
+) -> Record:
+    """The record of an output that has just been made."""
+    return Record(
+        output,
+        outcome.modular.shown,
+        outcome.digest,
+        made.digest,
+        made.diff_digest,
+        made_by,
+        describe(settings),
+        made.parents,
+        made.lines,
+        modules_read(outcome),
+        own_digest(),
+    )
+
+
+def modules_read(outcome: Outcome) -> tuple[tuple[str, str], ...]:
+    """Every module that `outcome` depends on, with the digest of its file, sorted."""
+    own = str(outcome.modular.path)
+    read = [each for each in outcome.reads if each.module and each.path != own]
+    return tuple(sorted((shown_module(each.module), each.digest) for each in read))
+
+
+def describe(settings: Settings) -> str:
+    """The settings that shape an output, in words."""
+    parts = [f"{settings.formatter} at line length {settings.line_length}"]
+    if settings.flatten:
+        parts.append(f"flattens {', '.join(settings.flatten)}")
+    parts += [f"{decorator} goes with {method}" for decorator, method in settings.decorators]
+    return "; ".join(parts)
+
+
+def is_of(record: Record | None, made: Made) -> bool:
+    """Whether `record` tells of this output and this diff, and is as it was written.
+
+    What they were made from may have changed since: a comment, a definition that is overridden, the release of a tool.
+    """
+    if record is None or record.flaw:
+        return False
+    return (record.digest, record.diff_digest) == (made.digest, made.diff_digest)
+
+
+def read_lock(path: Path) -> dict[str, Record]:
+    """The records by output; none when there is no file.
+
+    Raises PatchgenError PG507 when it cannot be understood, merge conflicts included.
+    """
+    repeated: list[str] = []
+    try:
+        data = json.loads(
+            read_regular_text(path), object_pairs_hook=lambda pairs: _keyed(pairs, repeated)
+        )
+        if type(data["format"]) is not int or data["format"] != FORMAT:
+            raise ValueError(f"it has format {data['format']}, this patchgen writes {FORMAT}")
+        flaw = _flaw(data, repeated)
+        return {output: _record(output, entry, flaw) for output, entry in data["outputs"].items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
+        hint = "delete it and run `patchgen convert`: it is made anew"
+        raise PatchgenError(
+            "PG507", Location(LOCK, line, 1 if line else 0), _why_not(error), hint
+        ) from error
+
+
+def _why_not(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "cannot be read: it is nested too deeply"
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    return (
+        f"cannot be read: {error}" if isinstance(error, ValueError) else "is not a lock of patchgen"
+    )
+
+
+def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
+    """`pairs` as JSON's objects are read, of two with one key the last; such keys are added to `repeated`."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated += [key for key in table if keys.count(key) > 1]
+    return table
+
+
+def _flaw(data: Mapping[str, Any], repeated: list[str]) -> str:
+    """What is wrong with the file beside its records: all of them are then made anew."""
+    unknown = sorted(data.keys() - {"about", "format", "outputs"})
+    if repeated:
+        return f"{LOCK} has the key {repeated[0]!r} twice"
+    if unknown:
+        return f"{LOCK} has the key {unknown[0]!r}, which patchgen does not write"
+    return "" if data.get("about") == ABOUT else f"the first line of {LOCK} was edited by hand"
+
+
+def render_lock(records: Iterable[Record]) -> str:
+    """The text of patchgen.lock."""
+    outputs = {
+        record.output: _entry(record)
+        for record in sorted(records, key=lambda record: record.output)
+    }
+    return (
+        json.dumps(
+            {"about": ABOUT, "format": FORMAT, "outputs": outputs}, indent=1, ensure_ascii=False
+        )
+        + "\n"
+    )
+
+
+# The fields of an entry that are texts, in their order.
+_TEXTS = ("modular", "modular_sha256", "output_sha256", "diff_sha256", "made_by", "settings")
+
+
+def _seal(output: str, entry: Mapping[str, Any]) -> str:
+    """The digest of all that `entry` says of `output`, however it is laid out."""
+    said = {key: value for key, value in entry.items() if key != SEAL}
+    text = json.dumps([output, said], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _entry(record: Record) -> dict[str, Any]:
+    parents: dict[str, dict[str, str]] = {}
+    for used in record.parents:
+        parents.setdefault(used.path, {})[used.symbol] = used.digest
+    lines: dict[str, list[str]] = {}
+    for origin in record.lines:
+        lines.setdefault(origin.path, []).append(f"{origin.first}-{origin.last}:{origin.line}")
+    texts = (
+        record.modular,
+        record.modular_digest,
+        record.digest,
+        record.diff_digest,
+        record.made_by,
+        record.settings,
+    )
+    entry = {
+        **dict(zip(_TEXTS, texts, strict=True)),
+        "parents": {
+            path: dict(sorted(symbols.items())) for path, symbols in sorted(parents.items())
+        },
+        "reads": dict(record.reads),
+        "patchgen_sha256": record.own_digest,
+        "lines": {path: " ".join(ranges) for path, ranges in sorted(lines.items())},
+    }
+    # What was edited stays so until it is made anew.
+    return {**entry, SEAL: "" if record.flaw else _seal(record.output, entry)}
+
+
+def _record(output: str, entry: Any, flaw: str) -> Record:
+    """The record of `output` that `entry` is; without what cannot be read in it."""
+    if not isinstance(entry, dict):
+        return _record(output, {}, flaw)
+    if entry.get(SEAL) != _seal(output, entry):
+        flaw = EDITED
+    modular, modular_digest, digest, diff_digest, made_by, settings = (
+        str(entry.get(key, "")) for key in _TEXTS
+    )
+    reads = entry.get("reads")
+    return Record(
+        output,
+        modular,
+        modular_digest,
+        digest,
+        diff_digest,
+        made_by,
+        settings,
+        _read_parents(entry),
+        _read_lines(entry),
+        tuple(sorted((module, str(digest)) for module, digest in reads.items()))
+        if isinstance(reads, dict)
+        else (),
+        str(entry.get("patchgen_sha256", "")),
+        flaw,
+    )
+
+
+def _read_parents(entry: Mapping[str, Any]) -> tuple[UsedSymbol, ...]:
+    try:
+        every = [
+            (symbol, digest, path)
+            for path, found in entry["parents"].items()
+            for symbol, digest in found.items()
+        ]
+    except (KeyError, AttributeError):
+        return ()
+    return tuple(sorted(UsedSymbol(symbol, str(digest), path) for symbol, digest, path in every))
+
+
+def _read_lines(entry: Mapping[str, Any]) -> tuple[LineOrigin, ...]:
+    try:
+        return tuple(sorted(_origins(entry["lines"])))
+    except (KeyError, AttributeError, TypeError, ValueError):
+        return ()
+
+
+def _origins(lines: Mapping[str, str]) -> Iterable[LineOrigin]:
+    for path, ranges in lines.items():
+        for first, last, line in re.findall(r"(\d+)-(\d+):(\d+)", ranges):
+            yield LineOrigin(int(first), int(last), path, int(line))
+
+
+def origin_of(lines: Iterable[LineOrigin], line: int) -> Location | None:
+    """The place that line `line` of an output came from; None for a line that the converter wrote itself."""
+    for origin in lines:
+        if origin.first <= line <= origin.last:
+            return Location(origin.path, origin.line + line - origin.first, 1)
+    return None

@@ -1,0 +1,125 @@
+"""Which generated files, and records of such, does no modular file give any more?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from pathlib import Path
+
+from patchgen.compiler.flat import is_generated
+from patchgen.project.batch.outcome import Outcome, digest_of_file, files_of
+from patchgen.project.files import Found, Modular, Project, discover
+from patchgen.project.gate.lock import Record
+from patchgen.project.gate.verdict import Status, Verdict, Wanted
+from patchgen.project.places import LOCK
+from patchgen.syntax.regular import read_regular
+
+HEAD = 20_000  # bytes in which a banner is looked for
+
+
+def find_orphans(
+    project: Project, found: Found, outcomes: Sequence[Outcome], records: Mapping[Path, Record]
+) -> tuple[Verdict, ...]:
+    """A verdict on every orphan among the records in scope and in the folders that the run is about."""
+    expected = {path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)}
+    failed = _places(o.modular for o in outcomes if o.problems)
+
+    def is_orphan(path: Path) -> bool:
+        return path not in expected and not _belongs_to(path, failed)
+
+    recorded = {
+        path: record
+        for path, record in records.items()
+        if is_orphan(path) and _is_in_scope(path, record, found)
+    }
+    loose = [
+        path
+        for path in _generated_files(found.folders, recorded.keys() | expected)
+        if is_orphan(path)
+    ]
+    if not recorded and not loose:
+        return ()
+    others = _places_of_others(project, found)
+    verdicts = [
+        _recorded_orphan(project, p, record)
+        for p, record in recorded.items()
+        if not _belongs_to(p, others)
+    ]
+    return (
+        *verdicts,
+        *(_loose_orphan(project, p, found) for p in loose if not _belongs_to(p, others)),
+    )
+
+
+def _places(modulars: Iterable[Modular]) -> set[tuple[Path, str]]:
+    """Where the outputs of `modulars` go, and the names that they end with."""
+    return {(modular.folder, _name(modular)) for modular in modulars}
+
+
+def _name(modular: Modular) -> str:
+    return modular.path.stem.removeprefix("modular_")
+
+
+def _places_of_others(project: Project, found: Found) -> set[tuple[Path, str]]:
+    """The same for what the project has besides: modular files that were not asked for, and places without `--out`."""
+    views = (project, replace(project, out=None))
+    return {place for view in views for place in _places(discover(view).modulars)} - _places(
+        found.modulars
+    )
+
+
+def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
+    """Whether the run is about the output at `path`: by its folder, or by the modular file that gave it."""
+    if any(path.is_relative_to(folder) for folder in found.folders):
+        return True
+    givers = [modular for modular in found.modulars if modular.shown == record.modular]
+    return any(modular.recorded or modular.folder == path.parent for modular in givers)
+
+
+def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
+    """The verdict on a recorded output; its files are offered for removal unless one of them was edited."""
+    files = [path for path in (output, output.with_suffix(".diff")) if path.exists()]
+    untouched = all(digest_of_file(path) in (record.digest, record.diff_digest) for path in files)
+    gone = "gives it no more" if (project.home / record.modular).exists() else "is gone"
+    why = [f"{record.modular} {gone}"]
+    if not untouched:
+        why.append("it was edited by hand")
+    if not files:
+        why.append(f"only {LOCK} still names it")
+    mend = tuple(Wanted(path, None) for path in files or [output])
+    return Verdict(
+        project.shown(output),
+        record.modular,
+        Status.ORPHANED,
+        tuple(why),
+        mend=mend if untouched else (),
+    )
+
+
+def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:
+    """The verdict on a generated file that no record tells of: another folder may be where it should be."""
+    givers = [
+        modular for modular in found.modulars if _belongs_to(path, {(path.parent, _name(modular))})
+    ]
+    why = tuple(
+        f"{giver.shown} gives {project.shown(giver.folder / path.name)}" for giver in givers[:1]
+    )
+    return Verdict(project.shown(path), "", Status.ORPHANED, why)
+
+
+def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path]:
+    """The files with a banner below `folders` that are not `known`, sorted."""
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            if path not in known and path.is_file() and has_banner(path):
+                yield path
+
+
+def has_banner(path: Path) -> bool:
+    """Whether patchgen, or transformers' converter, says at the top of the file that it wrote it."""
+    return is_generated(read_regular(path)[:HEAD].decode("utf-8", errors="replace"))
+
+
+def _belongs_to(path: Path, places: Set[tuple[Path, str]]) -> bool:
+    """Whether `path` may be an output of a modular file that has one of `places`, and so is no orphan."""
+    return any(path.parent == folder and path.stem.endswith(f"_{name}") for folder, name in places)

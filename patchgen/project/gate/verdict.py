@@ -1,0 +1,125 @@
+"""What the gate says, as values: one `Verdict` per output, one `Report` per run."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen.compiler.flat import Note
+from patchgen.errors import Location, Problem
+from patchgen.project.batch.outcome import Made, Outcome
+from patchgen.project.places import LOCK
+
+
+class Status(enum.StrEnum):
+    """What holds of one output."""
+
+    OK = "ok"
+    STALE = "stale"
+    MISSING = "missing"
+    ORPHANED = "orphaned"
+    NOT_GENERATED = "not generated"
+    UNRECORDED = "unrecorded"
+
+
+_CODES = {
+    Status.STALE: "PG501",
+    Status.MISSING: "PG502",
+    Status.ORPHANED: "PG503",
+    Status.UNRECORDED: "PG504",
+    Status.NOT_GENERATED: "PG509",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file as it should be; `data` is None for one that should not be there."""
+
+    path: Path
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What holds of one output or of the diff beside it, and the files to write or remove to mend it.
+
+    `line` is the first that differs; `diff` leads from the file as it is to the file as it should be.
+    """
+
+    shown: str
+    modular: str
+    status: Status
+    why: tuple[str, ...] = ()
+    line: int = 0
+    diff: str = field(default="", repr=False)
+    mend: tuple[Wanted, ...] = field(default=(), repr=False)
+    made: Made | None = field(default=None, repr=False)
+
+    @property
+    def problem(self) -> Problem | None:
+        """The verdict as a finding; None when all is well."""
+        if self.status is Status.OK:
+            return None
+        what, hint = _say(self)
+        return Problem(
+            Location(self.shown, self.line, 1 if self.line else 0), _CODES[self.status], what, hint
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that a run found, in order."""
+
+    verdicts: tuple[Verdict, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[Note, ...] = ()
+    outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+
+    @property
+    def findings(self) -> tuple[Problem, ...]:
+        """Problems, and verdicts that are not ok, by place."""
+        return tuple(
+            sorted({*self.problems, *(p for v in self.verdicts if (p := v.problem) is not None)})
+        )
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The modular files for which nothing can be made, in order."""
+        places = {problem.at.path for problem in self.problems if problem.severity == "error"}
+        return tuple(
+            sorted(
+                {o.modular.shown for o in self.outcomes if o.problems or o.modular.shown in places}
+            )
+        )
+
+
+def _say(verdict: Verdict) -> tuple[str, str]:
+    """What to tell a person about a verdict, and what to do about it."""
+    why = f": {'; '.join(verdict.why)}" if verdict.why else ""
+    convert = "run `patchgen convert`"
+    match verdict.status:
+        case Status.MISSING:
+            return f"is missing; {verdict.modular} gives it", convert
+        case Status.ORPHANED if verdict.mend:
+            return f"is orphaned{why}", "`patchgen check --fix` removes it"
+        case Status.ORPHANED:
+            return (
+                f"is orphaned{why or ': no modular file gives it'}",
+                "delete it, or bring its modular file back",
+            )
+        case Status.NOT_GENERATED if verdict.why:
+            return (
+                f"is {verdict.why[0]}, and {verdict.modular} gives a file of this name",
+                "move it away",
+            )
+        case Status.NOT_GENERATED:
+            what = f"was not written by patchgen, and {verdict.modular} gives a file of this name"
+            return what, "move it away, or let `patchgen convert --force` replace it"
+        case Status.UNRECORDED:
+            return f"is not what {LOCK} records{why}", convert
+        case _:
+            return (
+                f"is stale{why or f': it differs from what {verdict.modular} gives now'}",
+                convert,
+            )

@@ -1,0 +1,104 @@
+"""Why an output is stale: what changed since it was recorded.
+
+In: the record, what the modular file gives now, and the files as they are.  Out: reasons in words, none where there is
+no record to compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from patchgen.project.batch.outcome import Made, Outcome
+from patchgen.project.gate.lock import Record, modules_read
+from patchgen.project.versions import own_digest
+
+NAMED = 3  # definitions of one module that are named before they are counted
+
+
+def reasons(
+    record: Record | None,
+    outcome: Outcome,
+    made: Made,
+    present: Mapping[str, str],
+    made_by: str,
+    settings: str,
+) -> tuple[str, ...]:
+    """What changed; `present` has the digests of the files that are not right, by name."""
+    if record is None:
+        return ()
+    if record.flaw:
+        return (record.flaw,)
+    known = {made.name: record.digest, made.diff_name: record.diff_digest}
+    found = [
+        f"{name} was edited by hand"
+        for name, digest in sorted(present.items())
+        if digest not in ("", known[name])
+    ]
+    if (record.digest, record.diff_digest) == (made.digest, made.diff_digest):
+        return tuple(found)  # The result is what was recorded: nothing but the files changed.
+    same_modular = record.modular_digest == outcome.digest
+    if not same_modular:
+        found.append("the modular file changed")
+    found += _parents(record, made, same_modular)
+    if record.settings != settings:
+        found.append(f"the settings changed: {record.settings} -> {settings}")
+    tools = _releases(record.made_by, made_by)
+    if tools:
+        found.append(f"the tool changed: {', '.join(tools)}")
+    return tuple(found or _beyond_definitions(record, outcome))
+
+
+def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
+    """What changed where all that the output was made from is the same: what is only read, or patchgen's own code."""
+    before, after = dict(record.reads), dict(modules_read(outcome))
+    modules = sorted(
+        module for module in before.keys() | after.keys() if before.get(module) != after.get(module)
+    )
+    found = [f"the parent changed: {named(modules)}"] if modules else []
+    if record.own_digest != own_digest():
+        found.append("patchgen itself changed")
+    return found
+
+
+def _parents(record: Record, made: Made, same_modular: bool) -> list[str]:
+    """The parents' definitions that changed."""
+    before, after = (
+        {used.symbol: used.digest for used in parents} for parents in (record.parents, made.parents)
+    )
+    changed = sorted(
+        symbol for symbol in before.keys() & after.keys() if before[symbol] != after[symbol]
+    )
+    if not changed and same_modular:
+        changed = sorted(before.keys() ^ after.keys())
+    # A statement without a name ("<import 2>") tells a reader little; where named ones changed too, it is left out.
+    changed = [symbol for symbol in changed if not symbol.endswith(">")] or changed
+    return [f"the parent changed: {named(changed)}"] if changed else []
+
+
+def named(symbols: Sequence[str]) -> str:
+    """Definitions in words; many of one module are counted, and the first few named."""
+    modules: dict[str, list[str]] = {}
+    for symbol in symbols:
+        module, _, name = symbol.rpartition(".")
+        modules.setdefault(module, []).append(name)
+    return ", ".join(_of_module(module, names) for module, names in modules.items())
+
+
+def _of_module(module: str, names: Sequence[str]) -> str:
+    if len(names) <= NAMED:
+        return ", ".join(f"{module}.{name}" for name in names)
+    return f"{len(names)} definitions of {module} ({', '.join(names[:NAMED])}, ...)"
+
+
+def _releases(old: str, new: str) -> list[str]:
+    """The tools whose release is another one, each with both."""
+    before, after = ({name: release for name, _, release in _pairs(text)} for text in (old, new))
+    names = sorted(before.keys() | after.keys())
+    differing = [name for name in names if before.get(name) != after.get(name)]
+    return [
+        f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in differing
+    ]
+
+
+def _pairs(text: str) -> list[tuple[str, str, str]]:
+    return [part.partition(" ") for part in text.split(", ")]

@@ -1,0 +1,159 @@
+"""Selective activation checkpointing: products and attention are kept, the rest of a layer is computed again.
+
+An option for any model of transformers that has activation checkpointing, changed by patchgen or not::
+
+    from patchgen.runtime.checkpointing import keep_products
+
+    model.activation_checkpointing_enable({"context_fn": keep_products})
+    model.activation_checkpointing_enable({"context_fn": keep_products}, every_n_layers=2)
+
+Norms, rotations, activations and dropout are run again in the backward pass: they take much memory and little time.
+Matrix products and attention are not.  `context_fn` is torch's; it needs `use_reentrant=False`, the default of
+transformers.  What torch says of it holds: one backward pass for each forward pass, and an error where a layer changes
+a kept product in place, or where autocast casts a weight once for several layers that share it (ALBERT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+from transformers import PreTrainedModel
+
+# Operations by their names in torch's registry: one that an installation does not have is never met.
+PRODUCTS = frozenset(
+    {
+        "aten::mm",
+        "aten::addmm",
+        "aten::convolution",
+        "aten::_grouped_mm",
+        "aten::_scaled_mm",
+        "aten::_scaled_grouped_mm",
+        "transformers::grouped_mm_fallback",
+    }
+)
+BATCHED_PRODUCTS = frozenset({"aten::bmm", "aten::baddbmm"})
+ATTENTIONS = frozenset(
+    {
+        "aten::_scaled_dot_product_flash_attention",
+        "aten::_scaled_dot_product_flash_attention_for_cpu",
+        "aten::_scaled_dot_product_efficient_attention",
+        "aten::_scaled_dot_product_cudnn_attention",
+        "aten::_scaled_dot_product_fused_attention_overrideable",
+        "aten::_flash_attention_forward",
+        "aten::_efficient_attention_forward",
+        "aten::_cudnn_attention_forward",
+        "torch_attn::_varlen_attn",
+        "flash_attn::_flash_attn_forward",
+        "flash_attn::_flash_attn_varlen_forward",
+        "flex_attention",
+    }
+)
+
+
+class ChangedInPlace(RuntimeError):
+    """A layer changes in place a product that is kept, so that a recompute would see another."""
+
+
+def keep_products() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """For `context_fn`: what stands around the forward of a layer, and around its recompute."""
+    forward, recompute = create_selective_checkpoint_contexts(SaveOrRecompute())
+    return forward, recompute
+
+
+class SaveOrRecompute:
+    """The policy for one run of a layer, as torch asks for it.
+
+    Raises ChangedInPlace.  torch sees such a change in views alone, and the product of a linear layer is none.
+    """
+
+    def __init__(self) -> None:
+        self.kept: set[int] = set()  # storages, which stay alive as long as this does
+
+    def __call__(self, context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+        for tensor in written_by(operation, args, kwargs):
+            if storage_of(tensor) in self.kept:
+                raise ChangedInPlace(
+                    f"{operation} changes in place a product that keep_products keeps: checkpoint this model without "
+                    "context_fn"
+                )
+        if not is_kept(operation, args, kwargs):
+            return CheckpointPolicy.PREFER_RECOMPUTE
+        outputs = tree_leaves(getattr(context, "op_output", None))
+        self.kept |= {storage_of(tensor) for tensor in outputs if isinstance(tensor, Tensor)}
+        return CheckpointPolicy.MUST_SAVE
+
+
+def written_by(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    """The tensors that a call of `operation` changes in place."""
+    schema = getattr(operation, "_schema", None)  # an operation of higher order has none
+    if schema is None or not schema.is_mutable:
+        return
+    for index, each in enumerate(schema.arguments):
+        if each.alias_info is not None and each.alias_info.is_write:
+            given = kwargs.get(each.name, args[index] if index < len(args) else None)
+            yield from (tensor for tensor in tree_leaves(given) if isinstance(tensor, Tensor))
+
+
+def storage_of(tensor: Tensor) -> int:
+    """One number for all that share memory, also for what torch does not count as views (`_unsafe_view`)."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def is_kept(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the output of `operation` is kept from the forward pass."""
+    name = name_of(operation)
+    if name in BATCHED_PRODUCTS:
+        # Scores of attention take much memory and little time; what is made of them, the reverse.
+        (*_, rows, inner), columns = args[-2].shape, args[-1].shape[-1]
+        return bool(rows * columns <= inner * (rows + columns))
+    if name in ATTENTIONS:
+        # Left out of the recompute, it would not draw its dropout: all dropout after it would change.
+        return not dropout_of(operation, args, kwargs)
+    return name in PRODUCTS
+
+
+@cache
+def name_of(operation: Any) -> str:
+    """`aten::mm` for each overload of it."""
+    return str(operation.name()).partition(".")[0]
+
+
+def dropout_of(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The rate that an attention is called with; 0 where it takes none."""
+    schema = getattr(operation, "_schema", None)  # an operation of higher order has none
+    for index, each in enumerate(schema.arguments if schema else ()):
+        if each.name == "dropout_p":
+            return kwargs.get("dropout_p", args[index] if index < len(args) else each.default_value)
+    return 0.0
+
+
+def options_of(policy: str) -> dict[str, Any]:
+    """What torch's `checkpoint` is given under a policy of the command line: "full" or "selective"."""
+    options: dict[str, Any] = {"use_reentrant": False}
+    return {**options, "context_fn": keep_products} if policy == "selective" else options
+
+
+def switch_on(model: PreTrainedModel, options: dict[str, Any] | None = None, **more: Any) -> None:
+    """Switch checkpointing on, by the name that the installed transformers has for it.
+
+    `options` go to torch's `checkpoint`; `every_n_layers` and `offload` are for transformers.
+    """
+    enable = getattr(model, "activation_checkpointing_enable", None)
+    (enable or model.gradient_checkpointing_enable)(options, **more)
+
+
+def switch_off(model: PreTrainedModel) -> None:
+    """Switch checkpointing off, by the name that the installed transformers has for it."""
+    disable = getattr(model, "activation_checkpointing_disable", None)
+    (disable or model.gradient_checkpointing_disable)()
+
+
+def is_on(model: PreTrainedModel) -> bool:
+    """Whether a layer of `model` is checkpointed."""
+    return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())

@@ -1,0 +1,122 @@
+"""The classes of a variant: which are models, which of the parent's each stands for, and which configuration it takes.
+
+Imports the variant and its parent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import transformers
+from transformers import PreTrainedModel
+
+from patchgen.runtime.variants import Variant
+
+ModelClass: TypeAlias = "type[PreTrainedModel]"
+
+
+def module_of(variant: Variant) -> ModuleType:
+    """The variant's module, imported.
+
+    ValueError where Python takes another file for it, such as that of another project or of an installed package;
+    ImportError, with the release of transformers that it was made for, where it does not import under another one.
+    """
+    if str(variant.home) not in sys.path:
+        sys.path.insert(0, str(variant.home))
+    try:
+        module = importlib.import_module(variant.module)
+    except (ImportError, AttributeError, TypeError) as error:
+        if variant.transformers in ("", transformers.__version__):
+            raise
+        raise ImportError(_made_for_another(variant, error)) from error
+    if module.__file__ is None or Path(module.__file__).resolve() != variant.path.resolve():
+        raise ValueError(
+            f"{variant.module} is {module.__file__} in this process, and not {variant.path}"
+        )
+    return module
+
+
+def _made_for_another(variant: Variant, error: Exception) -> str:
+    return (
+        f"{variant.path} was made for transformers {variant.transformers}, and this is {transformers.__version__}: "
+        f"{error}. Install transformers {variant.transformers}, or run `patchgen convert` with this release"
+    )
+
+
+def model_classes(module: ModuleType) -> tuple[ModelClass, ...]:
+    """The public models of a modeling module, in its order."""
+    listed = getattr(module, "__all__", None) or [
+        name for name in vars(module) if not name.startswith("_")
+    ]
+    found = (getattr(module, name, None) for name in listed)
+    return tuple(
+        item
+        for item in found
+        if isinstance(item, type)
+        and issubclass(item, PreTrainedModel)
+        and item.__module__ == module.__name__
+        and not item.__name__.endswith("PreTrainedModel")
+    )
+
+
+def pairs(variant: Variant) -> tuple[tuple[ModelClass, ModelClass], ...]:
+    """Each model of the variant with the parent's class that it stands for: what has none is left out."""
+    parents = model_classes(importlib.import_module(variant.parent))
+    return tuple(_paired(model_classes(module_of(variant)), parents))
+
+
+def _paired(
+    ours: Iterable[ModelClass], parents: Iterable[ModelClass]
+) -> Iterator[tuple[ModelClass, ModelClass]]:
+    by_name = {parent.__name__: parent for parent in parents}
+    by_role = {role(parent): parent for parent in parents}
+    for model in ours:
+        parent = by_name.get(model.__name__) or by_role.get(role(model))
+        if parent is not None:
+            yield model, parent
+
+
+def role(model: ModelClass) -> str:
+    """The class name without what it shares with its configuration's: "ForCausalLM" of LlamaMoeForCausalLM."""
+    configuration = getattr(model, "config_class", None)
+    return model.__name__.removeprefix(
+        configuration.__name__.removesuffix("Config") if configuration else ""
+    )
+
+
+def has_own_configuration(model: ModelClass) -> bool:
+    """Whether the model brings its configuration, and with it a `model_type`."""
+    return not model.config_class.__module__.startswith("transformers.")
+
+
+def auto_classes() -> tuple[Any, ...]:
+    """`AutoModel`, `AutoModelForCausalLM`, ...: all that transformers has."""
+    from transformers.models.auto import modeling_auto
+
+    found = [
+        getattr(modeling_auto, name)
+        for name in modeling_auto.__all__
+        if name.startswith("AutoModel")
+    ]
+    return tuple(item for item in found if getattr(item, "_model_mapping", None) is not None)
+
+
+def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]]]:
+    """For each auto class, by configuration class, the variant's models where it has the parent's for the parent's."""
+    # By name: another variant may stand there for the parent.
+    models = {parent.__name__: model for model, parent in pairs(variant)}
+    configurations = {parent.config_class: model.config_class for model, parent in pairs(variant)}
+    entries: dict[Any, dict[Any, tuple[ModelClass, ...]]] = {}
+    for auto in auto_classes():
+        for theirs, ours in configurations.items():
+            found = auto._model_mapping.get(theirs, ())
+            names = [item.__name__ for item in (found if isinstance(found, tuple) else (found,))]
+            built = tuple(models[name] for name in names if name in models)
+            if built:
+                entries.setdefault(auto, {})[ours] = built
+    return entries

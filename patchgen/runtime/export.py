@@ -1,0 +1,232 @@
+"""A variant as a folder that loads anywhere with `trust_remote_code=True`, without patchgen and the project.
+
+In: a variant and, if there is one, a checkpoint.  Out: the generated files with their diff, a configuration whose
+`auto_map` names them, a model card, and of the checkpoint its tokenizer, its settings and its weights.  The folder
+appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from patchgen.runtime.card import model_card
+from patchgen.runtime.classes import (
+    ModelClass,
+    auto_entries,
+    has_own_configuration,
+    model_classes,
+    module_of,
+)
+from patchgen.runtime.load import chosen_class, load
+from patchgen.runtime.variants import Variant, find_variant
+
+CONFIG = "config.json"
+WEIGHTS = (
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "pytorch_model*.bin",
+    "pytorch_model*.bin.index.json",
+)
+BESIDE = (
+    "generation_config.json",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab*",
+    "merges.txt",
+    "spiece.model",
+    "sentencepiece*",
+    "chat_template*",
+    "*processor_config.json",
+    "LICENSE*",
+    "NOTICE*",
+    "USE_POLICY*",
+)
+# Of an export without a checkpoint: the first of these that the variant has says what it is.
+_MAIN = (
+    "AutoModelForMaskedLM",
+    "AutoModelForSeq2SeqLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
+)
+
+
+def export(name: str, folder: Path, checkpoint: str | None = None) -> Variant:
+    """Write the variant of that name into `folder`, which must be empty or absent; the variant.
+
+    ValueError where there is no such variant, where no auto class could load it, where its files need others than
+    transformers, torch and each other, and for a checkpoint of another kind of model or without weights.  OSError
+    where the folder is in use.
+    """
+    variant = find_variant(name)
+    folder = folder.resolve()  # "." has no name, and a link to a folder is none
+    if folder == Path.cwd():
+        raise FileExistsError(
+            f"{folder} is the current folder, which would be replaced: name one that is not there"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} is there already, and not an empty folder")
+    source = _source(checkpoint) if checkpoint is not None else None
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
+        inner = Path(made, folder.name)
+        inner.mkdir()
+        _fill(inner, variant, source)
+        if folder.exists():
+            folder.rmdir()
+        inner.rename(folder)
+    return variant
+
+
+def _source(checkpoint: str) -> Path:
+    if os.path.isdir(checkpoint):
+        return Path(checkpoint)
+    from huggingface_hub import snapshot_download
+
+    return Path(
+        snapshot_download(checkpoint, allow_patterns=[CONFIG, "README.md", *BESIDE, *WEIGHTS])
+    )
+
+
+def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
+    for path in code_files(variant):
+        shutil.copyfile(path, folder / path.name)
+    diff = variant.path.with_suffix(".diff")
+    if diff.exists():
+        shutil.copyfile(diff, folder / diff.name)
+    if source is None:
+        told = _default_configuration(variant)
+    else:
+        told = _checkpoint_into(folder, variant, source)
+    told["auto_map"] = auto_map(variant, told["model_type"])
+    if not told["auto_map"]:
+        raise ValueError(
+            f"no auto class builds {variant.parent}, and so none could load {variant.name} from a folder"
+        )
+    (folder / CONFIG).write_text(
+        json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+    )
+    (folder / "README.md").write_text(
+        model_card(variant, folder.name, told, source), encoding="utf-8"
+    )
+
+
+def code_files(variant: Variant) -> tuple[Path, ...]:
+    """The modeling file and what it imports beside itself, directly or not.
+
+    ValueError for an import that an exported folder could not answer.
+    """
+    found: dict[Path, None] = {}
+    waiting = [variant.path]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found[path] = None
+            waiting += _imported_files(path)
+    return tuple(found)
+
+
+def _imported_files(path: Path) -> Iterator[Path]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        at = f"{path}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.ImportFrom) and node.level:
+            if node.level > 1 or not node.module or "." in node.module:
+                raise ValueError(
+                    f"{at}: imports from another folder, and the files of an export stand in one"
+                )
+            yield path.with_name(f"{node.module}.py")
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+            )
+            for name in names:
+                if name.partition(".")[0] in ("patchgen", "generated", "modular"):
+                    raise ValueError(
+                        f"{at}: imports {name}, which is not where an export is loaded"
+                    )
+
+
+def auto_map(variant: Variant, model_type: str) -> dict[str, str]:
+    """What `auto_map` of a configuration of that type says: for each auto class, the file and class that it builds.
+
+    Left out are classes that take the configuration of a part, such as the language model of a model of images and
+    text: transformers hands custom code the whole.
+    """
+    found: dict[str, str] = {}
+    for auto, by_config in auto_entries(variant).items():
+        for model in (model for models in by_config.values() for model in models):
+            if model.config_class.model_type == model_type:
+                found.setdefault(auto.__name__, _reference(model))
+                if has_own_configuration(model):
+                    found["AutoConfig"] = _reference(model.config_class)
+    return found
+
+
+def _reference(item: Any) -> str:
+    return f"{item.__module__.rpartition('.')[2]}.{item.__name__}"
+
+
+def _default_configuration(variant: Variant) -> dict[str, Any]:
+    model = _main_class(variant)
+    configuration = model.config_class()
+    configuration.architectures = [model.__name__]
+    told: dict[str, Any] = json.loads(configuration.to_json_string(use_diff=True))
+    return told
+
+
+def _main_class(variant: Variant) -> ModelClass:
+    by_auto = {
+        auto.__name__: next(iter(of.values()))[0] for auto, of in auto_entries(variant).items()
+    }
+    wanted = next((name for name in _MAIN if name in by_auto), None)
+    classes = (by_auto[wanted],) if wanted else model_classes(module_of(variant))
+    if not classes:
+        raise ValueError(f"{variant.module} has no public model")
+    return classes[0]
+
+
+def _checkpoint_into(folder: Path, variant: Variant, source: Path) -> dict[str, Any]:
+    """Copy what belongs to the checkpoint; its configuration, with the variant's class for its architecture."""
+    told = _configuration(source)
+    if not any(path for pattern in WEIGHTS for path in source.glob(pattern)):
+        raise ValueError(f"{source} has no weights: {' or '.join(WEIGHTS[::2])}")
+    model = chosen_class(variant, told)
+    if told.get("model_type") == model.config_class.model_type:
+        _copy(source, folder, (*BESIDE, *WEIGHTS))
+    else:  # a dense checkpoint in a mixture: other weights, under other names
+        load(variant.module, source).save_pretrained(folder)
+        _copy(source, folder, BESIDE)
+        told = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    return {**_without_code(told), "architectures": [model.__name__]}
+
+
+def _configuration(source: Path) -> dict[str, Any]:
+    path = source / CONFIG
+    try:
+        told: Any = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON: {error}") from error
+    if not isinstance(told, dict) or "model_type" not in told:
+        raise ValueError(f"{path} names no model_type")
+    return told
+
+
+def _without_code(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if name != "auto_map"}
+
+
+def _copy(source: Path, folder: Path, patterns: tuple[str, ...]) -> None:
+    for path in sorted(
+        {path for pattern in patterns for path in source.glob(pattern) if path.is_file()}
+    ):
+        if not (folder / path.name).exists():
+            shutil.copyfile(path, folder / path.name)

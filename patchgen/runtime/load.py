@@ -1,0 +1,94 @@
+"""`patchgen.load`: a checkpoint in the class of a variant that its configuration names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from patchgen.errors import did_you_mean
+from patchgen.runtime.classes import ModelClass, model_classes, module_of, pairs
+from patchgen.runtime.inert import warn_where_the_loss_is_inert
+from patchgen.runtime.variants import Variant, find_variant, known_variants
+
+# What says where a checkpoint is to be looked for; all else is for the model.
+_WHERE = (
+    "cache_dir",
+    "force_download",
+    "local_files_only",
+    "proxies",
+    "revision",
+    "subfolder",
+    "token",
+)
+
+
+def load(
+    variant: str, checkpoint: str | os.PathLike[str], *, head: str | None = None, **kwargs: Any
+) -> PreTrainedModel:
+    """The model that `checkpoint` (a folder, or an id on the Hub) holds, as the variant of that name computes it.
+
+    The class is the one that `architectures` of the checkpoint's configuration names, or `head`, such as
+    "LlamaForSequenceClassification".  `kwargs` are those of `from_pretrained`.
+
+    ValueError where there is no such variant or class, and for a checkpoint of another kind of model, which
+    `from_pretrained` would take with a warning.
+    """
+    found = find_variant(variant)
+    told = _configuration(checkpoint, kwargs)
+    model = chosen_class(found, told, head)
+    loaded = model.from_pretrained(checkpoint, **kwargs)
+    warn_where_the_loss_is_inert(loaded[0] if isinstance(loaded, tuple) else loaded, found.text())
+    return loaded
+
+
+def _configuration(checkpoint: str | os.PathLike[str], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    given = kwargs.get("config")
+    if isinstance(given, PreTrainedConfig):
+        return given.to_dict()
+    where = {name: kwargs[name] for name in _WHERE if name in kwargs}
+    told: dict[str, Any] = PreTrainedConfig.get_config_dict(given or checkpoint, **where)[0]
+    return told
+
+
+def chosen_class(variant: Variant, told: Mapping[str, Any], head: str | None = None) -> ModelClass:
+    """The variant's class for a configuration: `head`, or the one that stands for its first known architecture.
+
+    ValueError as `load` says.
+    """
+    wanted = (head,) if head is not None else tuple(told.get("architectures") or ())
+    if not wanted:
+        raise ValueError(
+            f"the checkpoint's configuration names no architecture; say head={_names(variant)}"
+        )
+    by_name = {parent.__name__: model for model, parent in pairs(variant)}
+    by_name |= {model.__name__: model for model in model_classes(module_of(variant))}
+    _refuse_another_model(variant, told)
+    for name in wanted:
+        if name in by_name:
+            return by_name[name]
+    hint = did_you_mean(wanted[0], by_name) or f"it has {_names(variant)}"
+    raise ValueError(f"{variant.name} has no {' or '.join(wanted)}; {hint}")
+
+
+def model_types(variant: Variant) -> frozenset[str]:
+    """The kinds of checkpoints that the variant takes: its own, and its parent's."""
+    return frozenset(item.config_class.model_type for pair in pairs(variant) for item in pair)
+
+
+def _refuse_another_model(variant: Variant, told: Mapping[str, Any]) -> None:
+    kind, ours = told.get("model_type"), model_types(variant)
+    if kind in ours or kind is None:
+        return
+    begin = f"{kind}_"
+    others = [other.name for other in known_variants(variant.home) if other.name.startswith(begin)]
+    hint = f"; variants of {kind}: {', '.join(others)}" if others else ""
+    raise ValueError(
+        f"the checkpoint is a {kind}, and {variant.name} takes {' and '.join(sorted(ours))}{hint}"
+    )
+
+
+def _names(variant: Variant) -> str:
+    return ", ".join(model.__name__ for model in model_classes(module_of(variant)))

@@ -1,0 +1,115 @@
+"""`patchgen.register`: a variant behind transformers' auto classes, and back.
+
+A variant with a `model_type` of its own is registered as any model is.  One that keeps its parent's configuration
+takes the parent's place for the whole process, since the auto classes know a model by its configuration: one at a
+time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from transformers import CONFIG_MAPPING
+from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING
+
+from patchgen.runtime.classes import auto_entries, has_own_configuration, pairs
+from patchgen.runtime.variants import Variant, find_variant
+
+_ABSENT = object()
+_standing: dict[Any, Registration] = {}  # by configuration class
+
+
+@dataclass(eq=False)
+class Registration:
+    """What `register` did, until `undo`, or until the `with` block ends that it opens."""
+
+    variant: Variant
+    configurations: tuple[Any, ...]
+    _before: list[tuple[dict[Any, Any], Any, Any]] = field(default_factory=list, repr=False)
+
+    def undo(self) -> None:
+        """Give the auto classes back what they had.  Harmless when done already."""
+        while self._before:
+            content, key, value = self._before.pop()
+            if value is _ABSENT:
+                content.pop(key, None)
+            else:
+                content[key] = value
+        for configuration in self.configurations:
+            if _standing.get(configuration) is self:
+                del _standing[configuration]
+
+    def __enter__(self) -> Registration:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.undo()
+
+    def _put(self, mapping: Any, key: Any, value: Any) -> None:
+        # The auto classes have a public way in (`register`), and none out.
+        content = mapping._extra_content
+        self._before.append((content, key, content.get(key, _ABSENT)))
+        content[key] = value
+
+
+def register(variant: str) -> Registration:
+    """Let `AutoModel...`, and what builds on them, such as pipelines, build the variant of that name.
+
+    ValueError where there is none, or where one stands already for the same configuration: it is to be undone first.
+    """
+    found = find_variant(variant)
+    entries = auto_entries(found)
+    configurations = tuple(
+        dict.fromkeys(config for by_config in entries.values() for config in by_config)
+    )
+    if not configurations:
+        raise ValueError(f"no auto class builds {found.parent}, and so none can build {found.name}")
+    for configuration in configurations:
+        if configuration in _standing:
+            first = _standing[configuration].variant.name
+            raise ValueError(
+                f"{configuration.__name__} is taken by {first}, and auto classes build one model for a configuration; "
+                f"undo that first: what register({first!r}) returned has .undo()"
+            )
+    made = Registration(found, configurations)
+    _refuse_taken_types(made)
+    _put_all(made, entries)
+    _standing.update(dict.fromkeys(configurations, made))
+    return made
+
+
+def _put_all(made: Registration, entries: dict[Any, dict[Any, tuple[Any, ...]]]) -> None:
+    for own, parents in _own_types(made.variant):
+        made._put(CONFIG_MAPPING, own.model_type, own)
+        if parents in TOKENIZER_MAPPING:
+            made._put(TOKENIZER_MAPPING, own, TOKENIZER_MAPPING[parents])
+    for auto, by_config in entries.items():
+        for configuration, models in by_config.items():
+            made._put(auto._model_mapping, configuration, models[0] if len(models) == 1 else models)
+
+
+def _own_types(variant: Variant) -> Iterator[tuple[Any, Any]]:
+    """Each configuration class that the variant brings, with the parent's in its place."""
+    found = {
+        m.config_class: parent.config_class
+        for m, parent in pairs(variant)
+        if has_own_configuration(m)
+    }
+    yield from found.items()
+
+
+def _refuse_taken_types(made: Registration) -> None:
+    for own, _ in _own_types(made.variant):
+        if own.model_type in CONFIG_MAPPING:
+            there = CONFIG_MAPPING[own.model_type]
+            raise ValueError(
+                f"the model type {own.model_type} is {there.__module__}.{there.__name__}'s already"
+            )

@@ -1,0 +1,124 @@
+"""Which variants there are to use: those that the project records, and those that are installed.
+
+Read from patchgen.lock and from the text of outputs: nothing is imported.  A project's variant hides an installed one
+of the same name.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.compiler.flat import is_generated
+from patchgen.errors import did_you_mean
+from patchgen.project.config import find_config
+from patchgen.project.gate.lock import Record, read_lock
+from patchgen.project.places import LOCK
+
+INSTALLED = "generated"  # the package that a wheel brings variants in
+_PARENT = re.compile(
+    r"^# Modified from (?P<module>transformers\.\S+?\.modeling_\w+)(?P<followed>;)?", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A generated modeling module; `modular` and `made_by` are "" for one that no lock tells of."""
+
+    name: str  # "llama_loss"
+    module: str  # "generated.llama.modeling_llama_loss"
+    path: Path
+    home: Path  # the folder that `module` is imported from
+    modular: str = ""  # as shown
+    made_by: str = ""
+
+    @property
+    def transformers(self) -> str:
+        """The release of transformers that it was made from; "" where no lock tells."""
+        found = re.search(r"\btransformers (\S+?)(?:,|$)", self.made_by)
+        return found[1] if found else ""
+
+    def text(self) -> str:
+        """The module's source."""
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def parent(self) -> str:
+        """The modeling module that it was made from, by its banner: the one that it follows, else the first.
+
+        ValueError where the banner names none, as in a file whose parents are not of transformers.
+        """
+        found = list(_PARENT.finditer(self.text()))
+        if not found:
+            raise ValueError(
+                f"{self.path}: names no modeling module of transformers that it was made from"
+            )
+        return next((match for match in found if match["followed"]), found[0])["module"]
+
+
+def find_variant(name: str, start: Path | None = None) -> Variant:
+    """The variant of that name, or of that module name, seen from the folder `start`, by default the current one.
+
+    ValueError, with the nearest names, where there is none, and with the modules where there are several.
+    FileNotFoundError where it is recorded, and its file gone.
+    """
+    known = tuple(known_variants(start or Path.cwd()))
+    found = [variant for variant in known if name in (variant.name, variant.module)]
+    if not found:
+        names = sorted({variant.name for variant in known})
+        hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none, here'}"
+        raise ValueError(
+            f"{name} is no variant that {LOCK} or an installed package `{INSTALLED}` has; {hint}"
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"{name} is the name of several variants; say {' or '.join(v.module for v in found)}"
+        )
+    if not found[0].path.is_file():
+        gone = f"is recorded in {LOCK} as {found[0].name}, and is not there: `patchgen convert` writes it"
+        raise FileNotFoundError(errno.ENOENT, gone, str(found[0].path))
+    return found[0]
+
+
+def known_variants(start: Path) -> Iterator[Variant]:
+    """Those of the project that governs `start`, then the installed ones that these do not hide."""
+    home = find_config([start]).home
+    ours = [
+        _recorded(record, home)
+        for record in read_lock(home / LOCK).values()
+        if _is_model(Path(record.output))
+    ]
+    yield from ours
+    hidden = {variant.name for variant in ours}
+    yield from (variant for variant in _installed() if variant.name not in hidden)
+
+
+def _recorded(record: Record, home: Path) -> Variant:
+    module = record.output.removesuffix(".py").replace("/", ".")
+    return Variant(
+        _name(record.output), module, home / record.output, home, record.modular, record.made_by
+    )
+
+
+def _installed() -> tuple[Variant, ...]:
+    spec = importlib.util.find_spec(INSTALLED)
+    found: dict[str, Variant] = {}
+    for folder in map(Path, (spec.submodule_search_locations or ()) if spec else ()):
+        for path in sorted(folder.rglob("modeling_*.py")):
+            module = ".".join((INSTALLED, *path.relative_to(folder).with_suffix("").parts))
+            # Of a module that several entries of Python's path have, the first is the one that is imported.
+            if module not in found and is_generated(path.read_text(encoding="utf-8")):
+                found[module] = Variant(_name(path.name), module, path, folder.parent)
+    return tuple(found.values())
+
+
+def _is_model(output: Path) -> bool:
+    return output.name.startswith("modeling_")
+
+
+def _name(output: str) -> str:
+    return Path(output).stem.removeprefix("modeling_")

@@ -1,0 +1,251 @@
+"""The attention implementation "varlen": texts of several lengths in one row, by torch's own kernels.
+
+    import patchgen.runtime
+    model = AutoModel.from_pretrained(..., attn_implementation="varlen")
+
+It takes what transformers tells FlashAttention: `cu_seq_lens_q` and `max_length_q`, `position_ids` that restart, or a
+mask of padding.  On a GPU and in half precision it runs `torch.nn.attention.varlen.varlen_attn`, which is
+FlashAttention-2 without the package.  Anywhere else, and with dropout, which that function lacks, it runs one call of
+SDPA, with a row for each text.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import repeat_kv
+from transformers.masking_utils import flash_attention_mask
+from transformers.modeling_flash_attention_utils import (
+    _get_unpad_data,
+    _pad_input,
+)
+
+try:
+    from torch.nn.attention.varlen import varlen_attn
+except ImportError:  # torch < 2.10
+    varlen_attn = None
+
+NAME = "varlen"
+REFUSED = ("position_bias", "s_aux", "softcap")
+LARGEST_HEAD, HEAD_MULTIPLE = 256, 8  # of the kernels
+_OPTIONS = (
+    frozenset(inspect.signature(varlen_attn).parameters) if varlen_attn is not None else frozenset()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Where texts begin in a row of their tokens."""
+
+    starts_N1: Tensor  # the first token of each text, and the number of tokens; int32
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What attention is, beside its three tensors."""
+
+    causal: bool
+    scaling: float | None = None  # of the scores; None: 1 / sqrt(size of a head)
+    dropout: float = 0.0
+    window: int | None = None  # so many keys are seen to each side, a token's own among them
+
+
+def varlen_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    is_causal: bool | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    max_length_q: int | None = None,
+    position_ids: Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention of (rows, heads, tokens, size) as transformers' interface has it: (rows, tokens, heads, size)."""
+    for name in REFUSED:
+        if kwargs.get(name) is not None:
+            raise ValueError(
+                f'attn_implementation="{NAME}" does not compute `{name}`, which {module} needs'
+            )
+    if attention_mask is not None and attention_mask.dim() != 2:
+        shape = tuple(attention_mask.shape)
+        raise ValueError(
+            f'attn_implementation="{NAME}" takes a mask of (rows, tokens), not of {shape}'
+        )
+    causal = bool(getattr(module, "is_causal", False)) if is_causal is None else is_causal
+    form = Form(causal, scaling, dropout, sliding_window)
+    rows, _, tokens, _ = query.shape
+    if key.shape[2] != tokens:
+        return _with_cache(query, key, value, attention_mask, position_ids, form), None
+    query, key, value = (each.transpose(1, 2).flatten(0, 1) for each in (query, key, value))
+    if attention_mask is not None:
+        places_T, starts_N1, longest = _get_unpad_data(attention_mask)
+        texts = Texts(starts_N1, longest)
+        query, key, value = (each.index_select(0, places_T) for each in (query, key, value))
+        output = attend(query, key, value, texts, form)
+        return _pad_input(output, places_T, rows, tokens), None
+    if cu_seq_lens_q is not None:
+        lengths = cu_seq_lens_q.diff()
+        texts = Texts(
+            cu_seq_lens_q, int(lengths.max()) if max_length_q is None else int(max_length_q)
+        )
+    elif position_ids is not None and position_ids.dim() == 2:
+        texts = texts_of_positions(position_ids.expand(rows, tokens))
+    else:
+        texts = Texts(
+            torch.arange(rows + 1, dtype=torch.int32, device=query.device) * tokens, tokens
+        )
+    return attend(query, key, value, texts, form).unflatten(0, (rows, tokens)), None
+
+
+def _with_cache(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    position_ids: Tensor | None,
+    form: Form,
+) -> Tensor:
+    """Attention to more keys than there are queries, the last of which may be places that a static cache keeps."""
+    keys = key.shape[2] if mask is None else mask.shape[-1]
+    places = torch.arange(keys, device=query.device)
+    # Without a mask the first key is the first token of the text, and a position the place of a token.
+    # As many as there are queries, also where an encoder's keys are fewer.
+    last = torch.arange(keys - query.shape[2], keys, device=query.device)
+    own = last if mask is not None or position_ids is None else position_ids
+    seen = _seen(own[..., :, None] - places, form, mask)
+    return _by_sdpa(query, key[:, :, :keys], value[:, :, :keys], seen, form)
+
+
+def texts_of_positions(position_ids_BL: Tensor) -> Texts:
+    """A text ends with each row, and where the next position does not follow: FlashAttention asks so of one row."""
+    ends_T = F.pad(position_ids_BL.diff() != 1, (0, 1), value=True).flatten()
+    starts_N1 = F.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
+    return Texts(starts_N1, int(starts_N1.diff().max()))
+
+
+def attend(
+    query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts, form: Form
+) -> Tensor:
+    """softmax(query @ key^T * scaling, masked) @ value within each text, (T, H, D)."""
+    dtype = _dtype_of_kernels(query_THD)
+    if not form.dropout and fits_kernels(query_THD, key_TGD, value_TGD, dtype):
+        return _by_kernel(query_THD.to(dtype), key_TGD.to(dtype), value_TGD.to(dtype), texts, form)
+    return by_rows(query_THD, key_TGD, value_TGD, texts, form)
+
+
+def _dtype_of_kernels(states: Tensor) -> torch.dtype:
+    """Under autocast that of autocast: a rotary embedding leaves queries and keys in float32."""
+    device = states.device.type
+    if states.dtype == torch.float32 and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return states.dtype
+
+
+def fits_kernels(query: Tensor, key: Tensor, value: Tensor, dtype: torch.dtype) -> bool:
+    """Whether the kernels of `varlen_attn` take such tensors on this machine, once they are of `dtype`."""
+    sizes = {query.shape[-1], key.shape[-1], value.shape[-1]}
+    return (
+        varlen_attn is not None
+        and query.is_cuda
+        and dtype in (torch.float16, torch.bfloat16)
+        and len(sizes) == 1
+        and max(sizes) <= LARGEST_HEAD
+        and max(sizes) % HEAD_MULTIPLE == 0
+        and torch.cuda.get_device_capability(query.device) >= (8, 0)
+    )
+
+
+def _by_kernel(query: Tensor, key: Tensor, value: Tensor, texts: Texts, form: Form) -> Tensor:
+    """By `varlen_attn`, in the words that this release of torch has for it."""
+    asked: dict[str, Any] = {}
+    left = -1 if form.window is None else form.window - 1
+    if "window_size" in _OPTIONS:
+        asked["window_size"] = (left, 0 if form.causal else left)
+    elif form.window is not None:
+        return by_rows(query, key, value, texts, form)
+    else:
+        asked["is_causal"] = form.causal
+    if "scale" in _OPTIONS:
+        asked["scale"] = form.scaling
+    elif form.scaling is not None:
+        query = query * (form.scaling * query.shape[-1] ** 0.5)
+    groups = query.shape[1] // key.shape[1]
+    if "enable_gqa" in _OPTIONS:
+        asked["enable_gqa"] = groups > 1
+    elif groups > 1:
+        key, value = (each.repeat_interleave(groups, dim=1) for each in (key, value))
+    starts, longest = texts.starts_N1, texts.longest
+    output: Tensor = varlen_attn(query, key, value, starts, starts, longest, longest, **asked)
+    return output
+
+
+def by_rows(
+    query_THD: Tensor, key_TGD: Tensor, value_TGD: Tensor, texts: Texts, form: Form
+) -> Tensor:
+    """By one call of SDPA: a row for each text, or all in one row where that is less to compute."""
+    tokens, device = query_THD.shape[0], query_THD.device
+    starts_N, lengths_N = texts.starts_N1[:-1], texts.starts_N1.diff()
+    count, longest = starts_N.shape[0], texts.longest
+    text_T = torch.arange(count, device=device).repeat_interleave(lengths_N, output_size=tokens)
+    places_T = torch.arange(tokens, device=device)
+    if count * longest**2 > tokens**2:
+        seen = _seen(places_T[:, None] - places_T, form, None) & (text_T[:, None] == text_T)
+        query, key, value = (
+            each.transpose(0, 1).unsqueeze(0) for each in (query_THD, key_TGD, value_TGD)
+        )
+        return _by_sdpa(query, key, value, seen, form).squeeze(0)
+    places_T = places_T - starts_N[text_T] + text_T * longest
+    states = (query_THD, key_TGD, value_TGD)
+    query, key, value = (
+        _pad_input(each, places_T, count, longest).transpose(1, 2) for each in states
+    )
+    if form.causal and (form.window is None or form.window >= longest):
+        mask = None  # the padding at the right is later than every token
+    else:
+        real = torch.arange(longest, device=device) < lengths_N[:, None]
+        places_L = torch.arange(longest, device=device)
+        mask = _seen(places_L[:, None] - places_L, form, real)
+    return _by_sdpa(query, key, value, mask, form).flatten(0, 1).index_select(0, places_T)
+
+
+def _by_sdpa(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, form: Form) -> Tensor:
+    """(rows, tokens, heads, size); causal where there is no mask."""
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1 and mask is not None:  # with both a mask and groups the fast kernels do not run
+        key, value = repeat_kv(key, groups), repeat_kv(value, groups)
+    output = F.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        dropout_p=form.dropout,
+        is_causal=form.causal and mask is None,
+        scale=form.scaling,
+        enable_gqa=groups > 1 and mask is None,
+    )
+    return output.transpose(1, 2)
+
+
+def _seen(back: Tensor, form: Form, real: Tensor | None) -> Tensor:
+    """Which keys each query sees, (rows or 1, 1, queries, keys): `back` is how far each key lies before a query."""
+    seen = back >= 0 if form.causal else torch.ones_like(back, dtype=torch.bool)
+    if form.window is not None:
+        seen = seen & (back.abs() < form.window)
+    seen = seen.view(-1, 1, *seen.shape[-2:])
+    return seen if real is None else seen & real.bool()[:, None, None, :]
+
+
+AttentionInterface.register(NAME, varlen_attention)
+AttentionMaskInterface.register(NAME, flash_attention_mask)

@@ -1,0 +1,308 @@
+"""A file as a lossless sequence of top-level statements.
+
+`"".join(b.leading + b.text for b in blocks) + tail == source.text`, always.  Statements that share a line share a
+block.  A block knows the names that it binds and reads; what those names mean is decided in `plan`.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from patchgen.syntax.scopes import Reference, bound_names, references
+from patchgen.syntax.text import Source, parse
+
+_TYPE_CHECKING = re.compile(r"if\s+(?:\w+\.)?TYPE_CHECKING\s*:")
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One name that an import statement binds: `from ..module import name as bound`.
+
+    `name` is "" for `import module as bound`, and for `import a.b`, which binds `a`.
+    """
+
+    module: str
+    level: int
+    name: str
+    bound: str
+    line: int
+    column: int
+
+    @property
+    def binds_package(self) -> bool:
+        """Whether this is `import a.b`, which binds the package `a`."""
+        return not self.name and self.bound == self.module.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One top-level statement as exact text, with the names it binds, reads and imports.
+
+    `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc" or "other".  `first` and
+    `last` are lines of the file; `leading` is the blank lines and comments above; `bases` are those of a class.
+    """
+
+    kind: str
+    first: int
+    last: int
+    leading: str
+    text: str
+    defines: tuple[str, ...]
+    imports: tuple[Import, ...]
+    bases: tuple[str, ...] = ()
+    lazy_annotations: bool = False
+
+    @property
+    def name(self) -> str:
+        """The first name that the block binds, or the empty string."""
+        return self.defines[0] if self.defines else ""
+
+    @property
+    def is_of_exports(self) -> bool:
+        """Whether this says or changes what `__all__` is."""
+        return "__all__" in self.defines or (not self.defines and self.text.startswith("__all__"))
+
+    @property
+    def is_for_types(self) -> bool:
+        """Whether this is `if TYPE_CHECKING:`, which never runs."""
+        return (
+            self.kind == "guard"
+            and bool(_TYPE_CHECKING.match(self.text))
+            and "\nel" not in self.text
+        )
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether what the statement binds depends on what happens when it runs."""
+        return self.kind == "guard" and not self.is_for_types
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """Every read of a global name; lines count from 1 within `text`."""
+        return _references(self.text, self.lazy_annotations)
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The global names that the block reads, quoted annotations included."""
+        return frozenset(reference.name for reference in self.references)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleIndex:
+    """A source with its blocks; `tail` is what follows the last statement."""
+
+    source: Source
+    blocks: tuple[Block, ...]
+    tail: str
+
+    def definition(self, name: str) -> Block | None:
+        """The last block that binds `name` otherwise than by importing it."""
+        for block in reversed(self.blocks):
+            if name in block.defines and not any(item.bound == name for item in block.imports):
+                return block
+        return None
+
+    def imported(self, name: str) -> Import | None:
+        """The last import that binds `name`, guarded ones included."""
+        for block in reversed(self.blocks):
+            for item in reversed(block.imports):
+                if item.bound == name:
+                    return item
+        return None
+
+    def binders(self, name: str) -> tuple[Block, ...]:
+        """The blocks that bind `name`, in order; those for types alone only where there is no other."""
+        found = tuple(block for block in self.blocks if name in block.defines)
+        return tuple(block for block in found if not block.is_for_types) or found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that the module binds, in order of first binding."""
+        return tuple(dict.fromkeys(name for block in self.blocks for name in block.defines))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the top-level classes, in order."""
+        return tuple(block.name for block in self.blocks if block.kind == "class")
+
+    @property
+    def exports(self) -> tuple[str, ...] | None:
+        """The strings that `__all__` has after the last statement about it; None where there is no such statement."""
+        stated = [block for block in self.blocks if block.is_of_exports]
+        return _exports(tuple(block.text for block in stated)) if stated else None
+
+    @property
+    def unread_exports(self) -> Block | None:
+        """The first statement about `__all__` that is more than strings in a list."""
+        stated = (block for block in self.blocks if block.is_of_exports)
+        return next((block for block in stated if not _is_list_of_strings(block.text)), None)
+
+
+def index(source: Source) -> ModuleIndex:
+    """Partition `source` into blocks.
+
+    Raises PatchgenError PG006 where it is not valid Python.
+    """
+    return index_tree(source, parse(source))
+
+
+def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
+    """`index` for a tree that the caller has parsed already."""
+    lazy = any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body) and (
+        "annotations"
+        in {a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    )
+    blocks: list[Block] = []
+    end = 0
+    for group in _by_line(tree.body):
+        first, last = first_line(group[0]), max(node.end_lineno or node.lineno for node in group)
+        blocks.append(_block(source, group, source.slice(end + 1, first - 1), first, last, lazy))
+        end = last
+    return ModuleIndex(source, tuple(blocks), source.slice(end + 1, len(source.lines)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _references(text: str, lazy_annotations: bool) -> tuple[Reference, ...]:
+    # On demand: most blocks of a parent are copied without anyone asking what they read.
+    return references(ast.parse(text).body, lazy_annotations)
+
+
+def first_line(node: ast.stmt) -> int:
+    """The line on which a statement begins, decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
+    """The names that import statements at module level bind, guarded ones included."""
+    stack = list(nodes)[::-1]
+    while stack:
+        node = stack.pop()
+        match node:
+            case ast.Import():
+                for alias in node.names:
+                    bound = alias.asname or alias.name.partition(".")[0]
+                    yield Import(alias.name, 0, "", bound, alias.lineno, alias.col_offset)
+            case ast.ImportFrom():
+                for alias in node.names:
+                    bound = alias.asname or alias.name
+                    yield Import(
+                        node.module or "",
+                        node.level,
+                        alias.name,
+                        bound,
+                        alias.lineno,
+                        alias.col_offset,
+                    )
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                pass
+            case _:
+                stack.extend(
+                    reversed([c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.expr)])
+                )
+
+
+def _by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """Groups of statements that share a line: `import a; import b` cannot be told apart by lines."""
+    group: list[ast.stmt] = []
+    for node in body:
+        if group and first_line(node) > (group[-1].end_lineno or 0):
+            yield group
+            group = []
+        group.append(node)
+    if group:
+        yield group
+
+
+def _block(
+    source: Source, group: list[ast.stmt], leading: str, first: int, last: int, lazy: bool
+) -> Block:
+    node = group[0]
+    bases = (
+        tuple(ast.unparse(base) for base in node.bases) if isinstance(node, ast.ClassDef) else ()
+    )
+    return Block(
+        kind=_kind(group),
+        first=first,
+        last=last,
+        leading=leading,
+        text=source.slice(first, last),
+        defines=tuple(dict.fromkeys(bound_names(group))),
+        imports=tuple(imports_of(group)),
+        bases=bases,
+        lazy_annotations=lazy,
+    )
+
+
+def _kind(group: list[ast.stmt]) -> str:
+    if len(group) > 1:
+        return (
+            "import" if all(isinstance(n, ast.Import | ast.ImportFrom) for n in group) else "other"
+        )
+    match group[0]:
+        case ast.ClassDef():
+            return "class"
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return "def"
+        case ast.Import() | ast.ImportFrom():
+            return "import"
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            return "assign"
+        case statement if type(statement).__name__ == "TypeAlias":  # from Python 3.12 on
+            return "assign"
+        case ast.Expr(value=ast.Constant(value=str())):
+            return "doc"
+        case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While() | ast.Match():
+            return "guard"
+        case _:
+            return "other"
+
+
+@functools.lru_cache(maxsize=256)
+def _exports(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """What statements about `__all__`, run one after the other, leave in it."""
+    names: list[str] = []
+    for node in (node for text in texts for node in ast.parse(text).body):
+        strings = [
+            n.value
+            for n in ast.walk(node)
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        ]
+        match node:
+            case ast.Assign() | ast.AnnAssign():
+                names = strings
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="remove"))):
+                names = [name for name in names if name not in strings]
+            case _:
+                names += strings
+    return tuple(names)
+
+
+def _is_list_of_strings(text: str) -> bool:
+    """Whether `text` sets or extends `__all__` by strings that are written out."""
+    return all(_says_strings(node) for node in ast.parse(text).body)
+
+
+def _says_strings(node: ast.stmt) -> bool:
+    match node:
+        case (
+            ast.Assign(value=value)
+            | ast.AugAssign(value=value)
+            | ast.AnnAssign(value=ast.expr() as value)
+        ):
+            given: list[ast.expr] = [value]
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__"), attr=name), args=args)
+        ):
+            given = args if name in ("append", "extend", "remove") else [node.value]
+        case _:
+            return False
+    return all(
+        isinstance(part, ast.List | ast.Tuple | ast.Constant | ast.expr_context)
+        for value in given
+        for part in ast.walk(value)
+    )

@@ -1,0 +1,247 @@
+"""Where a dotted module name lies on disk, and the facts about it; nothing is imported.
+
+`importlib.util.find_spec("a.b.c")` runs `a/__init__.py`, which for transformers costs a second and can fail, so only
+folders and files are looked at here.
+
+The core sees the file system through an `Environment` and in no other way: by `look`, whose answers are texts, and by
+`source`.  Who overrides these two knows everything that a result depends on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen.errors import Location, PatchgenError, did_you_mean
+
+if TYPE_CHECKING:
+    from patchgen.syntax.blocks import ModuleIndex
+    from patchgen.syntax.text import Source
+
+# Stands for a dot in the name of a folder: a module's name is taken apart at its dots.  No import can spell it.
+_DOT = "\u2024"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The folders in which modules are looked for, first one first, and what has been read from them.
+
+    `home` is the project: paths below it are shown relative to it.  `archives` are looked into by Python, and not
+    here.  The dictionaries are memory, not state: they hold what a fresh look at the same files would give.
+    """
+
+    roots: tuple[Path, ...]
+    home: Path
+    allow_bidi: bool = False
+    archives: tuple[Path, ...] = ()
+    _answers: dict[tuple[str, str], str] = field(default_factory=dict, repr=False, compare=False)
+    _sources: dict[str, Source] = field(default_factory=dict, repr=False, compare=False)
+    _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
+
+    def look(self, question: str, subject: str) -> str:
+        """The answer to a question about the file system.
+
+        "module": the file of a module, "file": whether there is one at a path, "folder": the same of folders, "names":
+        what stands in a folder, in lines.  Nothing is the empty text.
+        """
+        key = question, subject
+        if key not in self._answers:
+            self._answers[key] = (
+                self._find(subject) if question == "module" else _answer(question, subject)
+            )
+        return self._answers[key]
+
+    def path(self, module: str) -> Path | None:
+        """The file of `module`, or None when no root has it."""
+        found = self.look("module", module)
+        return Path(found) if found else None
+
+    def source(self, module: str, at: Location) -> Source:
+        """The text of `module`, which `at` asks for.
+
+        Raises PatchgenError PG101 at `at` when there is no such module, and what reading it raises.
+        """
+        path = self.path(module)
+        if path is None:
+            raise PatchgenError(
+                "PG101", at, f"no module named {shown_module(module)}", self._nearest(module)
+            )
+        if module not in self._sources:
+            # Imported here: who finds everything in the cache only asks where modules lie.
+            from patchgen.syntax.text import read_source
+
+            # Relative to its root: an environment may lie inside the project, or anywhere else.
+            depth = module.count(".") + (2 if path.name == "__init__.py" else 1)
+            shown = "/".join(path.parts[-depth:])
+            self._sources[module] = read_source(path, module, shown, allow_bidi=self.allow_bidi)
+        return self._sources[module]
+
+    def index(self, module: str, at: Location) -> ModuleIndex:
+        """The blocks of `module`, which `at` asks for; raises what `source` and parsing raise."""
+        source = self.source(
+            module, at
+        )  # asked each time: whoever remembers what is read must hear of it
+        if module not in self._indexes:
+            from patchgen.syntax.blocks import index
+
+            self._indexes[module] = index(source)
+        return self._indexes[module]
+
+    def spells(self, module: str, word: str) -> bool:
+        """Whether `word` stands in the text of `module`; of a text that cannot be read it is not known, so it may."""
+        try:
+            return word in self.source(module, Location(module)).text
+        except PatchgenError:
+            return True
+
+    def shown(self, path: Path) -> str:
+        """`path` as messages and generated files print it: relative to the project or to its root, with `/`."""
+        for root in (self.home, *self.roots):
+            if path.is_relative_to(root):
+                return path.relative_to(root).as_posix()
+        return path.as_posix()
+
+    def is_package(self, module: str) -> bool:
+        """Whether `module` is a package, so that relative imports count from itself."""
+        path = self.path(module)
+        return path is not None and path.name == "__init__.py"
+
+    def module_of(self, path: Path) -> str:
+        """The dotted name of the file at `path`, as seen from the first root that holds it.
+
+        Folders have their own names in it, also where no import statement could spell them, such as `my-var`.
+        """
+        package = path.parent
+        while self.look("file", str(package / "__init__.py")):
+            package = package.parent
+        holders = [root for root in (self.home, *self.roots) if path.is_relative_to(root)]
+        nearest = max(holders, key=lambda root: len(root.parts), default=package)
+        # A package that begins above what is looked through cannot be found by its whole name.
+        top = package if not holders or package in self.roots else nearest
+        parts = [part.replace(".", _DOT) for part in path.with_suffix("").relative_to(top).parts]
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    def beside(self, module: str) -> str | None:
+        """The package of a top-level `module`, for relative imports: the folder that it lies in; None elsewhere."""
+        path = self.path(module)
+        if path is None or "." in module or path.parent not in self.roots:
+            return None
+        return f"{_DOT}{self.roots.index(path.parent)}"
+
+    def holds(self, package: str) -> bool:
+        """Whether the top-level `package` is the project's own: a folder or a file at its top, or in its `src`."""
+        places = [folder / package for folder in (self.home, self.home / "src")]
+        return any(self.look("folder", str(p)) or self.look("file", f"{p}.py") for p in places)
+
+    def _find(self, module: str) -> str:
+        roots, parts = self._roots_of(module), module.split(".")
+        parts = [part.replace(_DOT, ".") for part in parts[int(is_beside(module)) :]]
+        if not parts or not all(map(_is_name, parts)):
+            return ""
+        for root in roots:
+            base = os.path.join(root, *parts)
+            for candidate in (os.path.join(base, "__init__.py"), f"{base}.py"):
+                if os.path.isfile(candidate):
+                    return candidate
+        return ""
+
+    def _roots_of(self, module: str) -> tuple[Path, ...]:
+        """The folders in which `module` can lie: one, where its name says which."""
+        if not is_beside(module):
+            return self.roots
+        return self.roots[int(module.partition(".")[0].removeprefix(_DOT)) :][:1]
+
+    def _names(self, folders: Sequence[str]) -> list[str]:
+        return [
+            name for folder in folders for name in self.look("names", folder).split("\n") if name
+        ]
+
+    def _nearest(self, module: str) -> str:
+        """A hint for a misspelt module: the first part that does not exist, and what lies beside it."""
+        known, rest = "", module.split(".")
+        roots = self._roots_of(module)
+        rest = rest[int(is_beside(module)) :]
+        folders = [str(root) for root in roots if self.look("folder", str(root))]
+        while rest:
+            inner = [os.path.join(folder, rest[0]) for folder in folders]
+            deeper = [folder for folder in inner if self.look("folder", folder)]
+            if not deeper or len(rest) == 1:
+                break
+            folders, known = deeper, f"{known}{rest.pop(0)}."
+        if not known and not is_beside(module):
+            return f"searched in {', '.join(folders) or 'no folder'}; install it or name its root{self._unread()}"
+        near = did_you_mean(rest[0], self._names(folders))
+        place = known.rstrip(".") or f"the folder {roots[0].name}"
+        return f"{place} has no {rest[0]}{'; ' + near if near else ''}"
+
+    def _unread(self) -> str:
+        if not self.archives:
+            return ""
+        return f"; zip and egg files are not read: {', '.join(map(str, self.archives))}"
+
+
+def is_beside(module: str) -> bool:
+    """Whether `module` is named by the folder of a top-level one, as `Environment.beside` calls it."""
+    return module.startswith(_DOT) and module.removeprefix(_DOT).partition(".")[0].isdecimal()
+
+
+def shown_module(module: str) -> str:
+    """`module` as people know it; one beside a top-level file as that file imports it, `.helpers`."""
+    return f".{module.partition('.')[2]}" if is_beside(module) else module
+
+
+def _is_name(part: str) -> bool:
+    """Whether a folder or a file can be called so: nothing that leads elsewhere."""
+    return part.isidentifier() or (
+        bool(part) and part not in (".", "..") and not {"/", "\0", os.sep} & {*part}
+    )
+
+
+def _answer(question: str, subject: str) -> str:
+    match question:
+        case "file":
+            return "yes" if os.path.isfile(subject) else ""
+        case "folder":
+            return "yes" if os.path.isdir(subject) else ""
+        case _:
+            return "\n".join(sorted(_module_names(subject)))
+
+
+def _module_names(folder: str) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return {
+                e.name.removesuffix(".py") for e in entries if e.name.endswith(".py") or e.is_dir()
+            }
+    except OSError:
+        return set()
+
+
+def make_environment(
+    home: Path,
+    package_root: Path | None = None,
+    roots: Iterable[Path] = (),
+    search: Iterable[str] | None = None,
+) -> Environment:
+    """An environment that looks in `package_root`, `home`, `roots`, then in `search` (by default `search_path`)."""
+    every = [*([package_root] if package_root else []), home, *roots]
+    every += [Path(entry or ".") for entry in (search_path() if search is None else search)]
+    folders = dict.fromkeys(folder.resolve() for folder in every if folder.is_dir())
+    archives = dict.fromkeys(path.resolve() for path in every if path.is_file())
+    return Environment(tuple(folders), home.resolve(), archives=tuple(archives))
+
+
+def search_path() -> list[str]:
+    """Where Python looks for modules, without what it added for the way it was started, and with patchgen itself.
+
+    `python -m` adds the current folder and `python FILE` that of the file: what is made of a modular file depends on
+    neither.
+    """
+    own = str(Path(__file__).parents[2])
+    started_in = {"", os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0] or "."))}
+    implicit = not sys.flags.safe_path and bool(sys.path) and sys.path[0] in started_in
+    return [*(entry for entry in sys.path[int(implicit) :] if entry), own]

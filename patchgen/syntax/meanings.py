@@ -1,0 +1,205 @@
+"""Which scope each name of a function belongs to.
+
+In: a function.  Out: an `Occurrence` for each place of its parameters and body where a name is
+read, bound or declared, with the scope that binds it; None stands for what is outside the function.
+The order depends on the shape of the code alone, so that two functions of one shape can be compared
+place by place.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from patchgen.syntax.scopes import ComprehensionNode, FunctionNode
+
+TypeParameter = ast.AST  # ast.type_param, from Python 3.12 on
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """A function, lambda, class, comprehension, or list of type parameters.
+
+    `label` is the place among all occurrences of its own name, or where it has none of the first name in it.
+    """
+
+    outer: Scope | None
+    kind: str
+    label: int
+    bound: set[str] = field(default_factory=set)
+    declared_global: set[str] = field(default_factory=set)
+    declared_nonlocal: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A name at `node`; `scope` binds it, and `is_read` is False where it is only bound."""
+
+    name: str
+    node: ast.AST
+    scope: Scope | None
+    is_read: bool
+
+
+def occurrences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[Occurrence, ...]:
+    """The names in the parameters and the body of `function`, each with the scope that binds it.
+
+    The scope of `function` itself has no outer one.
+    """
+    walker = _Walker()
+    walker.read_body(function, None)
+    return tuple(
+        Occurrence(name, node, _binding_scope(name, scope), is_read)
+        for name, node, scope, is_read in walker.found
+    )
+
+
+def _binding_scope(name: str, scope: Scope) -> Scope | None:
+    """The scope that `name` in `scope` belongs to, by Python's rules."""
+    place: Scope | None = scope
+    own = _around(scope, "type parameters")
+    skips = name in scope.declared_nonlocal
+    while place is not None:
+        is_visible = place is own or place.kind != "class"
+        if is_visible and name in place.declared_global:
+            return None
+        if is_visible and name in place.bound and not (skips and place is scope):
+            return place
+        place = place.outer
+    return None
+
+
+class _Walker:
+    """Collects every occurrence with the scope that it stands in."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, ast.AST, Scope, bool]] = []
+
+    def read_body(
+        self, function: FunctionNode, outer: Scope | None, label: int | None = None
+    ) -> None:
+        scope = self._enter(outer, "function", label)
+        arguments = function.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        starred = [arg for arg in (arguments.vararg, arguments.kwarg) if arg]
+        for arg in [*positional, *arguments.kwonlyargs, *starred]:
+            self._bind(arg.arg, arg, scope)
+        body = function.body if isinstance(function.body, list) else [function.body]
+        self._visit_all(body, scope)
+
+    def _enter(self, outer: Scope | None, kind: str, label: int | None = None) -> Scope:
+        return Scope(outer, kind, len(self.found) if label is None else label)
+
+    def _bind(self, name: str, node: ast.AST, scope: Scope, is_read: bool = False) -> int:
+        scope.bound.add(name)
+        self.found.append((name, node, scope, is_read))
+        return len(self.found) - 1
+
+    def _visit_all(self, nodes: Iterable[ast.AST | None], scope: Scope) -> None:
+        for node in nodes:
+            if node is not None:
+                self._visit(node, scope)
+
+    def _visit(self, node: ast.AST, scope: Scope) -> None:
+        match node:
+            case ast.Name(ctx=ast.Load()):
+                self.found.append((node.id, node, scope, True))
+            case ast.Name():
+                self._bind(node.id, node, scope, is_read=isinstance(node.ctx, ast.Del))
+            case ast.AugAssign(target=ast.Name(id=name) as target):
+                self._bind(name, target, scope, is_read=True)
+                self._visit(node.value, scope)
+            case ast.NamedExpr(target=target):
+                self._visit(node.value, scope)
+                self._visit(target, _around(scope, "comprehension"))
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node, scope)
+            case ast.Lambda():
+                self._visit_all([*node.args.defaults, *node.args.kw_defaults], scope)
+                self.read_body(node, scope)
+            case ast.ClassDef():
+                self._class(node, scope)
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                self._comprehension(node, scope)
+            case ast.Import() | ast.ImportFrom():
+                for alias in node.names:
+                    self._bind(alias.asname or alias.name.partition(".")[0], alias, scope)
+            case ast.Global() | ast.Nonlocal():
+                self._declare(node, scope)
+            case ast.ExceptHandler():
+                self._visit_all([node.type], scope)
+                self._bind_maybe(node.name, node, scope)
+                self._visit_all(node.body, scope)
+            case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
+                self._visit_all(ast.iter_child_nodes(node), scope)
+                self._bind_maybe(
+                    node.rest if isinstance(node, ast.MatchMapping) else node.name, node, scope
+                )
+            case _ if type(node).__name__ == "TypeAlias":
+                self._visit(node.name, scope)  # type: ignore[attr-defined]
+                inner = self._type_parameters(node, scope)
+                self._visit(node.value, inner)  # type: ignore[attr-defined]
+            case _:
+                self._visit_all(ast.iter_child_nodes(node), scope)
+
+    def _bind_maybe(self, name: str | None, node: ast.AST, scope: Scope) -> None:
+        if name is not None:
+            self._bind(name, node, scope)
+
+    def _declare(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
+        declared = (
+            scope.declared_global if isinstance(node, ast.Global) else scope.declared_nonlocal
+        )
+        declared.update(node.names)
+        self.found += [(name, node, scope, True) for name in node.names]
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
+        arguments = node.args
+        self._visit_all([*node.decorator_list, *arguments.defaults, *arguments.kw_defaults], scope)
+        label = self._bind(node.name, node, scope)
+        inner = self._type_parameters(node, scope)
+        every = [
+            *arguments.posonlyargs,
+            *arguments.args,
+            arguments.vararg,
+            *arguments.kwonlyargs,
+            arguments.kwarg,
+        ]
+        self._visit_all([arg.annotation for arg in every if arg], inner)
+        self._visit_all([node.returns], inner)
+        self.read_body(node, inner, label)
+
+    def _class(self, node: ast.ClassDef, scope: Scope) -> None:
+        self._visit_all(node.decorator_list, scope)
+        label = self._bind(node.name, node, scope)
+        inner = self._type_parameters(node, scope)
+        self._visit_all([*node.bases, *node.keywords], inner)
+        self._visit_all(node.body, self._enter(inner, "class", label))
+
+    def _type_parameters(self, node: ast.AST, scope: Scope) -> Scope:
+        """The scope of `[T]` behind a name, inside `scope`; `scope` itself where there is none."""
+        parameters: Sequence[TypeParameter] = getattr(node, "type_params", [])
+        if not parameters:
+            return scope
+        inner = self._enter(scope, "type parameters")
+        for parameter in parameters:
+            self._bind(parameter.name, parameter, inner)  # type: ignore[attr-defined]
+        for parameter in parameters:
+            self._visit_all(ast.iter_child_nodes(parameter), inner)
+        return inner
+
+    def _comprehension(self, node: ComprehensionNode, scope: Scope) -> None:
+        first, *others = node.generators
+        self._visit(first.iter, scope)  # evaluated outside
+        inner = self._enter(scope, "comprehension")
+        self._visit_all([first.target, *first.ifs, *others], inner)
+        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        self._visit_all(results, inner)
+
+
+def _around(scope: Scope, kind: str) -> Scope:
+    """The innermost scope around `scope`, itself included, that is not of `kind`."""
+    while scope.kind == kind and scope.outer is not None:
+        scope = scope.outer
+    return scope

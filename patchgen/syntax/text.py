@@ -1,0 +1,206 @@
+"""One file as text: read safely, decoded, with positions that a person can use.
+
+In: a path.  Out: a frozen `Source`, or a `PatchgenError` that names the place.  Nothing here knows Python's grammar
+beyond asking `ast` whether the text is Python at all.
+"""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import gc
+import hashlib
+import re
+import stat
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.regular import read_regular
+
+_T = TypeVar("_T")
+MAX_BYTES = 5_000_000
+# CPython's own tokenizer refuses more than 200 open brackets; libcst's parser overflows its stack later than that.
+_BIDI = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_NO_CODE = re.compile(rb"[ \t\f]*(?:#.*)?$")
+_TYPE_PARAMETERS = re.compile(r"\s*(?:class|def|async\s+def)\s+\w+\s*\[|\s*type\s+\w+\s*[\[=]")
+_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A module's text with `\\n` line ends; `digest` is the sha256 of that, so line-end settings do not matter."""
+
+    module: str
+    path: str
+    text: str
+    digest: str
+    lines: tuple[str, ...] = field(repr=False, compare=False)
+
+    def slice(self, first: int, last: int) -> str:
+        """The text of lines `first` to `last`, both counted from 1 and included."""
+        return "".join(self.lines[first - 1 : last])
+
+    def at(self, line: int, byte_column: int = 0) -> Location:
+        """The location of an `ast` position, whose columns count UTF-8 bytes."""
+        text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        return Location(
+            self.path, line, len(text.encode()[:byte_column].decode(errors="ignore")) + 1
+        )
+
+    def at_node(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias) -> Location:
+        """The location where `node` begins."""
+        return self.at(node.lineno, node.col_offset)
+
+
+def make_source(text: str, path: str, module: str = "") -> Source:
+    """A `Source` from text that is already decoded."""
+    digest = hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
+    # str.splitlines also breaks at \x0c, \x1c and others; Python's tokenizer does not.
+    lines = tuple(text[:-1].split("\n")) if text.endswith("\n") else tuple(text.split("\n"))
+    kept = tuple(f"{line}\n" for line in lines[:-1]) + (
+        (lines[-1] + ("\n" if text.endswith("\n") else ""),) if text else ()
+    )
+    return Source(module, path, text, digest, kept)
+
+
+def read_source(
+    path: Path, module: str = "", shown: str | None = None, *, allow_bidi: bool = False
+) -> Source:
+    """The file at `path`; `shown` is the path that messages print.
+
+    Raises PatchgenError PG001 to PG006 for what is not a readable, plain, UTF-8 (or declared) Python text.
+    """
+    name = shown or str(path)
+    return make_source(decode(read_bytes(path, name), name, allow_bidi=allow_bidi), name, module)
+
+
+def read_bytes(path: Path, name: str) -> bytes:
+    """The bytes of the file at `path`.
+
+    Raises PatchgenError PG001 for what is no regular file or cannot be read, PG002 for what is too large.
+    """
+    try:
+        info = path.stat()
+        if not stat.S_ISREG(info.st_mode):
+            raise PatchgenError("PG001", Location(name), "is not a regular file")
+        if info.st_size > MAX_BYTES:
+            what = f"is {info.st_size:,} bytes long; the limit is {MAX_BYTES:,}"
+            raise PatchgenError("PG002", Location(name), what, "split the file")
+        return read_regular(path)
+    except OSError as error:
+        raise PatchgenError(
+            "PG001", Location(name), f"cannot be read: {error.strerror or error}"
+        ) from error
+
+
+def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
+    """Python's own rules (byte order mark, coding cookie, UTF-8), line ends made `\\n`."""
+    has_mark = data.startswith(codecs.BOM_UTF8)
+    data = data.removeprefix(codecs.BOM_UTF8)
+    encoding = _declared_encoding(data) or "utf-8"
+    try:
+        if has_mark and codecs.lookup(encoding).name != "utf-8":
+            what = f"begins with UTF-8's byte order mark and declares {encoding}"
+            raise PatchgenError("PG003", Location(name, 1, 1), what, "leave the declaration out")
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        what = f"is not {encoding.upper()}: byte {data[error.start]:#04x} at offset {error.start}"
+        raise PatchgenError("PG003", Location(name), what, "save it as UTF-8") from error
+    except LookupError as error:
+        raise PatchgenError(
+            "PG003", Location(name), f"declares an unknown encoding {encoding!r}"
+        ) from error
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    _refuse_controls(text, name, allow_bidi)
+    return text
+
+
+def declares_another_encoding(line: str) -> bool:
+    """Whether `line`, on one of the first lines of a file, would say that it is not UTF-8."""
+    found = _COOKIE.match(line.encode("utf-8", errors="replace"))
+    try:
+        return found is not None and codecs.lookup(found.group(1).decode()).name != "utf-8"
+    except LookupError:
+        return True
+
+
+def _declared_encoding(data: bytes) -> str | None:
+    """What a coding cookie says: on the first line, or on the second where the first is a comment or blank."""
+    first, *others = re.split(rb"\r\n|\r|\n", data, maxsplit=2)
+    head = [first, *others[:1]] if _NO_CODE.match(first) else [first]
+    cookies = [found.group(1) for line in head if (found := _COOKIE.match(line))]
+    return cookies[0].decode() if cookies else None
+
+
+def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
+    found = re.search("\x00", text) or (
+        None if allow_bidi or text.isascii() else _BIDI.search(text)
+    )
+    if found is None:
+        return
+    line = text.count("\n", 0, found.start()) + 1
+    column = found.start() - text.rfind("\n", 0, found.start())
+    at = Location(name, line, column)
+    if found.group() == "\x00":
+        raise PatchgenError("PG004", at, "holds a NUL character")
+    what = f"holds the invisible control character U+{ord(found.group()):04X}"
+    raise PatchgenError(
+        "PG005", at, what, "remove it: such characters make code read differently than it runs"
+    )
+
+
+def parse(source: Source) -> ast.Module:
+    """The syntax tree of `source`.
+
+    Raises PatchgenError PG006 at the position that CPython reports.
+    """
+    return parse_text(source.text, source.path)
+
+
+def parse_text(text: str, name: str, line: int = 0) -> ast.Module:
+    """`ast.parse` with located errors; `line` is added to reported lines (for a text cut out of a file)."""
+    return _parsed(lambda: ast.parse(text, name), name, line)
+
+
+def require_compilable(source: Source) -> None:
+    """Nothing, for what Python would run; to parse is not enough: think of `return` outside a function.
+
+    Raises PatchgenError PG006 at the position that CPython reports.
+    """
+    _parsed(lambda: compile(source.text, source.path, "exec", dont_inherit=True), source.path)
+
+
+def _reason(error: SyntaxError) -> str:
+    """What is wrong, where Python says it of syntax that only newer ones know."""
+    if sys.version_info < (3, 12) and _TYPE_PARAMETERS.match(error.text or ""):
+        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return f"type parameters are not supported by Python {here}, which runs patchgen, but by 3.12 and newer"
+    return error.msg
+
+
+def _parsed(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
+    collecting = gc.isenabled()
+    gc.disable()  # A full collection walks every node made so far: it costs more than the parse.
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return parse()
+    except SyntaxError as error:
+        at = Location(name, (error.lineno or 1) + line, error.offset or 1)
+        raise PatchgenError("PG006", at, f"is not valid Python: {_reason(error)}") from error
+    except (RecursionError, MemoryError) as error:
+        raise PatchgenError(
+            "PG006", Location(name, 1, 1), "is nested too deeply to be parsed"
+        ) from error
+    except ValueError as error:
+        raise PatchgenError(
+            "PG006", Location(name, 1, 1), f"is not valid Python: {error}"
+        ) from error
+    finally:
+        if collecting:
+            gc.enable()

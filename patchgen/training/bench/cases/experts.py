@@ -1,0 +1,85 @@
+"""M1 and M2: mixtures of experts."""
+
+from __future__ import annotations
+
+from patchgen.training.bench.case import Case, Shape, Target
+from patchgen.training.bench.contestant import (
+    CHECKPOINTED,
+    FIVE_LINES,
+    LAYERS,
+    LIGER,
+    SDPA,
+    Contestant,
+    variant,
+)
+
+# Few words: what is asked of a mixture of experts is its layers.
+_QWEN3_MOE_BLOCKS = (
+    ("vocab_size", 1024),
+    ("hidden_size", 2048),
+    ("moe_intermediate_size", 768),
+    ("num_local_experts", 64),
+    ("num_experts_per_tok", 8),
+    ("num_hidden_layers", 4),
+)
+_LLAMA4_BLOCKS = (
+    ("vocab_size", 1024),
+    ("hidden_size", 1024),
+    ("intermediate_size", 2048),
+    ("num_local_experts", 16),
+    ("num_experts_per_tok", 1),
+    ("num_hidden_layers", 2),
+    ("num_attention_heads", 16),
+    ("num_key_value_heads", 4),
+    ("head_dim", 64),
+)
+
+M1 = Case(
+    id="M1",
+    group="experts",
+    about="Qwen3-MoE, 4 layers of width 2048 with 64 experts of 768, 8 of them chosen; 4 rows of 4096",
+    model="qwen3_moe",
+    head="Qwen3MoeForCausalLM",
+    config=_QWEN3_MOE_BLOCKS,
+    shape=Shape(4, 4096),
+    task="causal",
+    contestants=(
+        SDPA,
+        LIGER,
+        variant("qwen3_moe_experts", saves=0.9),
+        variant("qwen3_moe_experts", "layers"),
+        variant("qwen3_moe_checkpoint_loss"),
+        variant("qwen3_moe_checkpoint_loss", said=", selective", checkpoint="selective", saves=0.9),
+        CHECKPOINTED,
+        LAYERS,
+        FIVE_LINES,
+        Contestant("sdpa, experts in a loop", experts="eager"),
+    ),
+    targets=(
+        Target(("qwen3_moe_experts", "qwen3_moe_checkpoint_loss"), ("sdpa",), "speed", 1.25),
+        Target(("qwen3_moe_experts", "qwen3_moe_checkpoint_loss"), ("sdpa",), "memory", 0.7),
+        Target(("qwen3_moe_experts", "qwen3_moe_checkpoint_loss"), ("Liger",), "speed", 1.0),
+    ),
+    seconds=18,
+)
+M2 = Case(
+    id="M2",
+    group="experts",
+    about="Llama 4, 2 layers of width 1024 with 16 experts of 2048, one of them chosen; 4 rows of 2048",
+    model="llama4_text",
+    head="Llama4ForCausalLM",
+    config=_LLAMA4_BLOCKS,
+    shape=Shape(4, 2048),
+    task="causal",
+    contestants=(
+        SDPA,
+        variant("llama4_grouped", saves=0.9),
+        LAYERS,
+        variant("llama4_grouped", "layers"),
+        FIVE_LINES,
+        LIGER,
+    ),
+    targets=(Target(("llama4_grouped",), ("sdpa",), "block", 5.0),),
+    block="model.layers.0.feed_forward",
+    seconds=12,
+)

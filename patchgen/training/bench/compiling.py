@@ -1,0 +1,107 @@
+"""Models compiled as a whole or by layers, and which masks their graphs give to SDPA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from patchgen.training.bench.contestant import Compiled
+
+MOST_GRAPHS = 512  # of one function: layers times contestants
+Masks = list[str]  # "none", "causal", "bool", "float", one for each call
+
+
+def layers_of(model: nn.Module) -> list[nn.Module]:
+    """The layers: what the longest list of modules of one class holds, those of several stacks together."""
+    lists = [
+        m
+        for m in model.modules()
+        if isinstance(m, nn.ModuleList) and len({type(x) for x in m}) == 1 and len(m)
+    ]
+    if not lists:
+        raise LookupError(f"{type(model).__name__} has no list of layers")
+    kind = type(max(lists, key=len)[0])
+    return [layer for each in lists if type(each[0]) is kind for layer in each]
+
+
+def compile_model(
+    model: nn.Module, how: Compiled, masks: Masks, *, traced_only: bool, lengths: bool = False
+) -> None:
+    """Have the model (or its layers) compiled when it first runs, and the masks of its graphs noted.
+
+    `traced_only`: the graphs run as they were traced, without a compiler behind; for a machine without a GPU.
+    `lengths`: batches differ, so torch may make a graph for all lengths, as it does by default for the second one.
+    """
+    backend = _backend(masks, how, traced_only)
+    for module in layers_of(model) if how == "layers" else [model]:
+        module.compile(backend=backend, dynamic=None if lengths else False)
+
+
+def allow_many_models() -> None:
+    """Have as many models of one class compiled as come, and an error where torch would give up compiling.
+
+    By default torch runs the ninth model of a class as it is, without a word, which would be timed as compiled.
+    """
+    config = torch._dynamo.config
+    config.recompile_limit, config.accumulated_recompile_limit = MOST_GRAPHS, MOST_GRAPHS
+    config.fail_on_recompile_limit_hit = True
+
+
+def forget_graphs() -> None:
+    """Of all models: what was compiled, and the memory that CUDA graphs hold."""
+    torch._dynamo.reset()
+    if torch.cuda.is_available():
+        from torch._inductor.cudagraph_trees import reset_cudagraph_trees
+
+        reset_cudagraph_trees()
+
+
+def _backend(masks: Masks, how: Compiled, traced_only: bool) -> Callable[..., Any]:
+    def compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        masks.extend(_masks_of(graph))
+        if traced_only:
+            return graph.forward
+        from torch._inductor import list_mode_options
+        from torch._inductor.compile_fx import compile_fx
+
+        patches = list_mode_options("reduce-overhead") if how == "graphs" else None
+        return compile_fx(graph, inputs, config_patches=patches)
+
+    return compiled
+
+
+def _masks_of(graph: torch.fx.GraphModule) -> Masks:
+    calls = [node for node in graph.graph.nodes if node.target is F.scaled_dot_product_attention]
+    return [_kind(*_mask_and_causal(node.args, node.kwargs)) for node in calls]
+
+
+def _mask_and_causal(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    mask = kwargs.get("attn_mask", args[3] if len(args) > 3 else None)
+    return mask, kwargs.get("is_causal", args[5] if len(args) > 5 else False)
+
+
+def _kind(mask: Any, causal: Any) -> str:
+    if mask is None:
+        return "causal" if causal else "none"
+    value = mask.meta.get("example_value") if isinstance(mask, torch.fx.Node) else mask
+    return "bool" if getattr(value, "dtype", None) == torch.bool else "float"
+
+
+class noting_masks(TorchFunctionMode):
+    """A context in which calls of SDPA note their masks, where Python makes them."""
+
+    def __init__(self, masks: Masks) -> None:
+        super().__init__()
+        self.masks = masks
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is F.scaled_dot_product_attention:
+            self.masks.append(_kind(*_mask_and_causal(args, kwargs or {})))
+        return func(*args, **(kwargs or {}))

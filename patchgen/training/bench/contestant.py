@@ -1,0 +1,88 @@
+"""One way to train a model: stock or a variant, and all that is set besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+# "baseline" is what transformers and its users have without writing code, "rival" what they have by five lines of it.
+Role = Literal["baseline", "rival", "variant"]
+Layout = Literal["padded", "packed", "flat"]
+Compiled = Literal["", "whole", "layers", "graphs"]
+Precision = Literal[
+    "fp32", "tf32", "amp-bf16", "amp-fp16", "pure-bf16"
+]  # see `patchgen.training.precision`
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """What differs between two rows of a table.
+
+    variant     of the gallery, by name; "": transformers' own class
+    attention   `attn_implementation`; "varlen" is that of `patchgen.runtime`, "mask_free" is the five lines of
+                `patchgen.training.bench.rivals`, "unpadding" what transformers does for flash-attn, by torch's own kernels
+    backend     of SDPA, forced: "cudnn", "flash"
+    compiled    "whole": the model; "layers": each layer for itself; "graphs": the model, launched by CUDA graphs
+    checkpoint  "full"; "offload": full, what is kept held by the host; "selective": products and attention are kept
+    experts     `experts_implementation`
+    precision   of weights, and of autocast over them
+    accumulate  backward passes in a step, over as many parts of the batch
+    rows        where they are not the case's
+    layout      of texts that are packed: in rows of the case's length, or "flat", all in one row
+    settings    of the configuration
+    no_mask     claims that SDPA gets no mask; checked
+    saves       claims to keep at most this part of what the case's anchor keeps for the backward pass; checked where
+                the model is tiny
+    """
+
+    name: str
+    role: Role = "baseline"
+    variant: str = ""
+    attention: str = "sdpa"
+    backend: str = ""
+    compiled: Compiled = ""
+    checkpoint: str = ""
+    liger: bool = False
+    experts: str = ""
+    precision: Precision = "pure-bf16"
+    optimizer: str = "fused"
+    accumulate: int = 1
+    rows: int | None = None
+    layout: Layout = "padded"
+    settings: tuple[tuple[str, Any], ...] = ()
+    no_mask: bool = False
+    saves: float | None = None
+
+
+def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) -> Contestant:
+    """A variant of the gallery; its row is named after it, with `said` behind."""
+    ways = {
+        "whole": " + compile",
+        "layers": " + compiled layers",
+        "graphs": " + CUDA graphs",
+        "": "",
+    }
+    return Contestant(f"{name}{said}{ways[compiled]}", "variant", name, compiled=compiled, **more)
+
+
+def under_autocast(*contestants: Contestant) -> tuple[Contestant, ...]:
+    """The same over float32 weights, computed in bfloat16 by autocast."""
+    return tuple(replace(one, precision="amp-bf16", saves=None) for one in contestants)
+
+
+EAGER = Contestant("eager", attention="eager")
+SDPA = Contestant("sdpa")
+CUDNN = Contestant("sdpa, cuDNN forced", backend="cudnn")
+FLASH = Contestant("sdpa, flash forced", backend="flash")
+COMPILED = Contestant("sdpa + compile", compiled="whole")
+LAYERS = Contestant("sdpa + compiled layers", compiled="layers")
+CHECKPOINTED = Contestant("sdpa + checkpointing", checkpoint="full", saves=0.7)
+OFFLOADED = Contestant("sdpa + checkpointing, offloaded", checkpoint="offload")
+FIVE_LINES = Contestant("five lines", role="rival", attention="mask_free", no_mask=True)
+FIVE_LINES_COMPILED = Contestant(
+    "five lines + compile", role="rival", attention="mask_free", compiled="whole", no_mask=True
+)
+LIGER = Contestant("Liger", liger=True)
+LIGER_LAYERS = Contestant("Liger + compiled layers", liger=True, compiled="layers")
+FLASH2 = Contestant("flash_attention_2", attention="flash_attention_2")
+TORCH_FLASH = Contestant("flash_attention_2, torch's kernels", attention="unpadding")

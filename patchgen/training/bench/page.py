@@ -1,0 +1,339 @@
+"""A record as a page for people, and as pictures: every case, what its figures mean, and what was aimed at.
+
+A record of tiny models has no times, no memory and no verdicts: only what was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from patchgen.training.bench.case import Case
+from patchgen.training.bench.claims import broken_claims
+from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.record import Record
+from patchgen.training.bench.result import Result
+from patchgen.training.bench.verdict import Reached, Verdict, reached, verdicts
+from patchgen.training.charts.bars import Bar, bars
+
+GIB = 2**30
+BY_DRIVER = " (driver)"  # behind a peak
+DRIFTED = 0.05  # between the medians of two turns: the clock changed, or something else was on the machine
+ROLES = {"baseline": 0, "rival": 1, "variant": 2}
+NAMES = ("transformers and its tools", "five lines of one's own", "variant")
+
+_LEGEND = """\
+Times are CUDA events around whole steps (forward, backward, optimizer), median and quartiles of all turns; contestants
+take turns (A B C C B A). Tokens are real ones, padding does not count. **MFU** is the share of the product measured in
+the same run, and of the datasheet, by the operations that the task needs: six for each weight of a product and token,
+heads only where there is a label, causal attention once, nothing for what checkpointing computes again. **Apart** is
+the first loss, and the norm of its gradients, from the stock model's in float32. Weights are drawn, and dropout is off
+but in B2-amp. A peak marked *driver* is what the driver says was taken while CUDA graphs were replayed, which the
+allocator's statistics leave out.
+A variant is **faster** than the fastest of transformers where the interquartile ranges do not overlap, **smaller**
+where its peak is more than a twentieth lower than that of all that is as fast, and **redundant** where five lines of
+one's own do as well.
+"""
+_TINY_LEGEND = """\
+Tiny models on a CPU, to be checked and not to be timed: nothing here says how fast anything is. **Apart** is the loss,
+and the norm of its gradients, from the stock model's in float32 under eager attention; in float32 every entry of every
+gradient is compared too. **Kept** is what the backward pass keeps beside the weights, as a part of what the anchor
+keeps, the row that comes to 1.00. Compiled models are traced by torch.compile, and their graphs run as they are.
+Weights that a GPU would have in bfloat16 are in float32.
+"""
+
+
+def as_markdown(record: Record, cases: Sequence[Case]) -> str:
+    """The page."""
+    tiny = bool(record.made.get("tiny"))
+    told = ", ".join(
+        f"{name} {version}" for name, version in record.made["versions"].items() if version
+    )
+    lines = ["# Checks of the benchmark" if tiny else "# Benchmark", ""]
+    lines += [
+        f"`{_command(record, tiny)}` on {record.made['device']}: {told}.{_machine(record.machine)}",
+        "",
+    ]
+    lines += [_TINY_LEGEND if tiny else _LEGEND]
+    run = [case for case in cases if record.results(case.id)]
+    if not tiny:
+        lines += _summary(record, run)
+    for case in run:
+        lines += _section(record, case, tiny)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _command(record: Record, tiny: bool) -> str:
+    table = record.path.stem.removeprefix("bench-").removesuffix("-tiny")
+    return (
+        "patchgen bench"
+        + (f" --table {table}" if table != "matrix" else "")
+        + (" --tiny" if tiny else "")
+    )
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    if "product" not in machine:
+        return ""
+    sheet = (
+        f"; the datasheet says {machine['datasheet'] / 1e12:.0f}"
+        if machine.get("datasheet")
+        else ""
+    )
+    return (
+        f" {machine['memory'] / GIB:.0f} GiB, CUDA {machine['CUDA']}, cuDNN {machine['cuDNN']}. A product of two "
+        f"matrices of 8192 in bfloat16 runs at {machine['product'] / 1e12:.0f} TFLOP/s here{sheet}."
+    )
+
+
+def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
+    """The best that each variant came to, and the targets."""
+    yield from (
+        "## Verdicts",
+        "",
+        "| variant | | where | beside | speed | memory |",
+        "|---|---|---|---|---:|---:|",
+    )
+    for name, (where, row, found) in sorted(best_verdicts(record, cases).items()):
+        yield (
+            f"| {name} | **{found.word}** | {where}, {row} | {found.against} | {_times(found.speed)} "
+            f"| {_times(found.memory)} |"
+        )
+    if wrong := _wrong(record, cases):
+        yield from ("", f"Not right elsewhere, which no gain makes good: {'; '.join(wrong)}.")
+    yield from (
+        "",
+        "## Targets",
+        "",
+        "| | | against | target | measured | |",
+        "|---|---|---|---:|---:|---|",
+    )
+    for case in cases:
+        about = record.cases[case.id]
+        work = about["work"] / about["tokens"] if about.get("work") else 0.0
+        for one in reached(case, record.results(case.id), work):
+            yield _target(case, one)
+    yield ""
+
+
+_BEST = ("faster", "smaller", "tie", "redundant", "slower", "larger", "wrong", "unknown")
+
+
+def _wrong(record: Record, cases: Sequence[Case]) -> list[str]:
+    """The rows of variants, by case, whose numbers or claims are not right."""
+    found = []
+    for case in cases:
+        results = record.results(case.id)
+        broken = broken_claims(case, results)
+        for row, verdict in verdicts(case, results).items():
+            if row in broken or verdict.word == "wrong":
+                found.append(f"{case.id}, {row}")
+    return found
+
+
+def best_verdicts(record: Record, cases: Sequence[Case]) -> dict[str, tuple[str, str, Verdict]]:
+    """By variant: the case and the row where it does best, and how."""
+    best: dict[str, tuple[str, str, Verdict]] = {}
+    for case in cases:
+        results = record.results(case.id)
+        broken = broken_claims(case, results)
+        for row, verdict in verdicts(case, results).items():
+            name = case.contestant(row).variant
+            found = Verdict("wrong", note=broken[row]) if row in broken else verdict
+            if name not in best or _rank(found) < _rank(best[name][2]):
+                best[name] = case.id, row, found
+    return best
+
+
+def _rank(found: Verdict) -> tuple[int, float]:
+    return _BEST.index(found.word), -(found.speed or 0.0)
+
+
+def _target(case: Case, one: Reached) -> str:
+    if one.target.metric == "rate":
+        aim, rate = (
+            f"{one.target.ratio / 1e12:g} TFLOP/s",
+            f"{one.ratio / 1e12:.0f}" if one.ratio else "",
+        )
+        return f"| {case.id} | {one.who or ', '.join(one.target.who)} | | {aim} | {rate} | {one.word} |"
+    sign = "at most" if one.target.metric == "memory" else "at least"
+    who, against = (
+        one.who or ", ".join(one.target.who),
+        one.against or ", ".join(one.target.against),
+    )
+    aim = f"{one.target.metric} {sign} {one.target.ratio:g}"
+    return f"| {case.id} | {who} | {against} | {aim} | {_times(one.ratio)} | {one.word} |"
+
+
+def _section(record: Record, case: Case, tiny: bool) -> Iterator[str]:
+    results, about = record.results(case.id), record.cases[case.id]
+    broken = broken_claims(case, results)
+    yield from (f"## {case.id}", "", f"{case.about}. {_sizes(about, tiny)}".rstrip(), "")
+    yield from _tiny_table(case, results, broken) if tiny else _table(record, case, results, broken)
+    yield ""
+    if not record.done(case.id):
+        fault = record.fault(case.id)
+        yield from (
+            f"This case did not run to its end{f', and could not be begun: {fault}' if fault else ''}.",
+            "",
+        )
+    yield from _notes(results, broken)
+
+
+def _sizes(about: Mapping[str, Any], tiny: bool) -> str:
+    if "tokens" not in about:
+        return ""
+    if tiny:
+        return f"Here: {about['texts']} texts of {about['tokens']} tokens."
+    padded = f" in {about['places']:,} places" if about["places"] != about["tokens"] else ""
+    return (
+        f"{about['parameters'] / 1e6:,.1f}M parameters; a step has {about['tokens']:,} real tokens{padded} and needs "
+        f"{about['work'] / 1e12:.3g} TFLOP."
+    )
+
+
+def _tiny_table(
+    case: Case, results: Mapping[str, Result], broken: Mapping[str, str]
+) -> Iterator[str]:
+    yield "| | | loss apart | gradients apart | masks | kept |" + (
+        " rows that fit |" if case.fits else ""
+    )
+    yield "|---|---|---:|---:|---|---:|" + ("---:|" if case.fits else "")
+    anchor = results.get(case.anchor)
+    for one in _known(case, results):
+        result = results[one.name]
+        loss, norm = (f"{value:.0e}" for value in result.apart[:2]) if result.apart else ("", "")
+        kept = (
+            f"{result.saved / anchor.saved:.2f}" if result.saved and anchor and anchor.saved else ""
+        )
+        rows = f" {result.rows or ''} |" if case.fits else ""
+        word = "claims what is not so" if one.name in broken else result.status
+        yield f"| {one.name} | {word} | {loss} | {norm} | {', '.join(result.masks)} | {kept} |{rows}"
+
+
+def _table(
+    record: Record, case: Case, results: Mapping[str, Result], broken: Mapping[str, str]
+) -> Iterator[str]:
+    fitted = " rows |" if case.fits else ""
+    yield f"| | verdict | tokens/s | to anchor | texts/s | step, ms | MFU | peak, GiB |{fitted} apart | attention |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|" + ("---:|" if case.fits else "") + "---:|---|"
+    found = verdicts(case, results)
+    for one in _known(case, results):
+        result = results[one.name]
+        verdict = found[one.name].word if one.name in found else ""
+        word = "claims what is not so" if one.name in broken else verdict or _word(result)
+        rows = f" {result.rows or ''} |" if case.fits else ""
+        peak = f"{result.peak / GIB:.1f}{BY_DRIVER if result.driver else ''}" if result.peak else ""
+        apart = " ".join(f"{value:.0e}" for value in result.apart[:2]) if result.apart else ""
+        figures = (
+            _speed(result),
+            _to_anchor(result, results.get(case.anchor)),
+            _texts(result),
+            _step(result),
+            _mfu(record, case, result),
+            peak,
+        )
+        yield f"| {one.name} | {word} | {' | '.join(figures)} |{rows} {apart} | {_kernel(result)} |"
+
+
+def _known(case: Case, results: Mapping[str, Result]) -> list[Contestant]:
+    return [one for one in case.contestants if one.name in results]
+
+
+def _word(result: Result) -> str:
+    return "" if result.status == "ok" else result.status
+
+
+def _speed(result: Result) -> str:
+    return f"{result.speed.median:,.0f}" if any(result.turns) else ""
+
+
+def _to_anchor(result: Result, anchor: Result | None) -> str:
+    known = anchor is not None and any(anchor.turns) and any(result.turns)
+    return (
+        f"{result.speed.median / anchor.speed.median:.2f}" if anchor is not None and known else ""
+    )
+
+
+def _texts(result: Result) -> str:
+    return (
+        f"{result.samples / result.step.median:,.1f}"
+        if any(result.turns) and result.samples
+        else ""
+    )
+
+
+def _step(result: Result) -> str:
+    if not any(result.turns):
+        return ""
+    step = result.step
+    return f"{step.median * 1e3:.2f} ({step.low * 1e3:.2f} to {step.high * 1e3:.2f})"
+
+
+def _mfu(record: Record, case: Case, result: Result) -> str:
+    """Of the product measured here / of the datasheet, in percent."""
+    about = record.cases[case.id]
+    if not any(result.turns) or not about.get("work"):
+        return ""
+    rate = about["work"] / about["tokens"] * result.speed.median
+    peaks = [record.machine.get("product"), record.machine.get("datasheet")]
+    return " / ".join(f"{100 * rate / peak:.0f} %" for peak in peaks if peak)
+
+
+def _kernel(result: Result) -> str:
+    return f"`{result.kernels[0]}`" if result.kernels else ""
+
+
+def _notes(results: Mapping[str, Result], broken: Mapping[str, str]) -> Iterator[str]:
+    notes = [f"- {name}: {reason}" for name, reason in broken.items()]
+    notes += [
+        f"- {name}: {result.status}, {result.note}"
+        for name, result in results.items()
+        if result.note
+    ]
+    for name, result in results.items():
+        if result.drift > DRIFTED:
+            notes.append(
+                f"- {name}: its turns are {100 * result.drift:.0f} % apart; the clock was not steady"
+            )
+    yield from ([*notes, ""] if notes else [])
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def pictures(record: Record, cases: Sequence[Case]) -> dict[str, str]:
+    """SVG by what its file is named after: speed and memory of each case that was timed."""
+    found = {}
+    for case in cases:
+        results = record.results(case.id)
+        timed = [
+            one for one in case.contestants if one.name in results and results[one.name].counts
+        ]
+        if timed:
+            title = f"{case.id}: {case.about}"
+            found[f"{case.id}-speed"] = bars(
+                f"{title} (real tokens/s)", _speeds(timed, results), names=NAMES
+            )
+        peaks = [one for one in timed if results[one.name].peak]
+        if peaks:
+            rows = [_bar(one, (results[one.name].peak or 0) / GIB) for one in peaks]
+            found[f"{case.id}-memory"] = bars(
+                f"{case.id}: {case.about} (peak, GiB)", rows, names=NAMES
+            )
+    return found
+
+
+def _speeds(timed: Sequence[Contestant], results: Mapping[str, Result]) -> list[Bar]:
+    found = []
+    for one in sorted(timed, key=lambda one: -results[one.name].speed.median):
+        speed = results[one.name].speed
+        found.append(
+            Bar(one.name, (speed.median,), spread=(speed.low, speed.high), colour=ROLES[one.role])
+        )
+    return found
+
+
+def _bar(one: Contestant, value: float) -> Bar:
+    return Bar(one.name, (value,), said=f"{value:.1f}", colour=ROLES[one.role])

@@ -1,0 +1,202 @@
+"""One case: its contestants take turns, each result is said as soon as it is known.
+
+What fails takes nothing else with it: memory that runs out, a package that is missing, a model that does not run.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from patchgen.training.bench.case import Case
+from patchgen.training.bench.compiling import allow_many_models, forget_graphs
+from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.fits import rows_that_fit
+from patchgen.training.bench.reference import Reference, reference_of
+from patchgen.training.bench.result import Result
+from patchgen.training.bench.rivals import Unavailable
+from patchgen.training.bench.stage import Entrant, Scale, Stage, config_of
+from patchgen.training.bench.texts import Batch
+from patchgen.training.bench.turn import TINY_TURNS, Steps, first_turn, further_turn
+from patchgen.training.rate.operations import Forward, count_forward, pairs_of
+
+EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0
+BROKEN = "CUDA error"  # whatever is asked of the device afterwards fails with it
+NO_KERNEL = "No available kernel"  # of a backend of SDPA that was forced
+Say = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Until when the whole run may last, on the monotonic clock, and times what its own time a case may take."""
+
+    until: float
+    times: float = 1.0
+
+    def left(self) -> float:
+        return self.until - time.monotonic()
+
+
+@dataclass(slots=True)
+class _Running:
+    """A case while it runs."""
+
+    case: Case
+    stage: Stage
+    say: Say
+    budget: Budget
+    entrants: dict[str, Entrant] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
+    references: dict[int | None, Reference] = field(default_factory=dict)
+
+    def tell(self, name: str, result: Result) -> None:
+        self.results[name] = result
+        self.say(case=self.case.id, contestant=name, result=result.as_json())
+
+
+def run_case(
+    case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say
+) -> None:
+    """Run all contestants but those of `skip`; nothing of the case is left in memory.
+
+    What breaks the device for whoever comes next is raised: the process is to end.
+    """
+    allow_many_models()
+    budget = (
+        budget
+        if tiny
+        else Budget(min(budget.until, time.monotonic() + budget.times * case.seconds))
+    )
+    say(begun=case.id, contestant="", limit=BUILD_SECONDS)
+    _play(case, device, tiny, skip, budget, say)
+    forget_graphs()
+    _forget(device)
+    say(case=case.id, done=True)
+
+
+def _play(
+    case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say
+) -> None:
+    running = _Running(case, Stage(case, Scale(device, tiny)), say, budget)
+    say(case=case.id, about=_about(running))
+    contestants = [one for one in case.contestants if one.name not in skip]
+    turns = TINY_TURNS if tiny else tuple(Steps(*numbers) for numbers in case.turns)
+    for contestant in contestants:
+        _guarded(
+            running, contestant, partial(_fit if case.fits else _enter, running, steps=turns[0])
+        )
+    for number, steps in enumerate(() if case.fits else turns[1:]):
+        for contestant in contestants if number % 2 else reversed(contestants):
+            if running.results[contestant.name].status == "ok":
+                _guarded(running, contestant, partial(_again, running, steps=steps))
+
+
+def _about(running: _Running) -> dict[str, Any]:
+    """What all contestants have before them."""
+    case, stage = running.case, running.stage
+    batch = stage.batch(Contestant("about"))
+    config = config_of(case, stage.scale.tiny)
+    forward = count_forward(stage.stock(case), config, case.shape.length)
+    return {
+        "texts": len(batch.texts),
+        "tokens": batch.tokens,
+        "places": batch.places,
+        "labelled": batch.labelled,
+        "work": 0.0 if forward is None else work_of(case, forward, batch),
+        "parameters": sum(parameter.numel() for parameter in stage.distinct.values()),
+    }
+
+
+def work_of(case: Case, forward: Forward, batch: Batch) -> float:
+    """Operations that a step over the batch needs."""
+    pairs = pairs_of(batch.texts)
+    return forward.step(
+        tokens=batch.tokens, labelled=batch.labelled, pairs=pairs, causal=case.task == "causal"
+    )
+
+
+def _guarded(
+    running: _Running, contestant: Contestant, act: Callable[[Contestant], Result]
+) -> None:
+    """Have the contestant's turn, and tell what came of it."""
+    former = running.results.get(contestant.name)
+    if running.budget.left() <= 0:
+        if former is None:
+            running.tell(contestant.name, Result("no time"))
+        else:
+            running.tell(contestant.name, replace(former, status="partial"))
+        return
+    limit = COMPILED_SECONDS if contestant.compiled else EAGER_SECONDS
+    running.say(begun=running.case.id, contestant=contestant.name, limit=limit)
+    result = _result(act, contestant)
+    if result.status not in ("ok", "wrong"):
+        running.entrants.pop(contestant.name, None)
+        _forget(running.stage.scale.device)
+    if (
+        former is not None and result.status == "does not fit"
+    ):  # it did before: what others left is in its way
+        result = replace(
+            former, status="partial", note="there was no memory left for a further turn"
+        )
+    running.tell(contestant.name, result)
+
+
+def _result(act: Callable[[Contestant], Result], contestant: Contestant) -> Result:
+    """What `act` gives, or why it gives nothing.  Raises what broke the device."""
+    try:
+        return act(contestant)
+    except Unavailable as reason:
+        return Result("unavailable", str(reason))
+    except torch.OutOfMemoryError:
+        return Result("does not fit")
+    except Exception as error:
+        if BROKEN in str(error):
+            raise
+        if NO_KERNEL in str(error):
+            return Result("unavailable", "the backend that was forced does not take this")
+        return Result("failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+
+
+def _fit(running: _Running, contestant: Contestant, steps: Steps) -> Result:
+    return rows_that_fit(running.stage, contestant)
+
+
+def _enter(running: _Running, contestant: Contestant, steps: Steps) -> Result:
+    reference = _reference(running, contestant.rows)
+    began = time.perf_counter()
+    entrant = running.stage.enter(contestant)
+    running.entrants[contestant.name] = entrant
+    result = first_turn(running.stage, entrant, reference, steps)
+    seconds = None if running.stage.scale.tiny else round(time.perf_counter() - began, 3)
+    return replace(result, ready=seconds)
+
+
+def _again(running: _Running, contestant: Contestant, steps: Steps) -> Result:
+    return further_turn(
+        running.stage, running.entrants[contestant.name], steps, running.results[contestant.name]
+    )
+
+
+def _reference(running: _Running, rows: int | None) -> Reference:
+    """Of so many rows, computed once."""
+    if rows not in running.references:
+        running.references[rows] = reference_of(running.stage, rows)
+        found = running.references[rows]
+        running.say(
+            case=running.case.id, reference={"rows": rows, "loss": found.loss, "norm": found.norm}
+        )
+        _forget(running.stage.scale.device)
+    return running.references[rows]
+
+
+def _forget(device: str) -> None:
+    """Gives back the memory that the last one held."""
+    gc.collect()
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()

@@ -1,0 +1,80 @@
+"""The sets of cases by their names: the matrix, and the classic tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.training.bench.case import Case
+from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.matrix import CASES
+from patchgen.training.bench.tables import FINETUNE, MEMORY, PRETRAIN
+from patchgen.training.bench.tiny import tiny_case
+
+SETS: dict[str, tuple[Case, ...]] = {
+    "matrix": CASES,
+    "finetune": (FINETUNE,),
+    "pretrain": (PRETRAIN,),
+    "memory": (MEMORY,),
+}
+
+
+def wanted_cases(
+    table: str, ids: Sequence[str] = (), only: Sequence[str] = (), *, tiny: bool = False
+) -> tuple[Case, ...]:
+    """The cases of a set that `ids` names, by their ids or by what these begin with, all by default.
+
+    With `only`, those that have contestants of these names or of these variants: these alone, and the anchors.  Raises
+    PatchgenError PG826 for a name that nothing has.
+    """
+    known = SETS[table]
+    for name in ids:
+        if not any(case.id.startswith(name) for case in known):
+            raise _unknown(name, f"is no case of the table {table}", [case.id for case in known])
+    chosen = [case for case in known if not ids or any(case.id.startswith(name) for name in ids)]
+    _insist_on_contestants(chosen, only)
+    wanted = [
+        case.id for case in chosen if not only or any(_is_of(one, only) for one in case.contestants)
+    ]
+    return cases_of(table, wanted, only, tiny=tiny)
+
+
+def compiled_of(cases: Sequence[Case]) -> tuple[str, ...]:
+    """The contestants that are compiled, by name."""
+    return tuple(
+        dict.fromkeys(one.name for case in cases for one in case.contestants if one.compiled)
+    )
+
+
+def cases_of(
+    table: str, ids: Sequence[str], only: Sequence[str], *, tiny: bool
+) -> tuple[Case, ...]:
+    """Those of exactly these ids, which `wanted_cases` gave, each with what it has of `only`."""
+    chosen = [_with(case, only) if only else case for case in SETS[table] if case.id in ids]
+    return tuple(tiny_case(case) if tiny else case for case in chosen)
+
+
+def _insist_on_contestants(cases: Sequence[Case], only: Sequence[str]) -> None:
+    every = [one for case in cases for one in case.contestants]
+    names = sorted({name for one in every for name in (one.name, one.variant) if name})
+    for name in only:
+        if name not in names:
+            ids = ", ".join(case.id for case in cases)
+            raise _unknown(
+                f"--only {name}", f"is no contestant and no variant of {ids}", names, name
+            )
+
+
+def _with(case: Case, only: Sequence[str]) -> Case:
+    stays = (one for one in case.contestants if one.name == case.anchor or _is_of(one, only))
+    return replace(case, contestants=tuple(stays))
+
+
+def _is_of(one: Contestant, only: Sequence[str]) -> bool:
+    return one.name in only or one.variant in only
+
+
+def _unknown(where: str, what: str, known: Sequence[str], name: str = "") -> PatchgenError:
+    hint = did_you_mean(name or where, known) or f"there are {', '.join(known)}"
+    return PatchgenError("PG826", Location(where), what, hint)

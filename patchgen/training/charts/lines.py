@@ -1,0 +1,96 @@
+"""Lines over one axis, such as a loss over steps.
+
+In: named series of points.  Out: SVG text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchgen.training.charts.frame import chart, decades, legend, series, short, text, ticks, wide
+
+LEFT, TOP, WIDTH, HEIGHT, RIGHT, BOTTOM = 64, 56, 560, 280, 24, 44
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """(x, y) in the order in which they are joined; a y that is no number breaks the line."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Values to pixels: the first mark at `begin`, the last at `end`."""
+
+    marks: tuple[float, ...]
+    begin: float
+    end: float
+    logarithmic: bool = False
+
+    def at(self, value: float) -> float:
+        low, high = self.marks[0], self.marks[-1]
+        part = (
+            math.log(value / low) / math.log(high / low)
+            if self.logarithmic
+            else (value - low) / (high - low)
+        )
+        return self.begin + (self.end - self.begin) * part
+
+
+def lines(
+    title: str, rows: Sequence[Line], *, across: str, up: str, logarithmic: bool = False
+) -> str:
+    """The chart; `across` and `up` say what the axes are, in their units; `logarithmic` is about the one that goes up.
+
+    Raises ValueError where there is no point to draw, and for y at or below 0 on a logarithmic axis.
+    """
+    points = [
+        (x, y) for row in rows for x, y in row.points if math.isfinite(x) and math.isfinite(y)
+    ]
+    if not points:
+        raise ValueError(f"{title}: there is no point to draw")
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    if logarithmic and min(ys) <= 0:
+        raise ValueError(f"{title}: a logarithmic axis cannot show {min(ys)}")
+    level = _Scale(ticks(min(xs), max(xs), 8), LEFT, LEFT + WIDTH)
+    marks = decades(min(ys), max(ys)) if logarithmic else ticks(min(ys), max(ys))
+    steep = _Scale(marks, TOP + HEIGHT, TOP, logarithmic)
+    inside = [legend([row.name for row in rows], 8, 36), text(8, TOP - 8, up), _grid(level, steep)]
+    inside += [_line(row, number, level, steep) for number, row in enumerate(rows)]
+    inside.append(text(LEFT + WIDTH / 2, TOP + HEIGHT + 36, across, anchor="middle"))
+    named = sum(wide(row.name) + 28 for row in rows) + 16
+    return chart(
+        title, max(LEFT + WIDTH + RIGHT, named, wide(title) + 16), TOP + HEIGHT + BOTTOM, inside
+    )
+
+
+def _grid(level: _Scale, steep: _Scale) -> str:
+    parts = []
+    for mark in level.marks:
+        at = level.at(mark)
+        parts.append(
+            f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{TOP + HEIGHT}"/>'
+        )
+        parts.append(text(at, TOP + HEIGHT + 18, short(mark), anchor="middle"))
+    for mark in steep.marks:
+        at = steep.at(mark)
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        )
+        parts.append(text(LEFT - 6, at + 4, short(mark), anchor="end"))
+    return "".join(parts)
+
+
+def _line(row: Line, number: int, level: _Scale, steep: _Scale) -> str:
+    parts, pen = [], "M"
+    for x, y in row.points:
+        if not (math.isfinite(x) and math.isfinite(y)):
+            pen = "M"
+            continue
+        parts.append(f"{pen}{level.at(x):.1f} {steep.at(y):.1f}")
+        pen = "L"
+    return f'<path class="line {series(number)}" d="{"".join(parts)}"/>' if parts else ""

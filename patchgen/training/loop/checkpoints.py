@@ -1,0 +1,137 @@
+"""Which checkpoints of a run are whole: a seal with the digest of every file is written behind each, last of all.
+
+One without a seal was being written when its run ended.  One that is not what its seal says has been damaged since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.project.disk.write import replace_file
+from patchgen.training.parallel.engine import Engine
+from patchgen.training.parallel.meet import wait
+
+SEAL = "whole.json"
+_NAME = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")
+
+
+def step_of(folder: Path) -> int:
+    """The step after which it was written; -1 for a folder that is no checkpoint."""
+    found = _NAME.fullmatch(folder.name)
+    return int(found[1]) if found else -1
+
+
+def checkpoints(run: Path) -> tuple[Path, ...]:
+    """Those of a run, sealed or not, by their steps."""
+    found = [
+        folder
+        for folder in run.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
+        if folder.is_dir() and step_of(folder) >= 0
+    ]
+    return tuple(sorted(found, key=step_of))
+
+
+def sealed(run: Path) -> tuple[Path, ...]:
+    """Those of a run that were written to their end, by their steps."""
+    return tuple(folder for folder in checkpoints(run) if (folder / SEAL).is_file())
+
+
+def seal(folder: Path) -> None:
+    """Write down what each file of the checkpoint is."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
+    told = {
+        path.relative_to(folder).as_posix(): [path.stat().st_size, _digest(path)] for path in files
+    }
+    replace_file(folder / SEAL, (json.dumps(told, indent=1) + "\n").encode())
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damage(folder: Path) -> str:
+    """What of a sealed checkpoint is not as its seal says; "" where all is."""
+    try:
+        told = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return f"{SEAL} cannot be read: {error}"
+    for name, (size, digest) in told.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{name} is not there"
+        if path.stat().st_size != size:
+            return f"{name} has {path.stat().st_size} bytes, and had {size}"
+        if _digest(path) != digest:
+            return f"{name} is not what was written"
+    return ""
+
+
+def discard_unfinished(run: Path) -> tuple[Path, ...]:
+    """Remove the checkpoints that were being written when the run ended; which they were."""
+    found = tuple(folder for folder in checkpoints(run) if not (folder / SEAL).is_file())
+    for folder in found:
+        shutil.rmtree(folder)
+    return found
+
+
+def make_way(folder: Path) -> None:
+    """Remove a checkpoint that is to be written again: what another engine left in it would be read with the rest."""
+    (folder / SEAL).unlink(
+        missing_ok=True
+    )  # first of all: who is killed here leaves one that is not whole
+    if folder.is_dir():
+        shutil.rmtree(folder)
+
+
+def to_resume(run: Path, step: int | None = None) -> Path | None:
+    """The last sealed checkpoint of a run, or that of a step; None where the run has none yet.
+
+    Raises PatchgenError PG818 where it is damaged, and names the last one before it that is whole.
+    """
+    found = sealed(run)
+    if step is not None:
+        chosen = next((folder for folder in found if step_of(folder) == step), None)
+        if chosen is None:
+            there = ", ".join(str(step_of(folder)) for folder in found) or "none"
+            raise PatchgenError(
+                "PG818", Location(str(run)), f"has no checkpoint of step {step}; there are: {there}"
+            )
+    elif not found:
+        return None
+    else:
+        chosen = found[-1]
+    if wrong := damage(chosen):
+        before = [
+            folder for folder in found if step_of(folder) < step_of(chosen) and not damage(folder)
+        ]
+        hint = (
+            f"--resume {run} --at {step_of(before[-1])} goes on from the one before"
+            if before
+            else "begin anew"
+        )
+        raise PatchgenError("PG818", Location(str(chosen)), f"is damaged: {wrong}", hint)
+    return chosen
+
+
+class Sealing(TrainerCallback):
+    """Seals each checkpoint as soon as every process has written its part."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Called by Trainer behind the last file."""
+        wait(self.engine)
+        if self.engine.first:
+            seal(Path(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"))
+        wait(self.engine)

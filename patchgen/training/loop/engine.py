@@ -1,0 +1,95 @@
+"""On what does the run go: one device for each of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.training.loop.machine import optimizer_of
+from patchgen.training.loop.recipe import AUTO, Recipe
+from patchgen.training.loop.switches import refuse
+from patchgen.training.parallel.engine import ACCELERATED, Engine
+from patchgen.training.precision import ACCELERATE
+
+COMPILED = "ACCELERATE_DYNAMO_BACKEND"
+
+
+def device_of(asked: str) -> str:
+    """ "cuda" or "cpu".  Raises PatchgenError PG814 for a device that is not there."""
+    if asked == "cuda" and not torch.cuda.is_available():
+        refuse("device", asked, "this torch sees no CUDA device", code="PG814")
+    if asked == AUTO:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return asked
+
+
+def insist_on_what_is_said(recipe: Recipe, environment: Mapping[str, str]) -> None:
+    """PG833 where a launcher's precision or compiler would be taken, and the recipe says another."""
+    told = environment.get(ACCELERATED, "no").lower()
+    if told != "no" and ACCELERATE.get(told, told) != recipe.precision:
+        what = f"the launcher says {told} ({ACCELERATED}), and the recipe {recipe.precision}"
+        hint = (
+            "launch with --mixed_precision no; patchgen's own --precision is what is written down"
+        )
+        raise PatchgenError("PG833", Location(f"--precision {recipe.precision}"), what, hint)
+    compiler = environment.get(COMPILED, "no").lower()
+    if compiler != "no":
+        what = f"the launcher says {compiler} ({COMPILED}), and the recipe {recipe.compile}"
+        raise PatchgenError(
+            "PG833",
+            Location(f"--compile {recipe.compile}"),
+            what,
+            "launch with --dynamo_backend no",
+        )
+
+
+# On weights or states that are spread, other optimizers have not been compared with one process.
+SPREAD_OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "sgd")
+MIXED = (
+    "fsdp2",
+    "ep",
+    "fsdp2+tp",
+)  # engines that gather weights, and have been shown to do it in bfloat16
+
+
+def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = False) -> None:
+    """PG837 for what works on one process alone, or on whole weights alone; PG813 for what works on gathered alone."""
+    if recipe.precision == "fsdp-mixed" and engine.name not in MIXED:
+        what = f"gathers weights in bfloat16, and {engine.name} "
+        what += "gathers none" if not engine.gathers else "has not been shown with it"
+        hint = f"--precision amp-bf16 computes in it; engines that gather so: {', '.join(MIXED)}"
+        refuse("precision", "fsdp-mixed", what, hint)
+    if not engine.several:
+        return
+    if search:
+        what = "tries batches and settings on one process"
+        raise PatchgenError(
+            "PG837", Location("--search"), what, "search on one process, and train on several"
+        )
+    if recipe.asked_batch is None:
+        what = "looks for what fits on one process: on several, one that has no memory left leaves the others waiting"
+        hint = "find it on one process, with --memory; each process takes as many rows"
+        raise PatchgenError("PG837", Location("--batch-size auto"), what, hint)
+    if not (engine.spreads or engine.stage):
+        return
+    if recipe.lora:
+        what = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
+        raise PatchgenError("PG837", Location(f"--lora {recipe.lora}"), what, "--engine ddp")
+    if optimizer_of(recipe) not in SPREAD_OPTIMIZERS:
+        what = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
+        raise PatchgenError(
+            "PG837", Location(f"--optim {recipe.optim}"), what, "--optim fused, foreach or sgd"
+        )
+    if recipe.precision == "amp-fp16":
+        what = f"scales its gradients, which has not been tried where {engine.name} spreads them"
+        raise PatchgenError("PG837", Location("--precision amp-fp16"), what, "--precision amp-bf16")
+    if recipe.precision == "pure-bf16":
+        what = f"has not been tried where {engine.name} lays weights out"
+        raise PatchgenError(
+            "PG837", Location("--precision pure-bf16"), what, "--precision amp-bf16"
+        )
+    if recipe.compile != "none":
+        what = f"has not been tried where {engine.name} lays weights out"
+        raise PatchgenError("PG837", Location(f"--compile {recipe.compile}"), what, "--engine ddp")

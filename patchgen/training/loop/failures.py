@@ -1,0 +1,113 @@
+"""What stops a run in its middle, and what is said and left then.
+
+Whatever it is: whole checkpoints stay, what was being written goes, and the error says how to go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import os
+from collections.abc import Iterator
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.training.loop.checkpoints import discard_unfinished, sealed, step_of
+from patchgen.training.loop.fit import NoMemory, out_of_memory_is_an_error, too_large_hint
+from patchgen.training.loop.folder import RunFolder, alone
+from patchgen.training.loop.quiet import quiet
+from patchgen.training.parallel.engine import Engine
+from patchgen.training.parallel.meet import go_to_the_end, is_of_a_peer
+
+# What a full or failing disk is called; a file that may not be so large is one to whoever writes it.
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+FULL_TOLD = (
+    "No space left",
+    "File too large",
+    "Disk quota",
+    "os error 28",
+    "os error 27",
+    "PytorchStreamWriter",
+    "inline_container",
+)
+
+
+@contextlib.contextmanager
+def guarded(folder: RunFolder, engine: Engine, *, fresh: bool) -> Iterator[None]:
+    """While no other process is at the run; what stops it in its middle becomes a PatchgenError.
+
+    Of a `fresh` run that is refused before anything is trained, nothing is left.
+    """
+    with alone(folder, engine), quiet():
+        try:
+            with _failures(folder, engine):
+                yield
+        except PatchgenError:
+            if fresh and not folder.found():
+                folder.forget()
+            raise
+
+
+@contextlib.contextmanager
+def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
+    """What stops a run in its middle, said with where to go on.  What was being written is removed, nothing else."""
+    collecting = gc.isenabled()
+    gc.enable()  # the command line has it off, and a run is long
+    try:
+        with out_of_memory_is_an_error():
+            yield
+    except NoMemory as error:
+        _leave_whole(folder)
+        told = " ".join(str(error).split("\n")[0].split())
+        hint = f"{too_large_hint(2)}; {way_on(folder)}"
+        raise PatchgenError(
+            "PG816", Location(str(folder.path)), f"there is not enough memory: {told}", hint
+        ) from error
+    except PatchgenError:
+        raise
+    except Exception as error:
+        if engine.several and is_of_a_peer(error):
+            go_to_the_end(engine)
+            raise _peer_is_gone(folder, engine, error) from error
+        if not _is_of_the_disk(error):
+            raise
+        _leave_whole(folder)
+        told = " ".join(str(error).split())
+        hint = f"free some space; {way_on(folder)}"
+        raise PatchgenError(
+            "PG910", Location(str(folder.path)), f"cannot be written: {told}", hint
+        ) from error
+    finally:
+        if not collecting:
+            gc.disable()
+
+
+def _peer_is_gone(folder: RunFolder, engine: Engine, error: Exception) -> PatchgenError:
+    told = " ".join(str(error).split("\n")[0].split())
+    what = f"process {engine.launch.rank} of {engine.launch.world} cannot go on without the others: {told}"
+    hint = f"what the launcher says of the first that ended tells why; {way_on(folder)}"
+    return PatchgenError("PG836", Location(str(folder.path)), what, hint)
+
+
+def _is_of_the_disk(error: BaseException | None) -> bool:
+    """Whether it, or what it came from, is that nothing more can be written."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        if any(sign in str(error) for sign in FULL_TOLD):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _leave_whole(folder: RunFolder) -> None:
+    with contextlib.suppress(OSError):
+        discard_unfinished(folder.path)
+
+
+def way_on(folder: RunFolder) -> str:
+    """What is said of a run that ended before its end: how it is gone on with."""
+    found = sealed(folder.path)
+    if not found:
+        return "the run has no checkpoint yet"
+    return f"patchgen train --resume {os.path.relpath(folder.path)} goes on after step {step_of(found[-1])}"

@@ -1,0 +1,54 @@
+"""What is done to layers before training: compiled one by one, or asked whether they can be checkpointed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.switches import Compiling, checkpointing
+
+
+def repeated(model: nn.Module) -> Iterator[nn.Module]:
+    """The layers of each list of layers of one class; lists inside layers are not looked into."""
+    for child in model.children():
+        if (
+            isinstance(child, nn.ModuleList)
+            and len(child) > 1
+            and len({type(layer) for layer in child}) == 1
+        ):
+            yield from child
+        else:
+            yield from repeated(child)
+
+
+def compile_layers(model: nn.Module, chosen: Compiling) -> int:
+    """Compile each repeated layer in place, so that one compilation serves all of them; how many there are."""
+    layers = list(repeated(model))
+    for layer in layers:
+        layer.compile(backend=chosen.backend, **_mode(chosen))
+    if not layers:
+        what = "has no list of layers of one class"
+        raise PatchgenError("PG812", Location("--compile regional"), what, "--compile whole")
+    return len(layers)
+
+
+def _mode(chosen: Compiling) -> dict[str, Any]:
+    return {"mode": chosen.mode} if chosen.backend == "inductor" else {}
+
+
+def insist_on_checkpointing(model: Any, recipe: Recipe) -> None:
+    """PG812 where the model does not checkpoint its layers."""
+    chosen = checkpointing(recipe.checkpoint)
+    if chosen.policy == "none":
+        return
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # of LoRA
+    where = Location(f"--checkpoint {recipe.checkpoint}")
+    if not inner.supports_gradient_checkpointing:
+        what = f"{type(inner).__name__} cannot checkpoint its layers"
+        raise PatchgenError(
+            "PG812", where, what, "`patchgen new MODEL --with checkpoint` writes a variant that can"
+        )

@@ -1,0 +1,245 @@
+"""What can this machine run, and what has it: asked before anything is trained.
+
+A switch that would be ignored, emulated or fail in the middle of a run is refused here, by PatchgenError PG814.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.training_args import OptimizerNames
+
+from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.switches import compiling, refuse
+
+# Names that say what is meant, for those of Trainer.
+OPTIMIZERS = {
+    "adamw": "adamw_torch",
+    "foreach": "adamw_torch",
+    "fused": "adamw_torch_fused",
+    "adafactor": "adafactor",
+    "8bit": "adamw_bnb_8bit",
+    "sgd": "sgd",
+}
+EIGHT_BIT = ("bnb", "8bit")  # in the names of optimizers of bitsandbytes
+AMPERE = (8, 0)
+GIB = 2**30
+TOLD = (
+    "torch",
+    "transformers",
+    "accelerate",
+    "tokenizers",
+    "datasets",
+    "peft",
+    "optuna",
+    "bitsandbytes",
+)
+
+
+def insist_on_machine(recipe: Recipe, device: str, *, search: bool = False) -> None:
+    """Refuse what cannot run here."""
+    _insist_on_packages(recipe, search)
+    on_gpu = device == "cuda"
+    match recipe.precision:
+        case "tf32" if not on_gpu:
+            refuse(
+                "precision",
+                "tf32",
+                "is a mode of CUDA's matrix products, and this is a CPU",
+                code="PG814",
+            )
+        case "tf32" if torch.cuda.get_device_capability() < AMPERE:
+            refuse(
+                "precision",
+                "tf32",
+                f"{torch.cuda.get_device_name()} has none; Ampere is the first",
+                code="PG814",
+            )
+        case "amp-fp16" if not on_gpu:
+            what = "scales its loss, which is there for CUDA alone; this is a CPU"
+            refuse(
+                "precision", "amp-fp16", what, "--precision amp-bf16 needs no scale", code="PG814"
+            )
+        case "amp-bf16" | "pure-bf16" | "fsdp-mixed" if (
+            on_gpu and not torch.cuda.is_bf16_supported()
+        ):
+            hint = f"--precision {'amp-fp16' if recipe.precision == 'amp-bf16' else 'fp32'}"
+            refuse(
+                "precision",
+                recipe.precision,
+                f"{torch.cuda.get_device_name()} has no bf16",
+                hint,
+                code="PG814",
+            )
+    optimizer = optimizer_of(recipe)
+    if any(sign in optimizer for sign in EIGHT_BIT):
+        if not on_gpu:
+            refuse(
+                "optim",
+                recipe.optim,
+                "keeps its states in 8 bits on CUDA; this is a CPU",
+                code="PG814",
+            )
+        _insist_on("bitsandbytes", f"--optim {recipe.optim}", "gpu")
+    if on_gpu and recipe.memory * GIB > torch.cuda.get_device_properties(0).total_memory:
+        refuse("memory", recipe.memory, "the device has less", code="PG814")
+    if compiling(recipe.compile).scope != "none":
+        _insist_on_compiling(recipe, on_gpu)
+
+
+def _insist_on_compiling(recipe: Recipe, on_gpu: bool) -> None:
+    """PG813 for a mode or backend that torch does not have, or would pass over; PG814 where inductor cannot run."""
+    chosen = compiling(recipe.compile)
+    if chosen.backend != "inductor":
+        known = set(torch._dynamo.list_backends(exclude_tags=()))
+        if chosen.scope == "whole":  # by Trainer, which takes what Accelerate has a name for
+            from patchgen.training.parallel.accelerated import named_backends
+
+            known &= named_backends()
+        if chosen.backend not in known:
+            refuse(
+                "compile",
+                recipe.compile,
+                f"{chosen.backend} is no backend",
+                f"there are {', '.join(sorted(known))}",
+            )
+        if chosen.mode != "default":
+            refuse(
+                "compile",
+                recipe.compile,
+                "a mode is of inductor, and another backend would pass it over",
+            )
+        return
+    modes = torch._inductor.list_mode_options()
+    if chosen.mode not in modes:
+        refuse(
+            "compile", recipe.compile, f"{chosen.mode} is no mode", f"there are {', '.join(modes)}"
+        )
+    if not on_gpu and _compiler() is None:
+        what = "torch.compile writes C++ for a CPU, and no compiler is found (CXX, g++, clang++)"
+        refuse("compile", recipe.compile, what, code="PG814")
+
+
+def _insist_on_packages(recipe: Recipe, search: bool) -> None:
+    _insist_on("accelerate", "patchgen train", "train")
+    if recipe.lora:
+        _insist_on("peft", "--lora", "train")
+    if search:
+        _insist_on("optuna", "--search", "train")
+
+
+def _insist_on(package: str, where: str, extra: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        hint = f"pip install 'patchgen[{extra}]'"
+        raise PatchgenError("PG814", Location(where), f"needs the package {package}", hint)
+
+
+def _compiler() -> str | None:
+    names = (os.environ.get("CXX", ""), "g++", "clang++")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+def optimizer_of(recipe: Recipe) -> str:
+    """Trainer's name of the optimizer."""
+    name = OPTIMIZERS.get(recipe.optim, recipe.optim)
+    known = {str(each.value) for each in OptimizerNames}
+    if name not in known:
+        hint = (
+            did_you_mean(name, known | OPTIMIZERS.keys())
+            or f"there are {', '.join(OPTIMIZERS)}, and Trainer's own"
+        )
+        refuse("optim", recipe.optim, "is no optimizer that Trainer knows", hint)
+    return name
+
+
+def free_memory(device: str) -> int:
+    """Bytes that can be had: of the device, or of this machine within the limit of its group of processes."""
+    if device == "cuda":
+        return int(torch.cuda.mem_get_info()[0])
+    found = [_available(), *(limit - used for limit, used in _groups())]
+    return min((each for each in found if each is not None), default=0)
+
+
+def _available() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next(
+        (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None
+    )
+
+
+def _groups() -> list[tuple[int, int]]:
+    """(limit, used) of the control group, in both versions of those; none where there is no limit."""
+    found = []
+    for folder, most, used in (
+        ("/sys/fs/cgroup", "memory.max", "memory.current"),
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        try:
+            found.append(
+                tuple(int(Path(folder, name).read_text(encoding="ascii")) for name in (most, used))
+            )
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+    return [(most, used) for most, used in found]
+
+
+def forget_peak(device: str) -> None:
+    """Let the peak of memory begin anew, where the system can."""
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # see proc(5)
+    except OSError:
+        return
+
+
+def peak_memory(device: str) -> int:
+    """Bytes that were in use at most, by torch on the device, or by this process."""
+    if device == "cuda":
+        return int(torch.cuda.max_memory_allocated())
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        import resource
+
+        return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
+
+
+def description(device: str) -> dict[str, Any]:
+    """What ran: device, threads, system, and the release of each package that has a say."""
+    releases = {}
+    for package in TOLD:
+        try:
+            releases[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    name = torch.cuda.get_device_name() if device == "cuda" else _processor()
+    return {
+        "device": name,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "packages": releases,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    told = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(told, platform.processor() or platform.machine())

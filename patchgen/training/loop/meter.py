@@ -1,0 +1,166 @@
+"""How fast, how near to what the device can do, and in how much memory: measured while Trainer trains.
+
+Legend: a token is one that is not padding.  Time is that of steps, from the end of one to the end of the next: with
+the wait for data, without evaluation, saving and writing down.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from transformers import TrainerCallback
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.training.charts.lines import Line, lines
+from patchgen.training.loop.folder import CURVE, RunFolder, series
+from patchgen.training.loop.machine import forget_peak, peak_memory
+from patchgen.training.parallel.engine import Engine
+
+REDRAWN = 5.0  # seconds between two pictures
+WARM = 2  # steps that are not counted: allocations, compilation
+
+
+class Watch(Protocol):
+    """Who looks on."""
+
+    def steps(self, done: int, of: int) -> None:
+        """So many are done."""
+
+    def told(self, figures: Mapping[str, float]) -> None:
+        """What was measured last."""
+
+    def note(self, text: str) -> None:
+        """Something to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What MFU is made of.
+
+    per_token  operations of a training step for each real token; None where shapes do not tell
+    peak       operations a second that the device does in products of random data
+    datasheet  the same by its data sheet; None where that is not known
+    """
+
+    per_token: float | None
+    peak: float
+    datasheet: float | None = None
+
+    def of(self, tokens_a_second: float, devices: int) -> dict[str, float]:
+        """MFU, the share of what the devices can do that went into tokens: of the measured peak and the sheet's."""
+        if self.per_token is None:
+            return {}
+        done = tokens_a_second * self.per_token / devices
+        shares = {"mfu": done / self.peak}
+        if self.datasheet is not None:
+            shares["mfu_datasheet"] = done / self.datasheet
+        return {name: round(share, 5) for name, share in shares.items()}
+
+
+class Meter(TrainerCallback):
+    """Writes a line for each that Trainer logs, with tokens a second, MFU and peak memory beside the loss."""
+
+    def __init__(
+        self, folder: RunFolder, watch: Watch, device: str, rates: Rates, engine: Engine
+    ) -> None:
+        self.folder, self.watch, self.device, self.engine = folder, watch, device, engine
+        self.rates = rates
+        self.seconds, self.tokens, self.warm = 0.0, 0, WARM
+        self.window = (0.0, 0)
+        self.since, self.seen = 0.0, 0
+        self.drawn = 0.0
+
+    @property
+    def tokens_a_second(self) -> float:
+        """Of all steps but the first ones; 0 where there were no others."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    def utilisation(self, tokens_a_second: float) -> dict[str, float]:
+        """MFU, where it is known."""
+        return self.rates.of(tokens_a_second, self.engine.launch.world)
+
+    def tokens_of(self, state: Any) -> int:
+        """Tokens that were seen: Trainer counts them on each process, also where several see the same rows."""
+        return int(state.num_input_tokens_seen // self.engine.tp)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Begin to count."""
+        forget_peak(self.device)
+        self.seconds, self.tokens, self.warm, self.window = 0.0, 0, WARM, (0.0, 0)
+        self.watch.steps(state.global_step, state.max_steps)
+        self._resume_clock(state)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """A step is done."""
+        seconds, tokens = time.perf_counter() - self.since, self.tokens_of(state) - self.seen
+        if self.warm:
+            self.warm -= 1
+        else:
+            self.seconds += seconds
+            self.tokens += tokens
+            self.window = (self.window[0] + seconds, self.window[1] + tokens)
+        self.watch.steps(state.global_step, state.max_steps)
+        self._resume_clock(state)
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, float], **rest: Any
+    ) -> None:
+        """Trainer has something to say; it is written down."""
+        figures: dict[str, float] = {
+            "step": state.global_step,
+            **logs,
+            "seconds": round(time.time(), 1),
+        }
+        if state.trial_name is not None:
+            figures["trial"] = int(state.trial_name)
+        seconds, tokens = self.window
+        if "loss" in logs and seconds:
+            figures["tokens_a_second"] = round(tokens / seconds, 1)
+            figures |= self.utilisation(tokens / seconds)
+            self.window = (0.0, 0)
+        figures["peak_bytes"] = peak_memory(self.device)
+        if self.folder.writes:
+            self.folder.measure(figures)
+        self.watch.told(figures)
+        if "trial" not in figures:
+            self._draw_now_and_then()
+        self._resume_clock(state)
+        insist_on_a_loss(figures)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """What passed meanwhile is no step's time."""
+        self._resume_clock(state)
+
+    on_save = on_evaluate
+
+    def _resume_clock(self, state: Any) -> None:
+        self.since, self.seen = time.perf_counter(), self.tokens_of(state)
+
+    def _draw_now_and_then(self) -> None:
+        if time.monotonic() - self.drawn > REDRAWN:
+            self.drawn = time.monotonic()
+            draw(self.folder)
+
+
+def insist_on_a_loss(figures: Mapping[str, float]) -> None:
+    """PG820 where the loss is no number any more: what follows would be lost time."""
+    for name in ("loss", "eval_loss"):
+        if name in figures and not math.isfinite(figures[name]):
+            what = f"{name} is {figures[name]} at step {figures['step']}"
+            hint = "a smaller --learning-rate, a --warmup, or another --precision"
+            raise PatchgenError("PG820", Location("patchgen train"), what, hint)
+
+
+def draw(folder: RunFolder) -> None:
+    """The loss so far, as a picture."""
+    if not folder.writes:
+        return
+    metrics = folder.metrics()
+    rows = [Line(name.replace("_", " "), series(metrics, name)) for name in ("loss", "eval_loss")]
+    shown = [row for row in rows if row.points]
+    if shown:
+        folder.write(CURVE, lines(folder.path.name, shown, across="step", up="loss"))

@@ -1,0 +1,190 @@
+"""The whole way of a run: what it begins with, what fits, training, figures.
+
+In: a recipe and a folder.  Out: the folder, filled, and an `Ended`.  Training itself is transformers' Trainer.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
+
+from patchgen.training.loop.begin import built, compiled
+from patchgen.training.loop.checkpoints import Sealing, discard_unfinished, step_of, to_resume
+from patchgen.training.loop.engine import device_of
+from patchgen.training.loop.failures import guarded
+from patchgen.training.loop.fit import gib, insist_on_fit, largest_batch
+from patchgen.training.loop.folder import RESULT, RunFolder
+from patchgen.training.loop.job import Job, job_of, measured, write_down, write_engine
+from patchgen.training.loop.machine import peak_memory
+from patchgen.training.loop.meter import Meter, Watch, draw
+from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.rows import Row
+from patchgen.training.parallel.asserted import insist_on_engine
+from patchgen.training.parallel.engine import Engine, engine_of
+from patchgen.training.parallel.meet import first_goes_first, join, wait
+from patchgen.training.parallel.zero import at_the_end, insist_on_checkpoint, whole_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of a run."""
+
+    folder: Path
+    figures: Mapping[str, float]
+    resumed_from: int = 0  # step
+
+
+def train(
+    recipe: Recipe,
+    folder: RunFolder,
+    watch: Watch,
+    *,
+    resume: bool = False,
+    at: int | None = None,
+    engine: Engine | None = None,
+) -> Ended:
+    """Train as the recipe says, into the folder; from its last checkpoint, or that of step `at`, if `resume`.
+
+    Raises PatchgenError for what cannot be done (PG81x), for a disk or memory that is full (PG910, PG816), and for a
+    loss that is no number any more (PG820).  What was written before stays.
+    """
+    engine = engine or engine_of(recipe.engine, os.environ)
+    join(engine, device_of(recipe.device))
+    with guarded(folder, engine, fresh=not resume):
+        if resume:
+            folder.insist_on_kind(search=False)
+        job = job_of(recipe, folder, watch, engine)
+        recipe = job.recipe
+        batch = _batch(job)
+        with first_goes_first(engine):
+            start = _start(job, at) if resume else None
+        if start is not None:
+            insist_on_checkpoint(start, engine)
+            job = replace(job, engine=at_the_end(engine)) if _is_the_end(start) else job
+        model = job.model()
+        meter = measured(job, model)
+        means = job.takes_means(model)
+        model = job.laid_out(model)
+        callbacks = [Sealing(engine), meter]
+        trainer = job.trainer(
+            job.arguments(batch), model=compiled(recipe, model), callbacks=callbacks, means=means
+        )
+        trainer.add_callback(Asserting(trainer, job))
+        write_down(job, model, batch, meter)
+        if start is not None and _is_the_end(start):
+            _take(trainer, start)
+        else:
+            trainer.train(resume_from_checkpoint=None if start is None else str(start))
+        return _ended(job, trainer, meter, 0 if start is None else step_of(start))
+
+
+class Asserting(TrainerCallback):
+    """Before the first step, asks what engine runs; and writes it down."""
+
+    def __init__(self, trainer: Any, job: Job) -> None:
+        self.trainer, self.job = trainer, job
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Called by Trainer when all is wrapped and laid out."""
+        seen = insist_on_engine(self.trainer.model, self.trainer.model_wrapped, self.job.engine)
+        write_engine(self.job, seen)
+
+
+def _batch(job: Job) -> int:
+    """Rows of a step: what is asked for, or what was found before, or the largest that fits."""
+    recipe, rows = job.recipe, job.material.train
+
+    def step(longest: Sequence[Row], size: int) -> None:
+        _steps(job, longest, size)
+
+    if recipe.asked_batch is not None:
+        if not job.engine.several:
+            insist_on_fit(rows, recipe.asked_batch, step, job.device, recipe.memory)
+        return recipe.asked_batch
+    if before := job.folder.found().get("batch_size"):
+        return int(before)
+    found, tried = largest_batch(rows, step, job.device, recipe.memory)
+    told = ", ".join(
+        f"{one.rows}: {gib(one.peak) if one.peak is not None else 'too much'}" for one in tried
+    )
+    job.watch.note(f"batch of {found} rows; peak memory by rows: {told}")
+    return found
+
+
+def _steps(job: Job, rows: Sequence[Row], size: int) -> None:
+    """Make steps of a model that is thrown away, as the recipe says, but not compiled.
+
+    Two of them: in the second one the optimizer holds its states while a batch is computed, and in a step of several
+    batches the gradients of the one before are there as well.
+    """
+    batches = min(2, job.recipe.grad_accum)
+    plain = replace(job.recipe, compile="none", loader="", grad_accum=batches)
+    nothing = {
+        "max_steps": 2,
+        "save_strategy": "no",
+        "eval_strategy": "no",
+        "logging_strategy": "no",
+    }
+    arguments = replace(job, recipe=plain).arguments(size, **nothing)
+    model = built(plain, job.source, job.material)
+    job.trainer(arguments, model=model, train_dataset=list(rows) * batches).train()
+
+
+def _start(job: Job, at: int | None) -> Path | None:
+    for unfinished in discard_unfinished(job.folder.path):
+        job.watch.note(f"{unfinished.name} was being written when the run ended, and is removed")
+    start = to_resume(job.folder.path, at)
+    if start is None:
+        job.watch.note("the run has no checkpoint yet: it begins anew")
+    else:
+        job.watch.note(f"goes on after step {step_of(start)}")
+    return start
+
+
+def _is_the_end(start: Path) -> bool:
+    """Whether no step is left: Trainer would make one more."""
+    state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
+    return bool(state.global_step >= state.max_steps)
+
+
+def _take(trainer: Any, start: Path) -> None:
+    """Let the trainer be where it was at a checkpoint."""
+    trainer._load_from_checkpoint(str(start))
+    trainer.state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
+
+
+def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> Ended:
+    history = trainer.state.log_history
+    evaluated: dict[str, Any] = next(
+        (entry for entry in reversed(history) if "eval_loss" in entry), {}
+    )
+    last = evaluated if evaluated.get("step") == trainer.state.global_step else trainer.evaluate()
+    logged = [entry["loss"] for entry in history if "loss" in entry]
+    figures = {
+        "steps": trainer.state.global_step,
+        "epochs": round(trainer.state.epoch or 0.0, 3),
+        "loss": logged[-1] if logged else math.nan,
+        **{name: last[name] for name in ("eval_loss", "eval_accuracy") if name in last},
+        "tokens": meter.tokens_of(trainer.state),
+        "tokens_a_second": round(meter.tokens_a_second, 1),
+        **meter.utilisation(meter.tokens_a_second),
+        "peak_bytes": peak_memory(meter.device),
+    }
+    weights = whole_weights(trainer, job.engine)
+    if job.engine.first or job.engine.spreads:  # it gathers itself what DTensors spread
+        trainer.model.save_pretrained(
+            job.folder.model, is_main_process=job.engine.first, state_dict=weights
+        )
+    if job.engine.first:
+        job.material.tokenizer.save_pretrained(job.folder.model)
+    draw(job.folder)
+    job.folder.write(RESULT, figures)
+    wait(job.engine)
+    return Ended(job.folder.path, figures, resumed_from)

@@ -1,0 +1,161 @@
+"""transformers' Trainer, with the checkpoints of weights that lie on several processes.
+
+Trainer itself writes none: it refuses to keep an optimizer's states of a model that was laid out as it was loaded.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from transformers import Trainer
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
+from transformers.trainer_pt_utils import nested_truncate
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.utils import SAFE_WEIGHTS_NAME
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.training.loop.checkpoints import make_way
+from patchgen.training.loop.rows import IGNORED
+from patchgen.training.parallel.draws import share_draws
+from patchgen.training.parallel.engine import Engine
+from patchgen.training.parallel.meet import wait
+from patchgen.training.parallel.sharded import (
+    is_sharded,
+    read_states,
+    read_weights,
+    take_states,
+    take_weights,
+    write_states,
+    write_weights,
+)
+
+
+class EngineTrainer(Trainer):
+    """Trainer on an engine.  Checkpoints of one engine are read by the others.
+
+    Where the model `means` its own batch alone, each batch counts by its share of the labels of the step.
+    """
+
+    def __init__(self, *, engine: Engine, args: Any, means: bool = False, **rest: Any) -> None:
+        self.engine, self.means = engine, means
+        keeps, args.save_only_model = args.save_only_model, args.save_only_model or engine.spreads
+        super().__init__(args=args, **rest)
+        self.args.save_only_model = keeps
+        if means:
+            self.model_accepts_loss_kwargs = True  # so that the labels of a step are counted
+
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """As Trainer's."""
+        if not self.means or num_items_in_batch is None:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        labels = inputs["labels"]
+        counted = labels[..., 1:] if self._loss_shifts_labels and labels.dim() > 1 else labels
+        # Gradients are averaged over the processes that see rows of their own.
+        share = (counted != IGNORED).sum() / num_items_in_batch * self.engine.of_rows
+        loss, outputs = super().compute_loss(model, inputs, True, None)
+        return (loss * share, outputs) if return_outputs else loss * share
+
+    def evaluation_loop(self, *given: Any, **rest: Any) -> Any:
+        """As Trainer's; where all processes see all rows, each has what the others would tell it, and once."""
+        if self.engine.tp > 1 and self.engine.of_rows == 1:
+            self.gather_function = self._seen_here
+        return super().evaluation_loop(*given, **rest)
+
+    def _seen_here(self, seen: Any, **rest: Any) -> Any:
+        """What this process has seen, without what fills up the last batch: Trainer counts that as a whole one."""
+        state = self.accelerator.gradient_state
+        return (
+            nested_truncate(seen, state.remainder)
+            if state.end_of_dataloader and state.remainder > 0
+            else seen
+        )
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """As Trainer's, where nothing is left of an attempt that came as far before: see `--at`."""
+        if self.engine.first:
+            make_way(
+                Path(
+                    self._get_output_dir(trial=trial),
+                    f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}",
+                )
+            )
+        wait(self.engine)
+        super()._save_checkpoint(model, trial)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Of a checkpoint, what this process holds."""
+        if not (self.engine.spreads and _internal_call and output_dir):
+            super().save_model(output_dir, _internal_call)
+            return
+        write_weights(self.model, Path(output_dir), first=self.engine.first)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not self.engine.spreads:
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        write_states(self.model, self.optimizer.optimizer, Path(output_dir))
+        if self.engine.first:
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir, SCHEDULER_NAME))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        folder = Path(resume_from_checkpoint)
+        if is_sharded(folder):
+            read_weights(self.model, folder)
+        elif self.engine.spreads:
+            self._take_whole_weights(folder)
+        else:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _take_whole_weights(self, folder: Path) -> None:
+        missing = take_weights(self.model, load_file(folder / SAFE_WEIGHTS_NAME))
+        if missing:
+            raise PatchgenError("PG818", Location(str(folder)), f"has no {', '.join(missing[:3])}")
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is None or not (is_sharded(Path(checkpoint)) or self.engine.spreads):
+            super()._load_optimizer_and_scheduler(checkpoint)
+            return
+        folder, optimizer = Path(checkpoint), self.optimizer.optimizer
+        if is_sharded(folder):
+            read_states(self.model, optimizer, folder)
+        else:
+            whole = torch.load(folder / OPTIMIZER_NAME, map_location="cpu", weights_only=True)
+            take_states(optimizer, self._weights_in_order(), whole)
+        told = torch.load(folder / SCHEDULER_NAME, weights_only=True)
+        self.lr_scheduler.load_state_dict(of_groups(told, len(optimizer.param_groups)))
+        wait(self.engine)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        """As Trainer's; processes that compute the same rows draw the same, whatever engine wrote the checkpoint."""
+        super()._load_rng_state(checkpoint)
+        if checkpoint is not None:
+            share_draws(self.engine)
+
+    def _weights_in_order(self) -> list[Any]:
+        """As Trainer counts them where it makes one group of what decays and one of the rest."""
+        decaying = set(self.get_decay_parameter_names(self.model))
+        trained = [
+            (name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad
+        ]
+        first = [weight for name, weight in trained if name in decaying]
+        return first + [weight for name, weight in trained if name not in decaying]
+
+
+OF_GROUPS = (
+    "base_lrs",
+    "_last_lr",
+    "lr_lambdas",
+)  # in a schedule's state, lists of one value for each group
+
+
+def of_groups(told: dict[str, Any], groups: int) -> dict[str, Any]:
+    """A schedule's state for so many groups of weights: an engine makes more of them, of DTensors and of others.
+
+    To each its schedule is the same, for Trainer knows of one learning rate.
+    """
+    return {key: value[:1] * groups if key in OF_GROUPS else value for key, value in told.items()}

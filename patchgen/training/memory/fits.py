@@ -1,0 +1,136 @@
+"""Does it fit, and how much would?
+
+In: a target, a setup and room in bytes.  Out: the largest batch whose predicted peak is within it, or an error that
+says what is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.training.memory.account import figures
+from patchgen.training.memory.page import MOST, size
+from patchgen.training.memory.setup import Setup, refused
+from patchgen.training.memory.target import Target
+from patchgen.training.memory.zero import foreseen
+
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
+_SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]i?|)B?\s*", re.IGNORECASE)
+
+
+def bytes_of(said: str) -> int:
+    """What "24GB", "80GiB" or a number of bytes means; decimal unless it says i.  PatchgenError PG825 for all else."""
+    found = _SIZE.fullmatch(said)
+    units = {name.lower(): count for name, count in _UNITS.items()}
+    count = int(float(found["number"]) * units[found["unit"].lower()]) if found else 0
+    if count <= 0:
+        raise refused(f"--card {said}", "is no size", "write 24GB, or 80GiB")
+    return count
+
+
+def largest_batch(target: Target, setup: Setup, room: int) -> int:
+    """The most rows with which a step fits into `room` bytes.  Raises PatchgenError PG823 where not even one does."""
+
+    @functools.cache
+    def peaks(batch: int) -> tuple[int, ...]:
+        return tuple(
+            most for _, most in figures(foreseen(target, replace(setup, batch=batch))).peaks
+        )
+
+    least = max(peaks(1))
+    if least > room:
+        what = f"a batch of 1 takes {size(least)}, {size(least - room)} more than there is"
+        raise PatchgenError("PG823", Location(target.name), what, _savings(setup))
+    return _last_within(peaks, room)
+
+
+def _last_within(peaks: Callable[[int], tuple[int, ...]], room: int) -> int:
+    """The largest batch up to `MOST` within `room`, of which 1 is.
+
+    `peaks` are those of the phases, each of which grows with the batch, almost straight where it grows at all.
+    """
+    low, high = 1, MOST + 1  # the largest that is known to fit, the smallest that is known not to
+    while high - low > 1:
+        crossing = _crossing(peaks, low, high, room)
+        neighbour = (
+            crossing + 1
+            if low <= crossing < high and max(peaks(crossing)) <= room
+            else crossing - 1
+        )
+        # Half the way at last, so that no bend of the line takes long.
+        for batch in (crossing, neighbour, None):
+            batch = batch or (min(2 * low, MOST) if high > MOST else (low + high) // 2)
+            if low < batch < high:
+                low, high = (batch, high) if max(peaks(batch)) <= room else (low, batch)
+    return low
+
+
+def _crossing(peaks: Callable[[int], tuple[int, ...]], low: int, high: int, room: int) -> int:
+    """The batch at which a phase leaves `room`, were all to grow as they do at the end that is known."""
+    end = high if high <= MOST else max(low, 2)
+    pairs = zip(peaks(end), peaks(end - 1), strict=True)
+    guesses = [end + (room - most) // (most - before) for most, before in pairs if most > before]
+    return min(high - 1, max(low, min(guesses, default=2 * low)))
+
+
+def _savings(setup: Setup) -> str:
+    ways = [
+        ("--precision pure-bf16", setup.precision != "pure-bf16"),
+        ("--checkpoint full", setup.checkpoint == "none"),
+        ("--optimizer adafactor or sgd", setup.optimizer.startswith("adamw")),
+        ("a shorter --length", True),
+    ]
+    return f"less is held with {', '.join(way for way, open_ in ways if open_)}"
+
+
+def insist_on_device(device: str) -> None:
+    """Nothing, where a step can be run on `device`; else PatchgenError PG825."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise refused(
+            "--measure",
+            "torch finds no CUDA device here",
+            "--device cpu measures on this machine's CPU",
+        )
+
+
+def insist_on_room(target: Target, needed: int, device: str) -> None:
+    """Nothing, where a step that holds `needed` bytes can be run here; else PatchgenError PG823."""
+    free = torch.cuda.mem_get_info()[0] if device == "cuda" else _free()
+    if free is not None and needed > free:
+        what = f"the step takes {size(needed)}, and this machine has {size(free)} free"
+        raise PatchgenError(
+            "PG823", Location(target.name), what, "predict it without --measure, or make it smaller"
+        )
+
+
+def _free() -> int | None:
+    """Memory that this machine could give now; None where it does not tell."""
+    try:  # what is free by itself leaves out the files that the system gives up when memory is asked for
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(
+            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
+        )
+    except (OSError, StopIteration):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None

@@ -1,0 +1,47 @@
+"""A batch for one training step, of the asked size: what the lab gives a class, stretched."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from patchgen.verify.claim import Scene
+from patchgen.verify.inputs import ANSWER, LENGTH, ROWS, CannotBuild, takes
+from patchgen.verify.specimen import inputs_for
+from patchgen.verify.tiny import batch as tokens
+
+# One of them tells the decoder behind an encoder what it says.
+_ANSWERS = frozenset({"labels", "decoder_input_ids"})
+
+
+def batch_for(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, batch: int, length: int
+) -> dict[str, Tensor]:
+    """Arguments of the forward, on the CPU: `batch` rows, texts of `length` tokens, nothing padded.
+
+    Images and sound are as large as the configuration says, whatever `length` is.  ValueError where no inputs are
+    known for the class.
+    """
+    try:
+        small = inputs_for(model_class, config, Scene())
+    except CannotBuild as error:
+        raise ValueError(f"{model_class.__name__}: {error}") from error
+    if (
+        config.is_encoder_decoder
+        and "labels" in takes(model_class)
+        and not _ANSWERS & small.given.keys()
+    ):
+        small.given["labels"] = tokens(rows=ROWS, length=ANSWER).input_ids
+    return {name: _stretched(tensor, batch, length) for name, tensor in small.given.items()}
+
+
+def _stretched(tensor: Tensor, batch: int, length: int) -> Tensor:
+    """Repeated along the rows, and along the tokens where it has an axis of these."""
+    sizes = [batch, *tensor.shape[1:]]
+    if tensor.dim() > 1 and not tensor.is_floating_point():
+        sizes[1:] = [length if size in (LENGTH, ANSWER) else size for size in sizes[1:]]
+    times = [math.ceil(wanted / size) for wanted, size in zip(sizes, tensor.shape, strict=True)]
+    many = tensor.repeat(times)[tuple(slice(size) for size in sizes)]
+    return many.float() if many.is_floating_point() else many.clone()

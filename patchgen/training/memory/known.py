@@ -1,0 +1,193 @@
+"""Running a model on shapes alone, and still knowing what follows from its inputs.
+
+Fake tensors have no values: a model that asks whether a mask is all ones, or which tokens go to which expert, cannot
+go on.  So it is given the values that are known (`values`), and the shapes that follow from them.  A condition that
+nobody knows, such as whether something is infinite, is taken as not given, and told; a number or a shape that nobody
+knows is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from patchgen.errors import PatchgenError
+from patchgen.training.memory.alike import from_each, written_and_sent
+from patchgen.training.memory.exchange import is_collective
+from patchgen.training.memory.ledger import is_spread
+from patchgen.training.memory.ordinary import taken_for_real
+from patchgen.training.memory.place import called_from
+from patchgen.training.memory.values import NOT_KNOWN, Values
+
+aten = torch.ops.aten
+
+
+class Known(TorchDispatchMode):
+    """A mode above a `FakeTensorMode`; `assumed` has the places whose condition was taken as not given."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        super().__init__()
+        self.device = device  # whose kernels run
+        self.assumed: list[str] = []
+        self.values = Values()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        if any(map(is_spread, types)):
+            return NotImplemented  # its parts come here
+        if is_collective(func):
+            return self._between_ranks(func, args, given)
+        if func is aten._local_scalar_dense.default:
+            return self._scalar(args[0])
+        if func is aten.embedding.default:
+            self._insist_on_rows(*args[:2])
+        if func is aten.index.Tensor:
+            args = (args[0], self._as_integers(args[1]))
+        elif func is aten.masked_select.default:
+            return self._selected(*args)
+        elif func is aten._grouped_mm.default:
+            return _product_of_groups(*args[:2], *given.values(), *args[2:])
+        elif torch.Tag.dynamic_output_shape in func.tags:
+            return self._of_unknown_shape(func, args, given)
+        out = func(*args, **given)
+        if func is aten.native_batch_norm.default and self.device == "cpu":
+            # torch's rule for shapes lays it out as its input is, and the kernel does not.
+            out = (torch.empty_like(args[0], memory_format=_laid_out(args[0])), *out[1:])
+        self.values.learn(func, args, given, out)
+        if func is aten._is_all_true.default and self.values.of(out) is None:
+            self.values.fill(out, 1)  # asked where something is checked, before it is refused
+        return out
+
+    def _insist_on_rows(self, weight: Tensor, indices: Tensor) -> None:
+        """As a real embedding does: there is a row for each index."""
+        value = self.values.of(indices)
+        if value is not None and value.numel():
+            with _disable_current_modes():
+                least, most = value.min().item(), value.max().item()
+            if least < 0 or most >= weight.shape[0]:
+                raise IndexError(
+                    f"row {most if least >= 0 else least} of an embedding of {weight.shape[0]} rows"
+                )
+
+    def _scalar(self, tensor: Tensor) -> Any:
+        value = self.values.of(tensor)
+        if value is not None:
+            with _disable_current_modes():
+                return value.item()
+        if tensor.dtype == torch.bool:
+            self.assumed.append(str(called_from()))
+            return False
+        raise _unknowable("asks for a number that depends on weights")
+
+    def _of_unknown_shape(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        device = next(
+            leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)
+        )
+        computed = self.values.computed(func, args, kwargs)
+        if computed is NOT_KNOWN:
+            raise _unknowable(
+                f"gives a tensor whose shape depends on weights ({func.overloadpacket})"
+            )
+        return tree_map_only(Tensor, lambda value: self._made(value, device), computed)
+
+    def _as_integers(self, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """A mask that is an index, as the places where it is true: their number is then known."""
+        if not any(
+            index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices
+        ):
+            return list(indices)
+        places: list[Tensor | None] = []
+        for index in indices:
+            if index is None or index.dtype not in (torch.bool, torch.uint8):
+                places.append(index)
+                continue
+            value = self.values.of(index)
+            if value is None:
+                raise _unknowable("takes the elements where a mask is true that depends on weights")
+            with _disable_current_modes():
+                found = value.bool().nonzero(as_tuple=True)
+            places += [self._made(each, index.device) for each in found]
+        return places
+
+    def _selected(self, tensor: Tensor, mask: Tensor) -> Tensor:
+        value = self.values.of(mask)
+        if value is None:
+            raise _unknowable("takes the elements where a mask is true that depends on weights")
+        with _disable_current_modes():
+            count = int(value.expand(torch.broadcast_shapes(tensor.shape, mask.shape)).sum())
+        return tensor.new_empty(count)
+
+    def _made(self, value: Tensor, device: torch.device) -> Tensor:
+        """A fake tensor that is known to be `value`."""
+        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
+        self.values.tell(made, value)
+        return made
+
+    def _between_ranks(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result on fake tensors; its values are known where this rank knows what it sends."""
+        out = func(*args, **kwargs)
+        written, sent = written_and_sent(func, args, out)
+        for tensor in written:
+            self.values.forget(tensor)
+        value = self.values.of(sent) if sent is not None else None
+        if value is not None:
+            with _disable_current_modes():
+                self.values.tell(written[0], from_each(func, args, kwargs, value))
+        return out
+
+
+@contextmanager
+def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
+    """A context in which tensors are made without memory, by `device`'s rules; gives what is known of them.
+
+    In `modules` they pass for ordinary tensors where a type is asked for.
+    """
+    known = Known(device)
+    with FakeTensorMode(allow_non_fake_inputs=True), known, taken_for_real(modules):
+        yield known
+
+
+def _product_of_groups(
+    left: Tensor, right: Tensor, offsets: Tensor | None = None, *rest: Any
+) -> Tensor:
+    """The shape that torch gives; its own rule for shapes knows bfloat16 alone."""
+    groups = (
+        []
+        if left.dim() + right.dim() == 5
+        else [left.shape[0] if offsets is None else offsets.shape[0]]
+    )
+    return left.new_empty([*groups, left.shape[-2], right.shape[-1]])
+
+
+def _laid_out(given: Tensor) -> torch.memory_format:
+    """The order of elements that most kernels of the CPU give a result."""
+    if (
+        given.dim() == 4
+        and given.is_contiguous(memory_format=torch.channels_last)
+        and not given.is_contiguous()
+    ):
+        return torch.channels_last
+    return torch.contiguous_format
+
+
+def _unknowable(what: str) -> PatchgenError:
+    return PatchgenError(
+        "PG821",
+        called_from(),
+        f"the forward {what}",
+        "shapes alone do not say how much memory this takes: measure it with --measure --no-predict",
+    )

@@ -1,0 +1,268 @@
+"""Which storages live when, and who made them.
+
+In: everything that torch computes while the mode is on, of real or of fake tensors.  Out: entries, one a storage, with
+the moments of its birth and death.  A storage is counted once, however many tensors look at it.  Of a tensor that is
+spread over ranks it is the part that is here.  A storage that is emptied and filled again, as FSDP2 does with gathered
+weights, has an entry each time.  What kernels take and give back inside one call is not seen.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from patchgen.training.memory.accumulate import added_in_place, sole
+from patchgen.training.memory.exchange import Exchange, exchanged, is_collective
+from patchgen.training.memory.operators import body_of
+
+PHASES = ("before", "forward", "backward", "optimizer")
+# The role of storages that are emptied and filled again.
+GATHERED = "gathered"
+_resize = torch.UntypedStorage.resize_
+# What makes copies of weights in another type, as autocast does.
+_CASTS = frozenset({"aten._to_copy.default", "prims.convert_element_type.default"})
+
+
+@dataclass(slots=True)
+class Entry:
+    """One storage.  `born` and `died` are moments: how many births and deaths there were before."""
+
+    bytes: int
+    shape: tuple[int, ...]  # of the first tensor on it
+    dtype: torch.dtype
+    role: str  # "" until something says what it is
+    maker: str  # the operation
+    path: str  # of the module whose forward ran; "" outside of all
+    phase: str
+    born: int
+    died: int | None = None
+    saved: bool = False  # autograd kept it for the backward pass
+    saved_in: str = (
+        ""  # the phase in which it was kept: "backward" for what a checkpoint computed again
+    )
+    exchanged: bool = False  # a buffer for what other ranks get or sent
+
+
+class Ledger(TorchDispatchMode):
+    """A mode that keeps the books of one device; `entries` are in the order of birth."""
+
+    def __init__(self, device: str, grain: int = 1) -> None:
+        super().__init__()
+        self.device = device
+        self.grain = grain  # what an allocator rounds up to
+        self.entries: list[Entry] = []
+        self.phase = PHASES[0]
+        self.starts: list[tuple[int, str]] = []  # at which moment which phase began
+        self.exchanges: list[Exchange] = []
+        self._moment = 0
+        self._sole = sole()  # asked here, because autograd is off inside a dispatch
+        self._open: dict[int, tuple[Entry, Any]] = {}  # by storage
+        self._paths: list[str] = []
+
+    def begin(self, phase: str) -> None:
+        """What comes is of `phase`."""
+        self.phase = phase
+        self.starts.append((self._moment, phase))
+
+    @property
+    def now(self) -> int:
+        """The current moment."""
+        return self._moment
+
+    def close(self) -> None:
+        """Nothing that happens from now on is written down."""
+        self._open.clear()
+
+    def forget_dead(self) -> None:
+        """What has died was never there: it belongs to making the model, and not to a step."""
+        self.entries = [entry for entry in self.entries if entry.died is None]
+
+    def note(self, tensors: Iterable[Tensor | None], role: str) -> None:
+        """The storages of `tensors` are of `role`, whatever they were taken for."""
+        for tensor in tensors:
+            for part in parts_of(tensor) if tensor is not None else ():
+                entry = self._entry(part, "")
+                if entry is not None:
+                    entry.role = role
+
+    def keep(self, tensor: Tensor) -> None:
+        """Autograd keeps `tensor`."""
+        for part in parts_of(tensor):
+            entry = self._entry(part, "")
+            if entry is not None and not entry.saved:
+                entry.saved, entry.saved_in = True, self.phase
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if any(map(is_spread, types)):
+            return (
+                NotImplemented  # takes the operation apart into those of its parts, which come here
+            )
+        if self.phase == "backward" and added_in_place(func, args, self._sole):
+            return torch.ops.aten.add_.Tensor(*args)
+        body = body_of(func)
+        if body is not None:
+            with self:  # what it makes and drops inside counts
+                return body(*args, **(kwargs or {}))
+        out = func(*args, **(kwargs or {}))
+        if is_collective(func):
+            self._exchange(func, args, kwargs or {}, out)
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, Tensor):
+                entry = self._entry(tensor, str(func))
+                if entry is not None and entry.maker in _CASTS and not entry.role:
+                    entry.role = self._cast(args[0])
+        return out
+
+    def _exchange(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Write down what is exchanged, and what it reads and writes."""
+        found = exchanged(func, args, kwargs, out, self.phase)
+        if found is None:
+            return
+        self.exchanges.append(found)
+        if func.namespace != "c10d":  # that of activations, which are used as they come
+            return
+        for leaf in tree_leaves((args, out)):
+            entry = self._entry(leaf, str(func)) if isinstance(leaf, Tensor) else None
+            if entry is not None:
+                entry.exchanged = True
+
+    def _cast(self, given: Tensor) -> str:
+        found = self._open.get(_place(given))
+        return (
+            "casts" if found is not None and found[0].role in ("weights", "casts", GATHERED) else ""
+        )
+
+    def _entry(self, tensor: Tensor, maker: str) -> Entry | None:
+        if tensor.device.type != self.device or tensor.layout != torch.strided:
+            return None
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        found = self._open.get(key)
+        if found is not None:
+            return found[0]
+        size = self._rounded(storage.nbytes())
+        entry = Entry(
+            size, tuple(tensor.shape), tensor.dtype, "", maker, self._path, self.phase, self._moment
+        )
+        self._moment += 1
+        self.entries.append(entry)
+        self._open[key] = entry, weakref.ref(storage, lambda _: self._close(key))
+        return entry
+
+    def _close(self, key: int) -> None:
+        entry, _ = self._open.pop(key)
+        entry.died = self._moment
+        self._moment += 1
+
+    def _resized(self, storage: torch.UntypedStorage, size: int) -> None:
+        """Give `storage` another size: what is in it dies, and what it holds from now on is born."""
+        key = storage._cdata
+        found = self._open.get(key)
+        _resize(storage, size)
+        if found is None and storage.device.type != self.device:
+            return
+        if found is None:
+            before = Entry(0, (size,), torch.uint8, GATHERED, "", "", self.phase, self._moment)
+            reference = weakref.ref(storage, lambda _: self._close(key))
+        else:
+            before, reference = found
+            before.died, before.role = self._moment, GATHERED
+            self._moment += 1
+        after = replace(
+            before, bytes=self._rounded(size), path=self._path, phase=self.phase, born=self._moment
+        )
+        after.died, after.saved = None, False
+        self._moment += 1
+        self.entries.append(after)
+        self._open[key] = after, reference
+
+    def _rounded(self, size: int) -> int:
+        return -(-size // self.grain) * self.grain
+
+    @property
+    def _path(self) -> str:
+        return self._paths[-1] if self._paths else ""
+
+    @contextmanager
+    def following(self, model: nn.Module) -> Iterator[None]:
+        """A context in which what is made is said to be made by the modules of `model`, and gradients are known."""
+        names = {module: name for name, module in model.named_modules()}
+        inside: list[nn.Module] = []
+
+        def enter(module: nn.Module, args: Any) -> None:
+            if module in names:
+                inside.append(module)
+                self._paths.append(names[module])
+
+        def leave(module: nn.Module, args: Any, output: Any) -> None:
+            # A checkpoint's recompute ends in the middle of a forward: what is further inside has not been left.
+            if module in inside:
+                last = len(inside) - 1 - inside[::-1].index(module)
+                del inside[last:], self._paths[last:]
+
+        removers = [
+            register_module_forward_pre_hook(enter),
+            register_module_forward_hook(leave, always_call=True),
+            *self._gradient_hooks(model),
+        ]
+        try:
+            with (
+                torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor),
+                patch.object(
+                    torch.UntypedStorage,
+                    "resize_",
+                    lambda storage, size: self._resized(storage, size),
+                ),
+            ):
+                yield
+        finally:
+            for remover in removers:
+                remover.remove()
+
+    def _gradient_hooks(self, model: nn.Module) -> list[Any]:
+        def taken(parameter: Tensor) -> None:
+            self.note([parameter.grad], "gradients")
+
+        wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        return [parameter.register_post_accumulate_grad_hook(taken) for parameter in wanted]
+
+    def _pack(self, tensor: Tensor) -> Tensor:
+        self.keep(tensor)
+        # An output that is kept with its own graph would keep itself.
+        return tensor.detach() if tensor.grad_fn is not None else tensor
+
+
+def is_spread(kind: type) -> bool:
+    """Whether tensors of this type stand for others, such as a part that is here of one over several ranks."""
+    return hasattr(kind, "__tensor_flatten__")
+
+
+def parts_of(tensor: Tensor) -> Iterator[Tensor]:
+    """The tensors that hold the values of `tensor` on this rank: itself, mostly."""
+    if not is_spread(type(tensor)):
+        yield tensor
+        return
+    names, _ = tensor.__tensor_flatten__()
+    for part in (getattr(tensor, name) for name in names):
+        if isinstance(part, Tensor):
+            yield from parts_of(part)
+
+
+def _place(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)

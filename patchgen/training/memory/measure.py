@@ -1,0 +1,162 @@
+"""What a step really holds: the same step on real tensors, counted by torch's allocators.
+
+Sizes of weights, gradients and states are those of their storages, and so is what is alive when the forward pass has
+ended; the most at a time is what the profiler saw being allocated on the CPU, and what the caching allocator says on
+CUDA, in another run in which nobody looks on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile, record_function
+from transformers import PreTrainedModel
+
+from patchgen.training.memory.account import Figures, is_activation
+from patchgen.training.memory.frees import on_this_thread
+from patchgen.training.memory.inputs import batch_for
+from patchgen.training.memory.ledger import Ledger
+from patchgen.training.memory.predict import GRAINS, quiet
+from patchgen.training.memory.ranks import laid_out
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.step import built, optimizer_of, prime, run, states
+from patchgen.training.memory.target import Target
+
+Step = Callable[
+    [Callable[[str], None]], None
+]  # makes a step, and tells of each phase that it begins
+
+
+def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
+    """The figures of one step of training after the first, on this rank where there are several.
+
+    The device is there (`patchgen.training.memory.fits.insist_on_device`).
+    """
+    with quiet():
+        torch.manual_seed(seed)
+        given = batch_for(target.model_class, target.config, setup.batch, setup.length)
+        dtype = torch.bfloat16 if setup.precision == "pure-bf16" else None
+        inputs = {
+            n: t.to(setup.device, dtype if t.is_floating_point() else None)
+            for n, t in given.items()
+        }
+        model = built(target, setup)
+        called = (
+            laid_out(model, setup.layout, setup.device, setup.precision == "fsdp-mixed")
+            if setup.layout
+            else model
+        )
+        optimizer = optimizer_of(model.parameters(), setup.optimizer)
+        prime(model, optimizer)
+        step = partial(run, model, inputs, setup, optimizer, called=called)
+        held = {
+            "weights": _bytes(model.parameters(), setup),
+            "buffers": _bytes(model.buffers(), setup),
+            "optimizer": _bytes(states(optimizer), setup),
+            "inputs": _bytes(inputs.values(), setup),
+        }
+        exchange = _buckets(called)
+        for _ in range(2 if setup.layout else 0):  # by then DDP and FSDP2 have made their buffers
+            step(lambda phase: None)
+        with on_this_thread() if setup.layout and setup.device == "cpu" else nullcontext():
+            peaks = (_on_cuda if setup.device == "cuda" else _on_cpu)(step)
+        saved, gradients = _kept(model, inputs, setup, step)
+        before = 0 if setup.device == "cuda" else sum(held.values()) + exchange
+    return Figures(
+        **held,
+        gradients=gradients,
+        saved=saved,
+        peaks=tuple((phase, before + most) for phase, most in peaks.items()),
+        exchange=exchange,
+    )
+
+
+def _buckets(called: nn.Module) -> int:
+    """What DDP says of its buckets."""
+    if not isinstance(called, DistributedDataParallel):
+        return 0
+    told = str(called._get_ddp_logging_data()["bucket_sizes"])
+    return sum(int(size) for size in told.split(","))
+
+
+def _kept(
+    model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, step: Step
+) -> tuple[int, int]:
+    """What is kept after the first forward pass, and the gradients before the optimizer's step."""
+    ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
+    for tensors, role in (
+        (model.parameters(), "weights"),
+        (model.buffers(), "buffers"),
+        (inputs.values(), "inputs"),
+    ):
+        ledger.note(tensors, role)
+    seen: dict[str, int] = {}
+
+    def look(phase: str) -> None:
+        ledger.begin(phase)
+        alive = [entry for entry in ledger.entries if entry.died is None]
+        if phase == "backward" and phase not in seen:
+            made = (entry for entry in alive if entry.phase == "forward" or entry.saved)
+            seen[phase] = sum(entry.bytes for entry in made if is_activation(entry))
+        if phase == "optimizer":
+            seen[phase] = _bytes((parameter.grad for parameter in model.parameters()), setup)
+
+    with ledger, ledger.following(model):
+        step(look)
+    return seen["backward"], seen["optimizer"]
+
+
+def _bytes(tensors: Iterable[Tensor | None], setup: Setup) -> int:
+    ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
+    ledger.note(tensors, "counted")
+    return sum(entry.bytes for entry in ledger.entries)
+
+
+def _on_cpu(step: Step) -> dict[str, int]:
+    """The most that was allocated beyond what there was before, by phase."""
+    os.environ.setdefault(
+        "KINETO_LOG_LEVEL", "99"
+    )  # else the profiler tells stderr that it begins and ends
+    marks: list[Any] = []
+
+    def begin(phase: str) -> None:
+        for mark in marks[-1:]:
+            mark.__exit__(None, None, None)
+        marks.append(record_function(f"phase {phase}"))
+        marks[-1].__enter__()
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step(begin)
+        marks[-1].__exit__(None, None, None)
+    events = sorted(profiler.profiler.kineto_results.events(), key=lambda event: event.start_ns())
+    most, now, phase = {"forward": 0, "backward": 0, "optimizer": 0}, 0, "forward"
+    for event in events:
+        if event.name().startswith("phase "):
+            phase = event.name().removeprefix("phase ")
+        elif event.name() == "[memory]":
+            now += event.nbytes()
+        most[phase] = max(most[phase], now)
+    return most
+
+
+def _on_cuda(step: Step) -> dict[str, int]:
+    """The most that was allocated, by phase."""
+    most = {"forward": 0, "backward": 0, "optimizer": 0}
+    phases: list[str] = []
+
+    def begin(phase: str) -> None:
+        for before in phases[-1:]:
+            most[before] = max(most[before], torch.cuda.max_memory_allocated())
+        torch.cuda.reset_peak_memory_stats()
+        phases.append(phase)
+
+    step(begin)
+    most["optimizer"] = max(most["optimizer"], torch.cuda.max_memory_allocated())
+    return most

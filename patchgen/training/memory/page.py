@@ -1,0 +1,251 @@
+"""The figures as text, Markdown and JSON.
+
+In: what was predicted, what was measured, or both.  Out: strings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from patchgen.training.memory.account import ROLES, Figures, Kind, Peak, figures, kinds, peak
+from patchgen.training.memory.exchange import Exchange, Sum, sums
+from patchgen.training.memory.predict import Books
+from patchgen.training.memory.setup import Setup
+
+MOST = 2**16  # rows that a batch is looked for up to: nobody trains with more in one pass
+_PARTS = {
+    "weights": "weights",
+    "buffers": "buffers",
+    "optimizer": "optimizer states",
+    "gradients": "gradients",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """All that is told of one model in one setup; `most` is the largest batch that fits `card` bytes."""
+
+    name: str
+    class_name: str
+    parameters: int
+    setup: Setup
+    predicted: Figures | None
+    at_peak: Peak | None
+    kinds: tuple[Kind, ...]
+    measured: Figures | None = None
+    assumed: tuple[str, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+    card: int = 0
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under heads; all columns but the first hold figures."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def anatomy_of(
+    books: Books | None, measured: Figures | None, name: str, class_name: str, setup: Setup
+) -> Anatomy:
+    """What the books say beside what was measured."""
+    if books is None:
+        return Anatomy(name, class_name, 0, setup, None, None, (), measured)
+    return Anatomy(
+        name,
+        class_name,
+        books.parameters,
+        setup,
+        figures(books),
+        peak(books),
+        kinds(books),
+        measured,
+        books.assumed,
+        books.exchanges,
+    )
+
+
+def size(count: float) -> str:
+    """Bytes in decimal units with three digits: "12.9 GB"."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(count) >= 0.9995 * unit:
+            digits = 2 if abs(count) < 9.995 * unit else 1 if abs(count) < 99.95 * unit else 0
+            return f"{count / unit:.{digits}f} {name}"
+    return f"{count:.0f} B"
+
+
+def as_text(told: Anatomy) -> str:
+    """Tables whose columns are aligned by spaces."""
+    parts = [_head(told)]
+    parts += [_aligned(table) for table in _tables(told)]
+    return "\n".join([*parts, *_notes(told)])
+
+
+def as_markdown(told: Anatomy) -> str:
+    """The same as tables of Markdown."""
+    parts = [_head(told)]
+    parts += [_marked(table) for table in _tables(told)]
+    return "\n".join([*parts, *_notes(told)])
+
+
+def as_json(told: Anatomy) -> str:
+    """One object, every size in bytes."""
+    whole: dict[str, Any] = {
+        "model": told.name,
+        "class": told.class_name,
+        "parameters": told.parameters,
+        "setup": asdict(told.setup),
+        "predicted": _object(told.predicted),
+        "measured": _object(told.measured),
+        "at_peak": None,
+        "activations": [asdict(kind) for kind in told.kinds],
+        "assumed": list(told.assumed),
+        "exchanged": [asdict(each) for each in sums(told.exchanges)],
+        "card": told.card,
+        "largest_batch": told.most,
+    }
+    if told.at_peak is not None:
+        whole["at_peak"] = {**asdict(told.at_peak), "roles": dict(told.at_peak.roles)}
+    return json.dumps(whole, indent=1) + "\n"
+
+
+def _object(found: Figures | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        **{each.name: getattr(found, each.name) for each in fields(found)},
+        "peaks": dict(found.peaks),
+    }
+
+
+def _head(told: Anatomy) -> str:
+    count = f"{told.parameters / 1e6:,.1f} M" if told.parameters >= 1e6 else f"{told.parameters:,}"
+    many = f", {count} parameters" if told.parameters else ""
+    return f"{told.class_name} ({told.name}){many}: {told.setup.told()}\n"
+
+
+def _tables(told: Anatomy) -> Iterable[Table]:
+    yield _compared(told)
+    if told.at_peak is not None:
+        yield _at_peak(told.at_peak)
+        yield _activations(told.kinds, told.setup)
+    if told.exchanges:
+        yield _sent(sums(told.exchanges))
+
+
+def _compared(told: Anatomy) -> Table:
+    """Figure by figure, predicted and measured."""
+    columns = [found for found in (told.predicted, told.measured) if found is not None]
+    heads = [
+        name
+        for name, found in (("predicted", told.predicted), ("measured", told.measured))
+        if found is not None
+    ]
+    rows = [(said, [getattr(each, name) for each in columns]) for name, said in _PARTS.items()]
+    if any(each.exchange for each in columns):
+        rows.append(("buckets", [each.exchange for each in columns]))
+    rows.append(("kept for backward", [each.saved for each in columns]))
+    for phase, _ in columns[0].peaks:
+        rows.append((f"most in {phase}", [dict(each.peaks)[phase] for each in columns]))
+    rows.append(("peak", [each.peak for each in columns]))
+    shown = [(said, *map(size, values), *_apart(values)) for said, values in rows]
+    return Table(("held", *heads, *(["apart"] if len(columns) > 1 else [])), tuple(shown))
+
+
+def _apart(values: Sequence[int]) -> list[str]:
+    if len(values) < 2:
+        return []
+    guess, truth = values
+    return [f"{guess / truth - 1:+.2%}" if truth else "0" if guess == truth else "-"]
+
+
+def _at_peak(found: Peak) -> Table:
+    rows = [(ROLES[role], size(count), f"{count / found.bytes:.1%}") for role, count in found.roles]
+    where = f" in {found.path}" if found.path else ""
+    rows.append(("together", size(found.bytes), "100.0%"))
+    return Table(
+        (f"at the peak: {found.phase}, {found.maker}{where}", "size", "share"), tuple(rows)
+    )
+
+
+def _activations(found: Sequence[Kind], setup: Setup) -> Table:
+    """What autograd keeps by the modules that made it."""
+    total = sum(kind.bytes for kind in found) or 1
+    rows = [
+        (
+            f"{kind.path} ({kind.class_name})" if kind.path else f"{kind.class_name} itself",
+            str(kind.layers),
+            size(kind.bytes),
+            size(kind.bytes / setup.tokens / kind.layers),
+            f"{kind.bytes / total:.1%}",
+        )
+        for kind in found
+        if kind.bytes
+    ]
+    return Table(
+        ("kept for backward, made by", "places", "size", "per token and place", "share"),
+        tuple(rows),
+    )
+
+
+def _sent(found: Sequence[Sum]) -> Table:
+    """What goes between ranks in a step."""
+    rows = [
+        (
+            f"{each.kind}, {each.phase}",
+            str(each.times),
+            f"{each.ranks:,}",
+            size(each.bytes),
+            size(each.sent),
+        )
+        for each in found
+    ]
+    rows.append(("together", "", "", "", size(sum(each.sent for each in found))))
+    return Table(("exchanged in a step", "times", "ranks", "whole", "sent by a rank"), tuple(rows))
+
+
+def _notes(told: Anatomy) -> list[str]:
+    """Lines below the tables: what fits, and what was assumed."""
+    lines = []
+    if told.card:
+        tokens = told.most * told.setup.length
+        more = " or more" if told.most >= MOST else ""  # nobody looked
+        lines.append(
+            f"A card of {size(told.card)} takes a batch of {told.most}{more}, {tokens:,} tokens{more}.\n"
+        )
+    why = "the condition there depends on weights or chance, and is taken as not given"
+    layout = told.setup.layout
+    if layout is not None and layout.computed:
+        lines.append(
+            "note: what a rank holds is computed by ZeRO's rule from one process, not traced\n"
+        )
+    if layout is not None and told.measured is not None:
+        what = (
+            f"the mean of {layout.ranks} ranks"
+            if layout.sends_tokens
+            else f"the first of {layout.ranks} ranks"
+        )
+        lines.append(f"note: measured is {what}\n")
+    return [*lines, *(f"note: {place}: {why}\n" for place in told.assumed)]
+
+
+def _aligned(table: Table) -> str:
+    widths = [max(map(len, column)) for column in zip(table.heads, *table.rows, strict=True)]
+    lines = []
+    for cells in (table.heads, *table.rows):
+        first, *rest = (
+            cell.ljust(width) if at == 0 else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        lines.append("  ".join([first, *rest]).rstrip())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _marked(table: Table) -> str:
+    lines = [table.heads, ("---", *["---:"] * (len(table.heads) - 1)), *table.rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

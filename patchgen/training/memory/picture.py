@@ -1,0 +1,120 @@
+"""One step of training as a picture: what is held, of which kind, from the first operation to the last.
+
+In: `Books`.  Out: SVG text, readable on light and on dark ground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from patchgen.training.charts.frame import chart, legend, series, text, ticks, wide
+from patchgen.training.memory.account import peak, role_of
+from patchgen.training.memory.page import size
+from patchgen.training.memory.predict import Books
+
+# What is drawn together, from below; every role is in one of them.
+LAYERS = {
+    "weights": ("weights", "buffers", "inputs"),
+    "optimizer": ("optimizer",),
+    "gradients": ("gradients",),
+    "copies": (
+        "casts",
+        "gathered",
+        "exchange",
+    ),  # of weights in another type or from other ranks, and buffers for them
+    "activations": ("activations",),
+    "again": ("recomputed",),
+    "logits": ("logits",),
+    "temporary": ("temporary",),
+}
+LEFT, TOP, WIDTH, HEIGHT = 64, 66, 640, 260
+BOLD = 1.1  # how much wider a title is
+COLUMNS = 320  # moments that are drawn: of those between, the highest
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Moments and bytes to pixels."""
+
+    first: int
+    last: int
+    most: float
+
+    def x(self, moment: float) -> float:
+        return LEFT + WIDTH * (moment - self.first) / max(1, self.last - self.first)
+
+    def y(self, count: float) -> float:
+        return TOP + HEIGHT * (1 - count / self.most)
+
+
+def as_svg(books: Books, room: int = 0) -> str:
+    """The picture; `room` is what a card has, drawn as a line where it is given."""
+    columns = list(_columns(books))
+    marks = ticks(0, max(max(sum(held) for _, held in columns), room) / 1e9)
+    scale = _Scale(columns[0][0], columns[-1][0], marks[-1] * 1e9)
+    inside = [legend(list(LAYERS), LEFT, 34), *_grid(marks, scale), *_areas(columns, scale)]
+    inside += _phases(books, scale)
+    if room:
+        y = scale.y(room)
+        inside.append(
+            f'<line class="target" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        )
+    highest = peak(books)
+    title = f"{books.target.name}, {books.setup.told()}: peak {size(highest.bytes)}"
+    return chart(title, max(LEFT + WIDTH + 16, BOLD * wide(title) + 16), TOP + HEIGHT + 30, inside)
+
+
+def _columns(books: Books) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """(moment, bytes of each layer) of the highest moment in each of `COLUMNS` stretches of the step."""
+    layer_of = {role: index for index, roles in enumerate(LAYERS.values()) for role in roles}
+    changes: list[tuple[int, int, int]] = []
+    for entry in books.entries:
+        layer = layer_of[role_of(entry, books)]
+        changes.append((entry.born, layer, entry.bytes))
+        if entry.died is not None:
+            changes.append((entry.died, layer, -entry.bytes))
+    begin = books.starts[0][0]
+    stretch = max(1.0, (books.end - begin) / COLUMNS)
+    held = [0] * len(LAYERS)
+    best: tuple[int, tuple[int, ...]] | None = None
+    column = 0
+    for moment, layer, change in sorted(changes):
+        if moment >= begin and int((moment - begin) / stretch) > column and best is not None:
+            yield best
+            column, best = int((moment - begin) / stretch), None
+        held[layer] += change
+        if moment >= begin - 1 and (best is None or sum(held) > sum(best[1])):
+            best = max(moment, begin), tuple(held)
+    yield books.end, tuple(held)
+
+
+def _areas(columns: Sequence[tuple[int, tuple[int, ...]]], scale: _Scale) -> Iterator[str]:
+    """One shape a layer, each on top of those before it."""
+    heaps = [(moment, [0, *accumulate(held)]) for moment, held in columns]
+    for index in range(len(LAYERS)):
+        if not any(heap[index + 1] > heap[index] for _, heap in heaps):
+            continue
+        above = [f"{scale.x(moment):.1f},{scale.y(heap[index + 1]):.1f}" for moment, heap in heaps]
+        below = [
+            f"{scale.x(moment):.1f},{scale.y(heap[index]):.1f}" for moment, heap in reversed(heaps)
+        ]
+        yield f'<path class="fill {series(index)}" d="M{" ".join([*above, *below])}Z"/>'
+
+
+def _grid(marks: Sequence[float], scale: _Scale) -> Iterator[str]:
+    for mark in marks:
+        y = scale.y(mark * 1e9)
+        yield f'<line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield text(LEFT - 6, y + 4, size(mark * 1e9) if mark else "0", anchor="end")
+
+
+def _phases(books: Books, scale: _Scale) -> Iterator[str]:
+    """Where each phase begins, and its name where there is room for it."""
+    ends = [*(moment for moment, _ in books.starts[1:]), books.end]
+    for (moment, phase), end in zip(books.starts, ends, strict=True):
+        x = scale.x(moment)
+        yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{TOP + HEIGHT}"/>'
+        if scale.x(end) - x > wide(phase):
+            yield text(x + 4, TOP + HEIGHT + 16, phase)

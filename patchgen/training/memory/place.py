@@ -1,0 +1,44 @@
+"""Where in the code of a model something happened: not in torch, and not here."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+from patchgen.errors import Location
+
+_NOT_THE_MODEL = ("/torch/", "/patchgen/training/memory/", "/patchgen/cli/", "/click/", "<")
+# What calls modules for transformers, and is none of its models.
+_MACHINERY = ("/transformers/utils/", "/transformers/modeling_layers.py")
+
+
+def called_from() -> Location:
+    """The line of the model that is running now."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if _is_model(frame.f_code.co_filename):
+            return Location(_shown(frame.f_code.co_filename), frame.f_lineno, 1)
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return Location("the model")
+
+
+def raised_at(error: BaseException) -> Location:
+    """The innermost line of the model that `error` came through."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if _is_model(frame.filename):
+            return Location(_shown(frame.filename), frame.lineno or 0, 1)
+    return Location("the model")
+
+
+def _is_model(name: str) -> bool:
+    path = name.replace("\\", "/")
+    return not any(part in path for part in (*_NOT_THE_MODEL, *_MACHINERY))
+
+
+def _shown(name: str) -> str:
+    for mark in ("/site-packages/", "/dist-packages/"):
+        if mark in name:
+            return name.partition(mark)[2]
+    return name

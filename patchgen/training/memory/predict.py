@@ -1,0 +1,132 @@
+"""What a step would hold, without holding it: the model run on shapes, its storages kept in books."""
+
+from __future__ import annotations
+
+import logging as python_logging
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers.utils import logging
+
+from patchgen.training.memory.exchange import Exchange
+from patchgen.training.memory.inputs import batch_for
+from patchgen.training.memory.kernels import kernels_of, label
+from patchgen.training.memory.known import Known, shapes_only
+from patchgen.training.memory.ledger import Entry, Ledger
+from patchgen.training.memory.ranks import first_of, laid_out
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.step import built, optimizer_of, prime, run, states
+from patchgen.training.memory.target import Target
+
+# CUDA's caching allocator gives multiples of it.
+GRAINS = {"cuda": 512}
+
+
+@dataclass(frozen=True)
+class Books:
+    """What happened in one step: every storage, when each phase began, and where values had to be assumed."""
+
+    target: Target
+    setup: Setup
+    parameters: int
+    entries: tuple[Entry, ...]
+    starts: tuple[tuple[int, str], ...]
+    end: int  # the moment after the last
+    vocabulary: int  # the length of a row of logits; 0 where the model has none
+    base: str  # the prefix of the base model's modules; "" where the model is its own
+    classes: dict[str, str]  # by module path
+    assumed: tuple[str, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+
+
+def predicted(target: Target, setup: Setup) -> Books:
+    """The books of one step of training after the first.
+
+    Raises PatchgenError where the forward needs to know what only weights tell, and ValueError where the model cannot
+    be built or given inputs so.
+    """
+    given = batch_for(target.model_class, target.config, setup.batch, setup.length)
+    module = sys.modules[target.model_class.__module__]
+    spread = setup.layout if setup.layout and not setup.layout.computed else None
+    with (
+        quiet(),
+        first_of(spread),
+        shapes_only(module, device=setup.device) as known,
+        kernels_of(setup.device),
+    ):
+        model = built(target, setup)
+        count = sum(parameter.numel() for parameter in model.parameters())
+        classes = {name: type(module).__name__ for name, module in model.named_modules()}
+        known.assumed.clear()  # of initial values, on which no size depends
+        inputs = _told(given, known, setup)
+        ledger = Ledger(label(setup.device), GRAINS.get(setup.device, 1))
+        called: nn.Module = model
+        if spread:
+            with ledger:  # DDP makes buckets, which stay
+                called = laid_out(
+                    model, spread, label(setup.device), setup.precision == "fsdp-mixed"
+                )
+            ledger.forget_dead()
+        optimizer = optimizer_of(model.parameters(), setup.optimizer)
+        prime(model, optimizer)
+        ledger.note(model.parameters(), "weights")
+        ledger.note(model.buffers(), "buffers")
+        ledger.note(inputs.values(), "inputs")
+        ledger.note(states(optimizer), "optimizer")
+        with ledger, ledger.following(model):
+            run(model, inputs, setup, optimizer, ledger.begin, called)
+            ledger.close()
+    base = "" if model.base_model is model else model.base_model_prefix
+    return Books(
+        target,
+        setup,
+        count,
+        tuple(ledger.entries),
+        tuple(ledger.starts),
+        ledger.now,
+        _vocabulary(model),
+        base,
+        classes,
+        tuple(dict.fromkeys(known.assumed)),
+        tuple(ledger.exchanges),
+    )
+
+
+def _told(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Tensor]:
+    """Fake tensors of the shapes of `given`, whose values are known."""
+    dtype = torch.bfloat16 if setup.precision == "pure-bf16" else None
+    inputs = {}
+    for name, value in given.items():
+        value = value.to(dtype) if value.is_floating_point() and dtype else value
+        inputs[name] = torch.empty_strided(
+            value.shape, value.stride(), dtype=value.dtype, device=label(setup.device)
+        )
+        known.values.tell(inputs[name], value)
+    return inputs
+
+
+def _vocabulary(model: nn.Module) -> int:
+    """What the head gives for a token."""
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    weight = getattr(head, "weight", None)
+    return int(weight.shape[0]) if isinstance(weight, Tensor) else 0
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing of what transformers and torch say when models are made and run, and fail."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    # Told once more, with its traceback, before it is raised.
+    python_logging.getLogger("torch._subclasses.fake_tensor").setLevel(python_logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(before)

@@ -1,0 +1,158 @@
+"""The first of many ranks, without the others: a process group that exchanges nothing, and a model laid out on it.
+
+In: a layout, and a model on fake or real tensors.  Out: what is to be called for a step.  On fake tensors this is what
+every rank would do and hold; a process group that is there already, of real processes, is taken as it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import torch
+from torch import distributed, nn
+from torch.utils._python_dispatch import _disable_current_modes
+from transformers import PreTrainedModel
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.runtime.checkpointing import is_on
+from patchgen.training.memory.layout import Layout
+from patchgen.training.parallel.spread import layers_plan
+
+_Result = TypeVar("_Result")
+
+
+@contextmanager
+def first_of(layout: Layout | None) -> Iterator[None]:
+    """A context in which this process is rank 0 of `layout.ranks`, and what it sends goes nowhere."""
+    if layout is None or layout.computed:
+        yield
+        return
+    if not distributed.is_available() or distributed.is_initialized():
+        why = (
+            "belongs to a group already"
+            if distributed.is_available()
+            else "has a torch without torch.distributed"
+        )
+        raise PatchgenError("PG851", Location(f"--engine {layout.engine}"), f"this process {why}")
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    importlib.import_module(
+        "torch.distributed._tools.fake_collectives"
+    )  # what shapes collectives give
+
+    distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=layout.ranks)
+    try:
+        with _meshes_are_real():
+            yield
+    finally:
+        distributed.destroy_process_group()
+
+
+@contextmanager
+def _meshes_are_real() -> Iterator[None]:
+    """A context in which the numbers of ranks have values, and DTensor's look-ups of global shapes are not seen."""
+    from torch.distributed import device_mesh
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp._fully_shard import _fsdp_param
+    from torch.distributed.tensor._sharding_prop import ShardingPropagator
+
+    with ExitStack() as stack:
+        for owner, name in (
+            (DeviceMesh, "__getitem__"),
+            (ShardingPropagator, "_propagate_tensor_meta_non_cached"),
+        ):
+            stack.enter_context(patch.object(owner, name, _unseen(getattr(owner, name))))
+        stack.enter_context(patch.object(device_mesh, "new_group", _own_group))
+        if hasattr(_fsdp_param, "_chunk_with_empty"):
+            stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _own_chunk))
+        stack.enter_context(
+            patch.object(DeviceMesh, "mesh", property(_unseen(DeviceMesh.mesh.fget)))
+        )
+        yield
+
+
+_new_group = distributed.new_group
+
+
+def _own_group(ranks: Sequence[int], **more: Any) -> Any:
+    """A group, where this rank is in it: with a thousand ranks the others' take minutes."""
+    return _new_group(ranks, **more) if distributed.get_rank() in ranks else None
+
+
+def _own_chunk(tensor: torch.Tensor, chunks: int, dim: int) -> list[torch.Tensor]:
+    """The first of `chunks`, which is this rank's: those of a thousand ranks take minutes, for each weight."""
+    return [tensor.narrow(dim, 0, -(-tensor.shape[dim] // chunks))]
+
+
+def _unseen(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """`function`, of which no mode sees anything."""
+
+    def alone(*args: Any, **kwargs: Any) -> _Result:
+        with _disable_current_modes():
+            return function(*args, **kwargs)
+
+    return alone
+
+
+def laid_out(model: PreTrainedModel, layout: Layout, device: str, mixed: bool = False) -> nn.Module:
+    """What a step calls: the model, its weights spread by transformers' own plans, or DDP around it.
+
+    With `mixed`, FSDP2 gathers weights in bfloat16.  Raises PatchgenError PG852 where the model cannot be laid out so.
+    """
+    engine = layout.parts
+    if not engine.spreads:
+        return _replicated(model)
+    from transformers.distributed import DistributedConfig
+    from transformers.distributed.utils import TransformersDeviceMesh
+
+    where = Location(f"--engine {layout.engine}")
+    try:
+        asked = DistributedConfig(
+            tp_size=engine.tp,
+            ep_size=engine.ep,
+            fsdp_size=engine.fsdp,
+            fsdp_plan=layers_plan(model) if engine.fsdp > 1 else None,
+            fsdp_mixed_precision=mixed,
+        )
+        dense = (asked.pp_size, asked.dp_replicate_size, asked.fsdp_size, asked.tp_size)
+        experts = (asked.pp_size, asked.dp_replicate_size, asked.efsdp_size, asked.ep_size)
+        make = _unseen(distributed.init_device_mesh)
+        mesh = TransformersDeviceMesh(
+            make(device, dense, mesh_dim_names=("pp", "dp_replicate", "fsdp", "tp")),
+            make(device, experts, mesh_dim_names=("pp", "dp_replicate", "efsdp", "ep")),
+        )
+        spread: PreTrainedModel = type(model).maybe_distribute_model(model, asked, mesh)
+    except ValueError as error:
+        what = f"transformers does not lay {type(model).__name__} out: {' '.join(str(error).split())[:300]}"
+        raise PatchgenError(
+            "PG852", where, what, "--engine fsdp2 and ddp ask less of a model"
+        ) from error
+    spread.tie_weights()
+    return spread
+
+
+def _replicated(model: PreTrainedModel) -> nn.Module:
+    """As Trainer makes DDP: parameters that no loss reaches are looked for unless layers are checkpointed."""
+    looked_for = not is_on(model)
+    real = (
+        distributed.get_backend() != "fake"
+    )  # only then are there values that the first rank could send to others
+    wrapped = nn.parallel.DistributedDataParallel(
+        model, find_unused_parameters=looked_for, init_sync=real
+    )
+    if not real:
+        wrapped.register_comm_hook(None, lambda state, bucket: _summed(bucket))
+    return wrapped
+
+
+def _summed(bucket: distributed.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """What DDP does with a bucket, which asks for a result that the group of one process does not give it."""
+    whole = bucket.buffer().div_(distributed.get_world_size())
+    distributed.all_reduce(whole)
+    done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    done.set_result(whole)
+    return done

@@ -1,0 +1,97 @@
+"""How a model is trained: everything that decides how much memory a step takes, besides the model itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.training import precision
+from patchgen.training.memory.layout import Layout
+
+OPTIMIZERS = ("sgd", "momentum", "adamw", "adamw-foreach", "adafactor")
+CHECKPOINTS = ("none", "full", "selective")
+DEVICES = ("cpu", "cuda")
+
+_WHY = dict.fromkeys(
+    ("adamw-8bit", "8bit", "adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit"),
+    "the 8-bit states are bitsandbytes' own, which needs a GPU: neither predicted nor measured here",
+)
+
+
+def refused(switch: str, what: str, hint: str = "") -> PatchgenError:
+    """PG825 at the switch, to be raised."""
+    return PatchgenError("PG825", Location(switch), what, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One way to train.
+
+    Precisions are those of `patchgen.training.precision`; with ZeRO, "fsdp-mixed" is DeepSpeed's own bf16.  Each of
+    `accumulate` forward and backward passes sees `batch` rows of `length`, on each rank of `layout` where there is
+    one; ranks that compute the same rows together see the same ones.
+    """
+
+    batch: int = 1
+    length: int = 512
+    precision: str = "fp32"
+    optimizer: str = "adamw"
+    checkpoint: str = "none"
+    every: int = 1  # of the layers, each how many-th is checkpointed
+    accumulate: int = 1
+    attention: str = ""  # "": what the model takes by itself
+    device: str = "cpu"
+    layout: Layout | None = None
+
+    def __post_init__(self) -> None:
+        """Raises PatchgenError PG825 for what is not known here."""
+        known = {
+            "precision": precision.NAMES,
+            "optimizer": OPTIMIZERS,
+            "checkpoint": CHECKPOINTS,
+            "device": DEVICES,
+        }
+        for name, values in known.items():
+            value = getattr(self, name)
+            if value not in values:
+                raise refused(
+                    f"--{name} {value}",
+                    _WHY.get(value, "is not known"),
+                    f"there are {', '.join(values)}",
+                )
+        self._insist_on_precision()
+        if self.every > 1 and self.checkpoint == "none":
+            what = "says which layers are checkpointed, and --checkpoint says that none is"
+            raise refused(f"--every {self.every}", what, "--checkpoint full")
+
+    def _insist_on_precision(self) -> None:
+        computed = self.layout is not None and self.layout.computed
+        sharded = self.layout is not None and (computed or self.layout.parts.fsdp > 1)
+        if self.precision == "fsdp-mixed" and not sharded:
+            what = "is of engines that gather weights"
+            hint = "--engine fsdp2, ep, zero3 and their like; amp-bf16 needs none"
+            raise refused("--precision fsdp-mixed", what, hint)
+        if computed and self.precision not in ("fp32", "amp-bf16", "fsdp-mixed"):
+            what = "DeepSpeed has fp32, autocast to bfloat16, and its own bf16, which is fsdp-mixed here"
+            raise refused(f"--precision {self.precision}", what, "--precision amp-bf16")
+
+    @property
+    def tokens(self) -> int:
+        """Of one forward pass."""
+        return self.batch * self.length
+
+    def told(self) -> str:
+        """In words."""
+        parts = [f"batch {self.batch}", f"length {self.length}", self.precision, self.optimizer]
+        if self.attention:
+            parts.append(f"{self.attention} attention")
+        if self.checkpoint != "none":
+            parts.append(
+                f"{self.checkpoint} checkpointing"
+                + (f" of each {self.every}." if self.every > 1 else "")
+            )
+        if self.accumulate > 1:
+            parts.append(f"{self.accumulate} accumulated")
+        if self.layout is not None:
+            parts.append(self.layout.told())
+        return ", ".join([*parts, self.device])

@@ -1,0 +1,170 @@
+"""One step of training, as `Trainer` makes it, of real or of fake tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map_only
+from transformers import PreTrainedModel
+
+from patchgen.errors import PatchgenError
+from patchgen.runtime.checkpointing import options_of, switch_on
+from patchgen.training.memory.kernels import label
+from patchgen.training.memory.place import raised_at
+from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.target import Target
+from patchgen.training.precision import autocast_to, weights_in
+from patchgen.verify.step import takes_cache
+
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def built(target: Target, setup: Setup) -> PreTrainedModel:
+    """The model on the device of `setup`, in training mode.
+
+    Raises ValueError for a configuration, an attention or a checkpoint policy that it does not take.
+    """
+    config = type(target.config)(**target.config.to_dict())
+    more = {"attn_implementation": setup.attention} if setup.attention else {}
+    dtype = getattr(torch, weights_in(setup.precision))
+    with torch.device(label(setup.device)):
+        try:
+            model: PreTrainedModel = target.model_class._from_config(config, dtype=dtype, **more)
+        except (
+            RuntimeError,
+            IndexError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            ImportError,
+        ) as error:
+            what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            raise ValueError(f"{target.model_class.__name__} cannot be built so: {what}") from error
+    model.train()
+    _checkpoint(model, setup)
+    return model
+
+
+def _checkpoint(model: PreTrainedModel, setup: Setup) -> None:
+    if setup.checkpoint == "none":
+        return
+    if not model.supports_gradient_checkpointing:
+        raise ValueError(
+            f"{type(model).__name__} has no activation checkpointing: the part checkpoint gives it"
+        )
+    more = {"every_n_layers": setup.every} if setup.every > 1 else {}
+    switch_on(model, options_of(setup.checkpoint), **more)
+
+
+def optimizer_of(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.Optimizer:
+    """The optimizer, set as `Trainer` sets it."""
+    wanted = _alike(parameter for parameter in parameters if parameter.requires_grad)
+    match name:
+        case "sgd":
+            return torch.optim.SGD(wanted, lr=1e-3)
+        case "momentum":
+            return torch.optim.SGD(wanted, lr=1e-3, momentum=0.9)
+        case "adamw":
+            return torch.optim.AdamW(wanted, lr=1e-4, fused=True)
+        case "adamw-foreach":
+            return torch.optim.AdamW(wanted, lr=1e-4, foreach=True)
+        case "adafactor":
+            from transformers.optimization import Adafactor
+
+            return Adafactor(wanted, lr=1e-4, scale_parameter=False, relative_step=False)
+    raise ValueError(f"no optimizer is called {name}")
+
+
+def _alike(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn.Parameter]]]:
+    """Groups that an optimizer takes in one call: whole ones, and those over the same ranks."""
+    groups: dict[Any, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
+    return [{"params": group} for group in groups.values()]
+
+
+def prime(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Make the optimizer's states, which are made by its first step: a run is measured in its second."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Every tensor that the optimizer keeps."""
+    return [
+        value
+        for of_one in optimizer.state.values()
+        for value in of_one.values()
+        if isinstance(value, Tensor)
+    ]
+
+
+def run(
+    model: PreTrainedModel,
+    given: Mapping[str, Tensor],
+    setup: Setup,
+    optimizer: torch.optim.Optimizer,
+    begin: Callable[[str], None] = lambda phase: None,
+    called: nn.Module | None = None,
+) -> None:
+    """Forward, backward, as often as is accumulated, and the optimizer's step; `begin` is told of each phase.
+
+    `called` stands around the model where it is trained by DDP, whose gradients are exchanged in the last pass.
+    """
+    called = called or model
+    for left in reversed(range(setup.accumulate)):
+        apart = (
+            called.no_sync()
+            if left and isinstance(called, DistributedDataParallel)
+            else nullcontext()
+        )
+        with apart:
+            begin("forward")
+            loss = _loss(model, called, given, setup)
+            begin("backward")
+            (loss / setup.accumulate if setup.accumulate > 1 else loss).backward()
+            del loss
+    begin("optimizer")
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def _loss(
+    model: PreTrainedModel, called: nn.Module, given: Mapping[str, Tensor], setup: Setup
+) -> Tensor:
+    more: dict[str, Any] = {"use_cache": False} if takes_cache(type(model)) else {}
+    precision: AbstractContextManager[Any] = nullcontext()
+    narrow = autocast_to(setup.precision)
+    if narrow:
+        precision = torch.autocast(label(setup.device), getattr(torch, narrow))
+    with precision:
+        try:
+            out = called(**given, **more)
+        except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError) as error:
+            what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            hint = "a shorter --length, another --attention, or values of the configuration by --set may do"
+            raise PatchgenError(
+                "PG822", raised_at(error), f"the model's forward fails: {what}", hint
+            ) from error
+        if narrow:  # as accelerate has it, which Trainer uses
+            out = tree_map_only(
+                Tensor, lambda each: each.float() if each.dtype in HALVES else each, out
+            )
+        loss = out.loss if getattr(out, "loss", None) is not None else _sum(out)
+    return loss
+
+
+def _sum(out: Any) -> Tensor:
+    """Of a class without a loss, one that needs every output."""
+    floats = [each for each in out.to_tuple() if isinstance(each, Tensor) and each.requires_grad]
+    if not floats:
+        raise ValueError("the forward gives nothing that can be derived")
+    return torch.stack([each.float().mean() for each in floats]).sum()

@@ -1,0 +1,220 @@
+"""Which model: the class and the configuration that a name on the command line means.
+
+In: a variant, a model type of transformers or the name of a published size; what is to be changed of its
+configuration.  Out: a `Target`.  Nothing is built.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
+
+from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.runtime.classes import module_of
+from patchgen.runtime.variants import find_variant, known_variants
+from patchgen.training.memory.setup import refused
+from patchgen.verify.subject import heads_of
+from patchgen.verify.tiny import tiny_config
+
+LENGTH = 512  # tokens of a row, where nobody says
+DROPOUT = 0.1  # of tiny configurations: what training usually has
+# Of whole layers: whoever compares tiny models with real ones wants all of them.
+LAYERDROP = "layerdrop"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A class with its configuration; each `built` of it needs a configuration of its own, which models change."""
+
+    name: str
+    model_class: type[PreTrainedModel]
+    config: PreTrainedConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of the model is chosen: the class, the configuration by name or file, values in it."""
+
+    head: str | None = None
+    config: str | None = None
+    tiny: bool = False
+    changes: tuple[tuple[str, Any], ...] = ()
+
+
+def find_target(name: str, choice: Choice, start: Path | None = None) -> Target:
+    """The model that `name` means.
+
+    Raises PatchgenError PG824, with what is near or what there is, for a name, class or configuration that is none,
+    and PG825 for a setting.
+    """
+    kind = _kind(name)
+    if kind is not None:
+        config_class = CONFIG_MAPPING[kind]
+        classes = _stock_classes(config_class)
+    else:
+        classes = _variant_classes(name, start or Path.cwd())
+    model_class = _chosen(name, classes, choice.head)
+    size = choice.config or (name if name in sizes() else None)
+    return Target(name, model_class, _configured(model_class.config_class, size, choice))
+
+
+def usual_length(config: PreTrainedConfig) -> int:
+    """`LENGTH`, or half of the model's places where it has fewer: some count theirs from behind the padding's."""
+    places: int = getattr(config.get_text_config(), "max_position_embeddings", None) or LENGTH
+    return LENGTH if places >= LENGTH else max(places // 2, 1)
+
+
+@functools.cache
+def sizes() -> dict[str, dict[str, Any]]:
+    """The published sizes by name."""
+    return tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
+
+
+def _no_model(name: str, what: str, hint: str = "") -> PatchgenError:
+    return PatchgenError("PG824", Location(name), what, hint)
+
+
+def _kind(name: str) -> str | None:
+    """The model type that `name` is or is a size of."""
+    if name in sizes():
+        return str(sizes()[name]["model_type"])
+    return next(
+        (
+            each
+            for each in (name, name.replace("-", "_"), name.replace("_", "-"))
+            if each in CONFIG_MAPPING
+        ),
+        None,
+    )
+
+
+def _stock_classes(config_class: type[PreTrainedConfig]) -> dict[str, type[PreTrainedModel]]:
+    module_name = config_class.__module__.replace(".configuration_", ".modeling_")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name:
+            what = f"{module_name} needs {error.name}, which is not installed"
+            raise _no_model(config_class.model_type, what, f"pip install {error.name}") from error
+        raise _no_model(
+            config_class.model_type, "is a configuration without a model of its own"
+        ) from error
+    found = _heads(module)
+    return {name: each for name, each in found.items() if each.config_class is config_class}
+
+
+def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]:
+    known = {variant.name for variant in known_variants(start)}
+    try:
+        variant = find_variant(name, start)
+    except ValueError as error:
+        if "several variants" in str(error):
+            raise _no_model(name, str(error)) from error
+        hint = did_you_mean(name, [*known, *sizes(), *CONFIG_MAPPING])
+        many = f"variants are {', '.join(sorted(known)) or 'none, here'}; sizes are {', '.join(sizes())}"
+        raise _no_model(
+            name, "is no variant, no model type of transformers and no size", hint or many
+        ) from error
+    return _heads(module_of(variant))
+
+
+def _heads(module: Any) -> dict[str, type[PreTrainedModel]]:
+    names = heads_of(inspect.getsource(module))
+    found = {name: getattr(module, name) for name in names}
+    return {
+        name: each
+        for name, each in found.items()
+        if getattr(each, "config_class", None) is not None
+    }
+
+
+def _chosen(
+    name: str, classes: Mapping[str, type[PreTrainedModel]], head: str | None
+) -> type[PreTrainedModel]:
+    if not classes:
+        raise _no_model(name, "has no public class of a model")
+    if head is None:
+        return next(iter(classes.values()))
+    ending = [each for each in classes if each == head or each.endswith(head)]
+    if not ending:
+        raise _no_model(
+            name, f"has no {head}", did_you_mean(head, classes) or f"it has {', '.join(classes)}"
+        )
+    return classes[ending[0]]
+
+
+def _configured(
+    config_class: type[PreTrainedConfig], size: str | None, choice: Choice
+) -> PreTrainedConfig:
+    changes = dict(choice.changes)
+    if choice.tiny and size is not None:
+        hint = "leave one out; --set changes single values"
+        raise refused("--tiny", f"has sizes of its own, and {size} others", hint)
+    try:
+        if choice.tiny:
+            config = tiny_config(config_class, DROPOUT)
+            changes = {**_all_layers(config), **changes}
+            given = config.to_dict()
+        else:
+            given = _told(size, config_class) if size is not None else {}
+            config = config_class(**given)
+        _insist_on_known(config, changes)
+        # A second name of a value would stand beside the first one, and lose.
+        own = {config.attribute_map.get(name, name): value for name, value in changes.items()}
+        # Values that follow from others, such as the size of a head, follow from the changed ones.
+        return type(config)(**{**given, **own}) if own else config
+    except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
+        raise refused("--set", f"{config_class.__name__} does not take this: {error}") from error
+
+
+def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
+    return {name: 0.0 for name in config.to_dict() if name.endswith(LAYERDROP)}
+
+
+def _told(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
+    """What a published size or a file says of a configuration."""
+    told = dict(sizes()[size]) if size in sizes() else _read(Path(size))
+    kind = told.pop("model_type", None)
+    own = {getattr(each, "model_type", None) for each in config_class.__mro__}
+    if kind is not None and kind not in own:
+        raise _no_model(size, f"is a {kind}, and the model takes {config_class.model_type}")
+    return {
+        name: value
+        for name, value in told.items()
+        if name not in ("architectures", "transformers_version")
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    path = path / "config.json" if path.is_dir() else path
+    if not path.is_file():
+        raise _no_model(
+            str(path),
+            "is no configuration",
+            f"name a file, a folder, or one of {', '.join(sizes())}",
+        )
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise _no_model(str(path), f"is no JSON: {error}") from error
+    if not isinstance(told, dict):
+        raise _no_model(str(path), "holds no configuration")
+    return told
+
+
+def _insist_on_known(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:
+    for name in changes:
+        if not hasattr(config, name):
+            hint = (
+                did_you_mean(name, config.to_dict()) or "its settings are those of its config.json"
+            )
+            raise refused(f"--set {name}", f"{type(config).__name__} has no {name}", hint)

@@ -1,0 +1,260 @@
+"""What engine really runs: asked of the model, of each weight and of the other processes, before the first step.
+
+An engine that falls back to another one trains as well, and costs a cluster's time: it has the same loss.  So what is
+asked here is where the bytes lie.  Out: an `Asserted`; PatchgenError PG834 where it is not what was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import distributed
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.nn.parallel import DistributedDataParallel
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.training.parallel.engine import Engine
+from patchgen.training.parallel.meet import gathered
+from patchgen.training.parallel.partitioned import (
+    bytes_held,
+    bytes_updated,
+    bytes_whole,
+    problems_of_zero,
+)
+from patchgen.training.parallel.spread import insist_on_equal_weights, is_layer
+
+SLACK = 1.1  # of a process's share of the bytes: a weight of few rows does not come out even
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """What was seen: bytes of weights on each process, and of the whole model.
+
+    Of ZeRO also the bytes in float32 that the optimizer of each process updates.
+    """
+
+    engine: str
+    processes: int
+    backend: str
+    weights: int  # parameters that are spread
+    bytes_of_model: int
+    bytes_of_process: tuple[int, ...]
+    bytes_updated: tuple[int, ...] = ()
+
+
+def insist_on_engine(model: Any, wrapped: Any, engine: Engine) -> Asserted:
+    """What runs, where it is what was asked for.
+
+    `wrapped` is what Trainer calls: the model itself, or DDP or DeepSpeed's engine around it.
+    """
+    world = (
+        distributed.get_world_size()
+        if distributed.is_available() and distributed.is_initialized()
+        else 1
+    )
+    if world != engine.launch.world:
+        _fell_back(engine, f"{world} processes have met, not {engine.launch.world}")
+    for problem in _problems(model, wrapped, engine):
+        _fell_back(engine, problem)
+    parameters = list(model.parameters())
+    held = gathered(engine, sum(bytes_held(_local(parameter)) for parameter in parameters))
+    whole = sum(bytes_whole(parameter) for parameter in parameters)
+    if engine.name == "fsdp2" and max(held) > SLACK * whole / engine.launch.world + _uneven(
+        parameters
+    ):
+        _fell_back(engine, f"a process holds {max(held):,} bytes of {whole:,}: more than its share")
+    return Asserted(
+        engine=engine.name,
+        processes=world,
+        backend=distributed.get_backend() if engine.several else "none",
+        weights=sum(
+            isinstance(parameter, DTensor) or hasattr(parameter, "ds_tensor")
+            for parameter in parameters
+        ),
+        bytes_of_model=whole,
+        bytes_of_process=held,
+        bytes_updated=gathered(engine, bytes_updated(wrapped)) if engine.stage else (),
+    )
+
+
+def insist_on_layout(model: Any, engine: Engine) -> None:
+    """PG834 where weights do not lie as the engine is to lay them, before anything is put around the model."""
+    if engine.spreads:
+        for problem in _problems(model, model, engine):
+            _fell_back(engine, problem)
+
+
+def _fell_back(engine: Engine, what: str) -> None:
+    hint = "no step was made; another engine would have run in its place"
+    raise PatchgenError("PG834", Location(f"--engine {engine.name}"), what, hint)
+
+
+def _local(parameter: torch.Tensor) -> torch.Tensor:
+    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
+
+
+def _uneven(parameters: list[Any]) -> int:
+    """Bytes that a process may hold beyond its share: a row of each weight."""
+    return sum(
+        math.prod(parameter.shape[1:]) * parameter.element_size() for parameter in parameters
+    )
+
+
+def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
+    """What is not as asked, the first of it."""
+    if engine.stage:
+        yield from problems_of_zero(model, wrapped, engine)
+        return
+    names = dict(model.named_parameters())
+    spread = {
+        name: parameter for name, parameter in names.items() if isinstance(parameter, DTensor)
+    }
+    is_ddp = isinstance(_inner(wrapped), DistributedDataParallel)
+    if engine.name in ("single", "ddp"):
+        if spread:
+            yield f"{next(iter(spread))} is a DTensor"
+        if is_ddp != (engine.name == "ddp"):
+            yield f"what is called is a {type(wrapped).__name__}"
+        insist_on_equal_weights(model, engine)
+        return
+    if is_ddp:
+        yield f"what is called is a {type(wrapped).__name__}"
+    if engine.fsdp > 1:
+        yield from _not_sharded(model, names, spread, engine)
+        yield from _not_gathered(model, engine)
+    if engine.tp > 1:
+        yield from _not_as_planned(model, names, engine)
+    if engine.ep > 1:
+        yield from _experts_not_spread(model, spread, engine)
+
+
+def _inner(wrapped: Any) -> Any:
+    """Without what `torch.compile` puts around it."""
+    return getattr(wrapped, "_orig_mod", wrapped)
+
+
+def _not_sharded(
+    model: Any, names: Mapping[str, Any], spread: Mapping[str, DTensor], engine: Engine
+) -> Iterator[str]:
+    from torch.distributed.fsdp import FSDPModule
+
+    if not isinstance(model, FSDPModule):
+        yield f"{type(model).__name__} is no FSDPModule"
+    layers = [(name, module) for name, module in model.named_modules() if is_layer(model, module)]
+    for name, module in layers:
+        if not isinstance(module, FSDPModule):
+            yield f"the layer {name} is not sharded by itself: all weights would be gathered at once"
+    for name, parameter in names.items():
+        if name not in spread:
+            yield f"{name} is whole on each process"
+            continue
+        sharded = [
+            place for place in parameter.placements if not isinstance(place, Replicate | Partial)
+        ]
+        if not sharded:
+            yield f"{name} is a DTensor of {parameter.placements}: whole on each process"
+
+
+def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
+    """Of each module that gathers weights: in another type than was asked for; and what none of them gathers."""
+    from torch.distributed.fsdp import FSDPModule
+
+    wanted = (torch.bfloat16, torch.float32) if engine.mixed else (None, None)
+    managed: set[int] = set()
+    for name, module in model.named_modules():
+        if not isinstance(module, FSDPModule):
+            continue
+        state = module._get_fsdp_state()
+        managed |= {
+            id(one.sharded_param) for group in state._fsdp_param_groups for one in group.fsdp_params
+        }
+        policy = state._mp_policy
+        if (found := (policy.param_dtype, policy.reduce_dtype)) != wanted:
+            gathered_in, summed_in = (dtype or "their own type" for dtype in found)
+            yield f"weights of {name or 'the model'} are gathered in {gathered_in}, gradients summed in {summed_in}"
+    for name, parameter in model.named_parameters():
+        if (
+            id(parameter) not in managed
+        ):  # of fsdp2+tp it may be a DTensor nevertheless, of one dimension
+            yield f"{name} is of no module that gathers: FSDP neither shards nor casts it"
+        if engine.mixed and parameter.dtype != torch.float32:
+            yield f"{name} is kept in {parameter.dtype}"
+
+
+def _not_as_planned(model: Any, names: Mapping[str, Any], engine: Engine) -> Iterator[str]:
+    """Of each rule of the tensor-parallel plan: a module or weight that it names, laid out as it says."""
+    from transformers.distributed.parallel_utils import _get_parameter_plan as rule_of
+
+    plan = {
+        rule: style
+        for rule, style in model.tp_plan.items()
+        if not _is_of(rule, _experts(model, engine))
+    }
+    sharded = 0
+    for name, parameter in names.items():
+        style = rule_of(name, plan)
+        if style is None or style not in SHARDED:
+            continue
+        wanted = SHARDED[style]
+        if wanted == COLUMNS and name.endswith(".bias"):
+            continue  # added after the sum, on each process
+        if not isinstance(parameter, DTensor):
+            yield f"{name} is whole on each process, and its plan says {style}"
+            continue
+        place = parameter.placements[-1]
+        if isinstance(place, Replicate | Partial):
+            yield f"{name} is a DTensor of {parameter.placements}, and its plan says {style}"
+            continue
+        dimension = place.dim % parameter.dim()
+        if dimension != (wanted % parameter.dim() if parameter.dim() > 1 else 0):
+            yield f"{name} is split along dimension {dimension}, and its plan says {style}"
+        sharded += 1
+    if not sharded:
+        yield f"no weight of {type(model).__name__} is split"
+
+
+ROWS, COLUMNS = -2, -1  # of a matrix, the last two dimensions
+# Which dimension each of transformers' styles splits; the others keep a weight whole, or act on activations.
+SHARDED = {
+    "colwise": ROWS,
+    "colwise_gather_output": ROWS,
+    "colwise_rep": ROWS,
+    "packed_colwise": ROWS,
+    "embedding_rowwise": ROWS,
+    "rowwise": COLUMNS,
+    "rowwise_split_input": COLUMNS,
+    "rowwise_rep": COLUMNS,
+    "packed_rowwise": COLUMNS,
+    "embedding_colwise": COLUMNS,
+}
+
+
+def _experts(model: Any, engine: Engine) -> tuple[str, ...]:
+    return tuple(model.ep_plan) if engine.ep > 1 else ()
+
+
+def _is_of(rule: str, others: tuple[str, ...]) -> bool:
+    return any(rule == other or rule.startswith(f"{other}.") for other in others)
+
+
+def _experts_not_spread(model: Any, spread: Mapping[str, DTensor], engine: Engine) -> Iterator[str]:
+    """Of each weight that the expert plan names: whole experts, a share of them on each process."""
+    from transformers.distributed.parallel_utils import _get_parameter_plan as rule_of
+
+    experts = 0
+    for name, parameter in model.named_parameters():
+        if rule_of(name, model.ep_plan) != "grouped_gemm":
+            continue
+        experts += 1
+        if name not in spread:
+            yield f"the experts of {name} are all on each process"
+        elif not any(isinstance(place, Shard) and place.dim == 0 for place in parameter.placements):
+            yield f"{name} is a DTensor of {parameter.placements}: its experts are not spread"
+        elif parameter.to_local().shape[0] * engine.ep > parameter.shape[0]:
+            yield f"a process holds {parameter.to_local().shape[0]} of {parameter.shape[0]} experts of {name}"
+    if not experts:
+        yield f"no weight of {type(model).__name__} is one of experts"

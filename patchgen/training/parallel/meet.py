@@ -1,0 +1,202 @@
+"""How do the processes of a run meet, who writes, and what if one of them is gone?
+
+Each function is called by every process at the same place of the run; with one process alone none waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, NoReturn, TypeVar
+
+import torch
+from torch import distributed
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.training.parallel.engine import LAUNCHED, Engine
+
+BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
+TOLD = "patchgen/told"  # where the first process leaves what it said last
+SETTLED = 0.2  # seconds
+PATIENCE = 5  # seconds that another process waits for that
+# What gloo and NCCL say where the other end of a connection is gone or silent.
+GONE = (
+    "gloo",
+    "NCCL",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Timed out waiting",
+    "Broken pipe",
+)
+
+_Value = TypeVar("_Value")
+
+
+class PeerIsGone(Exception):
+    """Another process of the run has ended, or does not answer."""
+
+
+def join(engine: Engine, device: str) -> None:
+    """Meet the other processes.  Raises PatchgenError PG833 where this torch cannot, PG836 where they do not come."""
+    if not engine.several:
+        for (
+            name
+        ) in LAUNCHED:  # Accelerate would put DDP around the model of a launcher's one process
+            os.environ.pop(name, None)
+        return
+    if distributed.is_available() and distributed.is_initialized():
+        return
+    _insist_on_backend(engine, device)
+    if device == "cuda":
+        torch.cuda.set_device(engine.launch.local_rank)
+    try:
+        distributed.init_process_group(
+            BACKENDS[device],
+            timeout=timedelta(seconds=engine.timeout),
+            device_id=torch.device("cuda", engine.launch.local_rank) if device == "cuda" else None,
+        )
+    except (RuntimeError, ValueError) as error:
+        what = f"the processes do not meet: {' '.join(str(error).split())}"
+        raise PatchgenError("PG836", Location(f"--engine {engine.name}"), what) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _ended_by_launcher)
+
+
+def _insist_on_backend(engine: Engine, device: str) -> None:
+    where = Location(f"--engine {engine.name}")
+    if not distributed.is_available():
+        raise PatchgenError("PG833", where, "this torch was built without torch.distributed")
+    if not distributed.is_backend_available(BACKENDS[device]):
+        raise PatchgenError(
+            "PG833", where, f"this torch was built without {BACKENDS[device]}, which {device} needs"
+        )
+    if missing := [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+        what = f"the launcher says nothing of {' and '.join(missing)}"
+        raise PatchgenError("PG831", where, what, "launch it by torchrun or accelerate launch")
+    if device == "cuda" and engine.launch.local_rank >= torch.cuda.device_count():
+        what = f"process {engine.launch.local_rank} of this machine has no GPU: it has {torch.cuda.device_count()}"
+        raise PatchgenError("PG831", where, what, "launch one process for each GPU")
+    if device == "cpu" and engine.spreads and torch.accelerator.is_available():
+        what = (
+            "transformers lays weights out on the accelerator that it finds, whatever --device says"
+        )
+        raise PatchgenError("PG833", where, what, "CUDA_VISIBLE_DEVICES= hides it")
+
+
+def _ended_by_launcher(number: int, frame: Any) -> NoReturn:
+    """A launcher that has lost one process ends the others by SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is said now is to be said to its end
+    raise PeerIsGone("the launcher ended this process, as it does where another one is gone")
+
+
+def go_to_the_end(engine: Engine) -> None:
+    """What goes on now, an error that is said, is not broken off by the launcher."""
+    if engine.several and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def leave(engine: Engine) -> None:
+    """Part from the other processes; not to be called where one of them is gone."""
+    if engine.several and distributed.is_initialized():
+        distributed.destroy_process_group()
+        # Threads of gloo let go of the last tensors a little later, for which they need Python.  One that still does
+        # when Python has begun to end is ended in its middle, and the process with it, by SIGABRT.
+        time.sleep(SETTLED)
+
+
+def wait(engine: Engine) -> None:
+    """Until every process is here."""
+    if engine.several:
+        distributed.barrier()
+
+
+def gathered(engine: Engine, value: _Value) -> tuple[_Value, ...]:
+    """The value of each process, in their order."""
+    if not engine.several:
+        return (value,)
+    values: list[Any] = [None] * engine.launch.world
+    distributed.all_gather_object(values, value)
+    return tuple(values)
+
+
+def from_first(engine: Engine, make: Callable[[], _Value]) -> _Value:
+    """What `make` gives to the first process, for all of them; where it fails there, all of them end."""
+    if not engine.several:
+        return make()
+    if not engine.first:
+        value: _Value = _heard_of_first()
+        return value
+    with _failing_for_all():
+        made = make()
+    _tell_others(made)
+    return made
+
+
+@contextlib.contextmanager
+def first_goes_first(engine: Engine) -> Iterator[None]:
+    """The first process does it, and the others after it: they find what it wrote.  Where it fails, all end."""
+    if not engine.several:
+        yield
+        return
+    if not engine.first:
+        _heard_of_first()
+        yield
+        return
+    with _failing_for_all():
+        yield
+    _tell_others(None)
+
+
+@contextlib.contextmanager
+def _failing_for_all() -> Iterator[None]:
+    """What fails in the first process ends those that wait for it: its PatchgenError is theirs as well."""
+    try:
+        yield
+    except PatchgenError as error:
+        _tell_others(error)
+        raise
+    except Exception as error:
+        _tell_others(
+            PeerIsGone(
+                f"process 0 has failed: {type(error).__name__}: {' '.join(str(error).split())}"
+            )
+        )
+        raise
+
+
+def _tell_others(value: object) -> None:
+    distributed.broadcast_object_list([value], src=0)
+
+
+def _heard_of_first() -> Any:
+    told: list[Any] = [None]
+    distributed.broadcast_object_list(told, src=0)
+    if isinstance(told[0], PatchgenError | PeerIsGone):
+        raise told[0]
+    return told[0]
+
+
+def is_of_a_peer(error: BaseException) -> bool:
+    """Whether it says that another process is gone or silent."""
+    if isinstance(error, PeerIsGone | distributed.DistError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in GONE)
+
+
+def is_told_by_first(engine: Engine, text: str) -> bool:
+    """Whether the first process says the same as this one; it then need not be said again."""
+    if not (engine.several and distributed.is_available() and distributed.is_initialized()):
+        return False
+    store = distributed.distributed_c10d._get_default_store()
+    with contextlib.suppress(RuntimeError, ValueError):
+        if engine.first:
+            store.set(TOLD, text)
+            return False
+        store.wait([TOLD], timedelta(seconds=PATIENCE))
+        return bool(store.get(TOLD).decode() == text)
+    return False

@@ -1,0 +1,198 @@
+"""How many floating-point operations a model needs, counted on shapes: no weights, and nothing runs.
+
+The convention: what the task needs and nothing that could be left out.  Six operations for each weight of a product
+and token that passes it: two forward, four backward.  Real tokens only; a language model's head at tokens that have a
+label; causal attention once, not the half that is masked; of experts those that a token chose.  Norms, activations
+and the optimizer are not counted, nor is what checkpointing computes again.  The forward pass that is counted is that
+of the stock model, so a variant that does less does not get a lower share for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from patchgen.errors import PatchgenError
+from patchgen.training.memory.inputs import batch_for
+from patchgen.training.memory.known import shapes_only
+from patchgen.training.memory.predict import quiet
+from patchgen.verify.step import takes_cache
+
+FORWARD_AND_BACKWARD = 3  # a backward pass takes twice the products of its forward pass
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """What one forward pass takes.
+
+    body     operations with weights of the base model, for each token
+    head     operations with all other weights, for each token that the head sees
+    between  operations without weights, which attention's products are, for each pair of tokens of one text
+    """
+
+    body: float
+    head: float
+    between: float
+
+    def step(
+        self, *, tokens: float, labelled: float, pairs: float, causal: bool, frozen: bool = False
+    ) -> float:
+        """Operations of a training step, forward and backward.
+
+        `tokens` are real ones, `labelled` those of them at which the head is needed, `pairs` the squared lengths of
+        all texts together; `causal` texts need half of these.  `frozen` weights need no gradient of their own.
+        """
+        attention = self.between * pairs * (0.5 if causal else 1.0)
+        weights = self.body * tokens + self.head * labelled
+        return (2 if frozen else FORWARD_AND_BACKWARD) * weights + FORWARD_AND_BACKWARD * attention
+
+
+def pairs_of(lengths: Iterable[int]) -> int:
+    """The pairs of tokens that see each other in texts of these lengths, where every token sees its whole text."""
+    return sum(length * length for length in lengths)
+
+
+def stock_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:
+    """transformers' own class of the same name; the class itself where there is none, as for a new model."""
+    found: type[PreTrainedModel] = getattr(transformers, model_class.__name__, model_class)
+    return found
+
+
+def count_forward(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
+) -> Forward | None:
+    """What the forward of a row of `length` tokens takes; None where shapes alone do not tell.
+
+    Some models have fewer places than their configuration says, since they count from behind the padding's: what a
+    token takes is then counted in a row of half the length.
+    """
+    kind = stock_class(model_class)
+    return _counted(kind, config, length) or _counted(kind, config, max(1, length // 2))
+
+
+def _counted(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
+) -> Forward | None:
+    module = sys.modules[model_class.__module__]
+    given = batch_for(model_class, config, 1, length)
+    # A dispatch that fails is told by its caller.
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
+    try:
+        with quiet(), torch.no_grad(), shapes_only(module) as known:
+            model = model_class._from_config(type(config)(**config.to_dict()), dtype=torch.float32)
+            inputs = {name: torch.empty_like(value) for name, value in given.items()}
+            for name, value in given.items():
+                known.values.tell(inputs[name], value)
+            more: dict[str, Any] = {"use_cache": False} if takes_cache(model_class) else {}
+            counter = _Counter(model)
+            with counter:
+                model(**inputs, **more)
+    except (
+        PatchgenError,
+        RuntimeError,
+        ValueError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        KeyError,
+    ):
+        return None
+    tokens = given["input_ids"].numel() if "input_ids" in given else length
+    # The head of a classifier sees one token.
+    seen = tokens if counter.head_rows > 1 else 1
+    return Forward(counter.body / tokens, counter.head / seen, counter.between / pairs_of([tokens]))
+
+
+class _Counter(TorchDispatchMode):
+    """Adds up the operations of products, by whose weights they take."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.body = self.head = self.between = 0.0
+        self.head_rows = 0
+        inner = (
+            {id(weight) for weight in model.base_model.parameters()}
+            if model.base_model is not model
+            else None
+        )
+        self.owners: dict[int, str] = {}
+        self.experts: dict[int, float] = {}
+        share = _chosen_share(model.config)
+        for weight in model.parameters():
+            place = _place(weight)
+            self.owners[place] = "body" if inner is None or id(weight) in inner else "head"
+            if weight.dim() == 3 and len(weight) == share[1]:
+                self.experts[place] = share[0] / share[1]
+        self.words = _place_of_head(model)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        count = _operations(func, args, kwargs or {}, out)
+        if count:
+            self._add(func, args, count)
+        return out
+
+    def _add(self, func: Any, args: tuple[Any, ...], count: float) -> None:
+        places = [_place(each) for each in tree_leaves(args) if isinstance(each, Tensor)]
+        weights = [place for place in places if place in self.owners]
+        if not weights:
+            self.between += count
+            return
+        # The matrix of a product stands last; `addmm` has its bias first.
+        weight = weights[-1]
+        if self.owners[weight] == "head" or weight == self.words:
+            self.head += count
+            self.head_rows = max(
+                self.head_rows, *(each.shape[0] for each in args if isinstance(each, Tensor))
+            )
+        else:
+            dense = func is not aten._grouped_mm.default
+            self.body += count * (self.experts.get(weight, 1.0) if dense else 1.0)
+
+
+def _operations(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> float:
+    """Of one operation of torch; 0 for what is no product."""
+    if "scaled_dot_product" in func._opname and "backward" not in func._opname:
+        query, key, value = args[:3]
+        scores = query.shape[:-1].numel() * key.shape[-2]
+        return 2.0 * scores * (query.shape[-1] + value.shape[-1])
+    if func is aten._grouped_mm.default:
+        return 2.0 * args[0].shape.numel() * args[1].shape[-1]
+    known = flop_registry.get(func._overloadpacket)
+    return float(known(*args, **kwargs, out_val=out)) if known is not None else 0.0
+
+
+def _place(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _place_of_head(model: PreTrainedModel) -> int:
+    """Of the weights that give the words: tied ones are those of the embedding, which is no product."""
+    head: nn.Module | None = model.get_output_embeddings()
+    weight = getattr(head, "weight", None)
+    return _place(weight) if isinstance(weight, Tensor) else 0
+
+
+def _chosen_share(config: PreTrainedConfig) -> tuple[int, int]:
+    """How many experts a token chooses, of how many."""
+    text = config.get_text_config()
+    experts = getattr(text, "num_local_experts", None) or getattr(text, "num_experts", None) or 0
+    return int(getattr(text, "num_experts_per_tok", None) or 1), int(experts)

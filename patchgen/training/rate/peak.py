@@ -1,0 +1,64 @@
+"""What a device does in matrix products: measured on random data, and what its data sheet says."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from patchgen.training.rate.clock import timed
+
+# Dense bfloat16 or float16 with accumulation in float32, FLOP/s, by what the vendor's data sheet says; the first name
+# that the device's contains counts.
+DATASHEET = {
+    "B200": 2250e12,
+    "GH200": 989e12,
+    "H200 NVL": 835e12,
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "A800": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "RTX 4090": 165e12,
+}
+SIZES = {
+    "cuda": 8192,
+    "cpu": 768,
+}  # of a product: on CUDA long enough to be bound by arithmetic alone
+WARM = 3
+
+
+def datasheet(name: str, dtype: str = "bfloat16") -> float | None:
+    """FLOP/s of a device of that name in 16 bits; None where it is not known."""
+    narrow = dtype in ("bfloat16", "float16")
+    return (
+        next((peak for known, peak in DATASHEET.items() if known in name), None) if narrow else None
+    )
+
+
+@contextmanager
+def products_by_tf32(wanted: bool) -> Iterator[None]:
+    """Products of float32 by TF32 if `wanted`, else in full."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if wanted else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def product(device: str, dtype: str = "bfloat16", times: int = 20) -> float:
+    """FLOP/s of a product of two random square matrices: the median of so many.
+
+    Random data costs a GPU more power than ones or zeros, on which its clock stays higher than in training.
+    """
+    size = SIZES[device.partition(":")[0]]
+    a, b = (torch.randn(size, size, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
+    for _ in range(WARM):
+        a @ b
+    return 2 * size**3 / statistics.median(timed(lambda: a @ b, times, device))

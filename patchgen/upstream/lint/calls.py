@@ -1,0 +1,116 @@
+"""How a method calls its parent's: by `super()`, by the name of a base, with what arguments.
+
+In: trees.  Out: trees in which the ways that mean the same are written the same, and the calls that lose their meaning
+when only the text of the parent's method is taken over.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from patchgen.upstream.calls import parents_called
+from patchgen.upstream.lint.inherited import passes_through
+from patchgen.upstream.lint.members import members_of
+from patchgen.upstream.lint.plain import FunctionDef, rebuilt, with_fields
+
+
+def named_super(node: ast.ClassDef, bases: Sequence[str]) -> ast.ClassDef:
+    """`node` with `Base.method(self, ...)` of one of its bases written `super().method(...)`."""
+    owners = parents_called(bases)
+
+    def named(call: ast.AST) -> ast.AST:
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner) as func,
+                args=[first, *rest],
+            ):
+                if (
+                    isinstance(first, ast.Name)
+                    and first.id == "self"
+                    and ast.unparse(owner) in owners
+                ):
+                    return with_fields(call, func=with_fields(func, value=_super()), args=rest)
+        return call
+
+    return rebuilt(node, named)
+
+
+def lost_super(method: FunctionDef | None, above: ast.ClassDef) -> ast.expr | None:
+    """A use of `super()` for a member of the parent class that stays in `method`, and goes past the parent."""
+    members = members_of(above)
+    for statement in method.body if method else ():
+        if method and is_unravelled(statement, method.name):
+            return None
+        for node in ast.walk(statement):
+            match node:
+                case ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr) if (
+                    attr in members.methods
+                ):
+                    return node
+    return None
+
+
+def ignored_arguments(method: FunctionDef, above: FunctionDef) -> ast.Call | None:
+    """The call of `super()` that is replaced by the parent's body although it passes other arguments."""
+    for statement in method.body:
+        if is_unravelled(statement, method.name):
+            assert isinstance(statement, ast.Expr | ast.Return) and isinstance(
+                statement.value, ast.Call
+            )
+            return None if passes_through(statement.value, above) else statement.value
+    return None
+
+
+def call_without_self(method: FunctionDef, shipped: FunctionDef) -> ast.Call | None:
+    """A call of a class's own method in `method` that passes no `self`, and is `super()` in the shipped one."""
+    calls = {ast.unparse(call) for node in shipped.body for call, _ in _super_calls(node)}
+    for node in ast.walk(method):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr=attr)
+            ):
+                theirs = ast.Call(
+                    ast.Attribute(_super(), attr, ast.Load()), node.args, node.keywords
+                )
+                if (
+                    ast.unparse(owner).rpartition(".")[2][:1].isupper()
+                    and ast.unparse(theirs) in calls
+                ):
+                    return node
+    return None
+
+
+def _super() -> ast.Call:
+    return ast.Call(ast.Name("super", ast.Load()), [], [])
+
+
+def dropped_result(method: FunctionDef, above: FunctionDef) -> ast.Call | None:
+    """The call of `super()`, its value unused, that is replaced by a body that returns one."""
+    returns = any(isinstance(n, ast.Return) and n.value for s in above.body for n in ast.walk(s))
+    for statement in method.body if returns else ():
+        if is_unravelled(statement, method.name) and isinstance(statement, ast.Expr):
+            assert isinstance(statement.value, ast.Call)
+            return statement.value
+    return None
+
+
+def is_unravelled(statement: ast.stmt, name: str) -> bool:
+    """Whether transformers writes the parent's method in place of `statement`."""
+    match statement:
+        case ast.Expr(
+            ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr))
+        ):
+            return attr == name
+        case ast.Return(
+            ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr))
+        ):
+            return attr == name
+    return False
+
+
+def _super_calls(statement: ast.stmt) -> Iterator[tuple[ast.Call, str]]:
+    for node in ast.walk(statement):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr)):
+                yield node, attr

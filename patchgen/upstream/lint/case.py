@@ -1,0 +1,194 @@
+"""A modular file of transformers with all that lint looks at: its parents, its outputs, and each class beside both.
+
+In: a path, and `read`, which gives the text of a file.  Out: a `Case`, read and not yet judged.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.text import Source, make_source, parse_text
+from patchgen.upstream.facts import Block, FileFacts, What, read_facts
+from patchgen.upstream.kinds import KINDS
+from patchgen.upstream.lint.plain import made_plain, plain_tree
+from patchgen.upstream.names import NameTable, Renaming, read_table
+from patchgen.upstream.parents import Parent, make_parents
+from patchgen.upstream.prefixes import common_suffix
+
+Read = Callable[[Path], str | None]
+Scope = ast.Module | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """One output as it lies beside the modular file; `top` holds its last definition of each name.
+
+    `first` is the line on which each of them begins, with its decorators.
+    """
+
+    kind: str
+    shown: str
+    text: str = field(repr=False)
+    tree: ast.Module = field(repr=False)
+    first: Mapping[str, int] = field(repr=False)
+
+    @functools.cached_property
+    def top(self) -> Mapping[str, ast.stmt]:
+        """The definitions at the top of the file, by name."""
+        return definitions(self.tree)
+
+    @functools.cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the text."""
+        return tuple(self.text.split("\n"))
+
+    def definition(self, name: str) -> str:
+        """The text of the definition `name`."""
+        return "\n".join(self.lines[self.first[name] - 1 : self.top[name].end_lineno])
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A modular class and its class of another model, which is `renamed` as transformers renames it."""
+
+    block: Block
+    base: str
+    parent: Parent
+    renamed: str
+    parent_block: Block
+    parent_text: str = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the modular class."""
+        return self.block.name
+
+    @functools.cached_property
+    def child(self) -> ast.ClassDef:
+        """The modular class, its lines counted from its first decorator."""
+        return class_in(self.block.text, self.name)
+
+    @functools.cached_property
+    def above(self) -> ast.ClassDef:
+        """The parent class, renamed."""
+        return class_in(self.parent_text, self.renamed)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One modular file; `path` is as read, `source` as shown."""
+
+    path: Path
+    source: Source
+    facts: FileFacts
+    parents: Mapping[tuple[str, ...], Parent]
+    pairs: tuple[Pair, ...]
+    shipped: tuple[Shipped, ...]
+
+    @property
+    def model(self) -> str:
+        """The text between `modular_` and `.py`."""
+        return self.path.stem.removeprefix("modular_")
+
+    def at(self, block: Block, node: ast.AST | None = None) -> Location:
+        """The place of `node`, which was read from the text of `block`; without one, of the block itself."""
+        if node is None or not isinstance(node, ast.stmt | ast.expr):
+            return Location(self.source.path, block.line, 1)
+        return self.source.at(block.first_line + node.lineno - 1, node.col_offset)
+
+    def output_of(self, name: str) -> Shipped | None:
+        """The output that defines `name`."""
+        return next((one for one in self.shipped if name in one.top), None)
+
+    def shipped_class(self, name: str) -> ast.ClassDef | None:
+        """The shipped class of that name."""
+        output = self.output_of(name)
+        node = output.top[name] if output else None
+        return node if isinstance(node, ast.ClassDef) else None
+
+    def is_shipped(self, name: str, text: str) -> bool:
+        """Whether the class `name` is shipped word for word as `text`."""
+        output = self.output_of(name)
+        return output is not None and output.definition(name) == text.strip("\n")
+
+
+def make_case(path: Path, read: Read, shown: Callable[[Path], str]) -> Case:
+    """The modular file at `path`.
+
+    Raises PatchgenError for what transformers itself would not convert.
+    """
+    text = read(path)
+    if text is None:
+        raise PatchgenError("PG001", Location(shown(path)), "does not exist")
+    models = path.parent.parent
+    facts = read_facts(text, path.as_posix())
+    table = _table(
+        read(models / "auto/auto_mappings.py") or "",
+        read(models / "auto/configuration_auto.py") or "",
+    )
+    parents = make_parents(facts, path.stem.removeprefix("modular_"), models, read, table)
+    source = make_source(text, shown(path))
+    pairs = tuple(_pairs(facts, parents, table))
+    return Case(path, source, facts, parents, pairs, tuple(_shipped(path, read, shown)))
+
+
+_table = functools.lru_cache(maxsize=8)(read_table)
+
+
+def _pairs(
+    facts: FileFacts, parents: Mapping[tuple[str, ...], Parent], table: NameTable
+) -> Iterator[Pair]:
+    module_of = {one.name: one.module for one in facts.model_imports}
+    for block in facts.blocks.values():
+        base = next((base for base in block.bases if base in module_of), None)
+        if block.what is not What.CLASS or base is None:
+            continue
+        parent = parents[module_of[base]]
+        renamed = parent.view.name(base)
+        above = parent.facts.blocks.get(base)
+        if above is None or above.what is not What.CLASS:
+            continue
+        text = parent.view.text(above.text)
+        if block.name != renamed:
+            suffix = common_suffix(block.name, renamed)
+            old, new = (table.lower(name.removesuffix(suffix)) for name in (renamed, block.name))
+            text = Renaming(old, new, table).docs(text)
+        yield Pair(block, base, parent, renamed, above, text)
+
+
+def _shipped(path: Path, read: Read, shown: Callable[[Path], str]) -> Iterator[Shipped]:
+    for kind in KINDS:
+        output = path.with_name(path.name.replace("modular", kind, 1))
+        text = read(output)
+        if text is not None:
+            tree = parse_text(text, shown(output))
+            first = {name: first_line(node) for name, node in definitions(tree).items()}
+            yield Shipped(kind, shown(output), text, made_plain(tree), first)
+
+
+def class_in(text: str, name: str) -> ast.ClassDef:
+    """The tree of a text that is one class; `name` is for messages."""
+    tree = plain_tree(text, name)
+    return next(node for node in tree.body if isinstance(node, ast.ClassDef))
+
+
+def definitions(scope: Scope) -> dict[str, ast.stmt]:
+    """The functions, classes and plain assignments in `scope`; of two with one name the last."""
+    found: dict[str, ast.stmt] = {}
+    for node in scope.body:
+        match node:
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
+                found[name] = node
+            case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
+                found[name] = node
+    return found

@@ -1,0 +1,108 @@
+"""Names that an output uses and nothing binds, and names that it imports from a sibling that does not have them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+import warnings
+from collections.abc import Iterator
+
+from patchgen.errors import Location, Problem
+from patchgen.syntax.scopes import bound_names, references
+from patchgen.upstream.lint.case import Case, Shipped
+from patchgen.upstream.lint.finding import finding
+
+_KNOWN = frozenset(dir(builtins)) | {
+    "__name__",
+    "__file__",
+    "__doc__",
+    "__package__",
+    "__spec__",
+    "__class__",
+}
+
+
+def dangling_names(case: Case) -> Iterator[Problem]:
+    """One finding a name and output, at the class that uses it."""
+    for output in case.shipped:
+        for name, line in _unbound(output):
+            what = f"{output.shown}:{line} uses {name}, which nothing binds"
+            yield finding(
+                "PG709", _at(case, output, line), what, "import or define it in the modular file"
+            )
+        for name, sibling, line in _missing(output, case):
+            what = f"{output.shown}:{line} imports {name}, which {sibling} does not have"
+            yield finding(
+                "PG709", Location(case.source.path, 1, 1), what, "define it, or import another name"
+            )
+
+
+def _unbound(output: Shipped) -> Iterator[tuple[str, int]]:
+    bound = {*bound_names(output.tree.body), *_KNOWN}
+    if "*" in bound or not _may_dangle(output, bound):
+        return
+    bound |= {
+        n for node in ast.walk(output.tree) if isinstance(node, ast.Global) for n in node.names
+    }
+    seen: set[str] = set()
+    for reference in references(output.tree.body):
+        if reference.name not in bound and reference.name not in seen and not reference.quoted:
+            seen.add(reference.name)
+            yield reference.name, reference.line
+
+
+def _may_dangle(output: Shipped, bound: set[str]) -> bool:
+    """Whether a global is read that is not in `bound`; which one and where, only `references` can tell.
+
+    By the compiler's own tables, which take a fraction of the time: nearly always there is nothing to tell.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = symtable.symtable(output.text, output.shown, "exec")
+    except SyntaxError:  # it parses, and the compiler refuses it
+        return True
+    return not _globals_of(table) <= bound
+
+
+def _globals_of(table: symtable.SymbolTable) -> set[str]:
+    """Every name that is read as a global in `table` and below, and some more."""
+    found: set[str] = set()
+    waiting = [table]
+    while waiting:
+        table = waiting.pop()
+        waiting += table.get_children()
+        if isinstance(table, symtable.Function):
+            found.update(table.get_globals())
+        else:
+            # A class body may read a global before it binds the name.
+            found.update(
+                symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()
+            )
+    return found
+
+
+def _missing(output: Shipped, case: Case) -> Iterator[tuple[str, str, int]]:
+    """Names imported from an output beside it which that one does not bind."""
+    siblings = {f"{other.kind}_{case.model}": other for other in case.shipped}
+    imports = [name for name in siblings if f".{name} import" in output.text]
+    for node in ast.walk(output.tree) if imports else ():
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.level == 1
+            and (sibling := siblings.get(node.module or ""))
+        ):
+            bound = set(bound_names(sibling.tree.body))
+            for alias in node.names:
+                if alias.name not in bound and alias.name != "*":
+                    yield alias.name, sibling.shown, node.lineno
+
+
+def _at(case: Case, output: Shipped, line: int) -> Location:
+    """The modular definition that line `line` of the output belongs to."""
+    for node in output.tree.body:
+        name = getattr(node, "name", "")
+        if node.lineno <= line <= (node.end_lineno or 0) and name in case.facts.blocks:
+            return case.at(case.facts.blocks[name])
+    return Location(case.source.path, 1, 1)

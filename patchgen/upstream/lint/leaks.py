@@ -1,0 +1,64 @@
+"""What an assignment or `del` below one `super()` call does in another method: transformers' tables are never cleared.
+
+`num_patches = ...` of `__init__` replaces `num_patches = ...` in a method that is unravelled later (vivit).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from patchgen.errors import Problem
+from patchgen.upstream.lint.calls import is_unravelled
+from patchgen.upstream.lint.case import Case, Pair
+from patchgen.upstream.lint.finding import finding
+from patchgen.upstream.lint.members import members_of
+from patchgen.upstream.lint.plain import FunctionDef, dumped, short
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A statement of the tail of `method`, which is remembered under its target."""
+
+    method: str
+    statement: ast.stmt
+
+
+def leaks(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tuple[str, Problem]]:
+    """The methods of the shipped class that hold, or miss, a statement because of another method."""
+    above, theirs = members_of(pair.above).methods, members_of(shipped).methods
+    table: dict[str, Entry] = {}
+    for name, methods in members_of(pair.child).methods.items():
+        tail = _tail(methods[0])
+        if tail is None or name not in above or name not in theirs:
+            continue
+        table |= {target: Entry(name, s) for s in tail if (target := _target(s))}
+        kept = set(map(dumped, theirs[name][0].body))
+        for statement in above[name][0].body:
+            entry = table.get(_target(statement))
+            if entry is None or entry.method == name or dumped(statement) in kept:
+                continue
+            what = (
+                f"{pair.name}.{name} is shipped without `{short(statement)}`: "
+                f"`{short(entry.statement)}` of {entry.method} takes its place"
+            )
+            hint = f"give the variable another name in {entry.method}"
+            yield name, finding("PG702", case.at(pair.block, entry.statement), what, hint)
+
+
+def _tail(method: FunctionDef) -> list[ast.stmt] | None:
+    """The statements below the `super()` call that is unravelled; None where there is none."""
+    place = next((n for n, s in enumerate(method.body) if is_unravelled(s, method.name)), None)
+    return None if place is None else method.body[place + 1 :]
+
+
+def _target(node: ast.stmt) -> str:
+    match node:
+        case (
+            ast.Assign(targets=[target, *_])
+            | ast.Delete(targets=[target])
+            | ast.AnnAssign(target=target)
+        ):
+            return ast.unparse(target)
+    return ""

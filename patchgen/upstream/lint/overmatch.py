@@ -1,0 +1,66 @@
+"""Words that a renaming without right boundary broke: `samples` became `sam2ples` in sam2.
+
+In: the parents' texts and the outputs.  Out: the broken words that are really shipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from patchgen.errors import Location, Problem
+from patchgen.upstream.lint.case import Case, Pair
+from patchgen.upstream.lint.finding import finding
+from patchgen.upstream.names import Renaming
+from patchgen.upstream.parents import Parent
+
+
+def broken_words(case: Case) -> Iterator[Problem]:
+    """One finding a broken word, at the first class that derives from the file that the word came from."""
+    seen: set[str] = set()
+    for parent in case.parents.values():
+        renaming = parent.view.renaming
+        if renaming is None or renaming.old == renaming.new:
+            continue
+        for word, broken in _candidates(parent, renaming).items():
+            if broken in seen or (place := _shipped_at(case, broken)) is None:
+                continue
+            seen.add(broken)
+            what = f"`{word}` is shipped as `{broken}` ({place}): `{renaming.old}` in it is taken for the model"
+            yield finding("PG705", _at(case, parent), what, "write the text in the modular file")
+
+
+def _candidates(parent: Parent, renaming: Renaming) -> Mapping[str, str]:
+    """Words of the parent's file in which its model's name is followed by a letter, with what becomes of them."""
+    pattern = re.compile(rf"(?<![A-Za-z0-9]){re.escape(renaming.old)}[a-z]+", re.IGNORECASE)
+    found = dict.fromkeys(pattern.findall(parent.facts.text))
+    words = {word: renaming.name(word) for word in found if word[len(renaming.old) :] != "s"}
+    return {
+        word: broken
+        for word, broken in words.items()
+        if broken != word and not _is_other_case(word, renaming)
+    }
+
+
+def _is_other_case(word: str, renaming: Renaming) -> bool:
+    """Whether a capital begins a new word behind the name: `ClipMLP`; or all is capitals: `CLIPS`."""
+    return word[len(renaming.old)].isupper()
+
+
+def _shipped_at(case: Case, broken: str) -> str | None:
+    pattern = re.compile(rf"(?<![A-Za-z0-9]){re.escape(broken)}(?![A-Za-z0-9])")
+    for output in case.shipped:
+        found = pattern.search(output.text)
+        if found and not pattern.search(case.source.text):
+            return f"{output.shown}:{output.text.count(chr(10), 0, found.start()) + 1}"
+    return None
+
+
+def _at(case: Case, parent: Parent) -> Location:
+    first: Pair | None = next((pair for pair in case.pairs if pair.parent is parent), None)
+    if first is not None:
+        return case.at(first.block)
+    line = next(
+        (one.line for one in case.facts.model_imports if case.parents[one.module] is parent), 1
+    )
+    return Location(case.source.path, line, 1)

@@ -1,0 +1,148 @@
+"""Syntax trees of what code does: without docstrings, annotations inside functions, and ways to write `super()`.
+
+In: text.  Out: an `ast` tree that differs from another only where behaviour can differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from patchgen.syntax.text import parse_text
+
+_Node = TypeVar("_Node", bound=ast.AST)
+FunctionDef = ast.FunctionDef | ast.AsyncFunctionDef
+# They write `__doc__`, or are read by the converter alone.
+_DOCUMENTING = frozenset(
+    "auto_docstring add_start_docstrings add_start_docstrings_to_model_forward add_end_docstrings"
+    " add_code_sample_docstrings replace_return_docstrings no_inherit_decorator".split()
+)
+
+
+def plain_tree(text: str, path: str) -> ast.Module:
+    """The tree of `text`, normalised."""
+    return made_plain(parse_text(text, path))
+
+
+def made_plain(tree: ast.Module) -> ast.Module:
+    """`tree`, in place, without what has no behaviour: for one that nobody else has seen yet."""
+    for node in every_node(tree):
+        match node:
+            case ast.Call():
+                _shorten(node)
+            case ast.ClassDef():
+                node.decorator_list = _telling(node.decorator_list)
+                node.body = [s for s in node.body if not _is_idle(s)]
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                _unannotate(node)
+    return tree
+
+
+def every_node(*roots: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below `roots`, in no order, but for `Load` and `Store`: `ast.walk` takes three times as long."""
+    stack: list[object] = list(roots)
+    while stack:
+        value = stack.pop()
+        if isinstance(value, list):
+            stack += value
+        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+            stack += [inner for inner in vars(value).values() if isinstance(inner, ast.AST | list)]
+            yield value
+
+
+def with_fields(node: _Node, **fields: object) -> _Node:
+    """A node as `node` is but for `fields`.
+
+    Trees are shared, and what is known of them is kept by `dumped`: once somebody has one, it is never changed.
+    """
+    made = type(node)(**{**dict(ast.iter_fields(node)), **fields})
+    return ast.copy_location(made, node) if "lineno" in node._attributes else made
+
+
+def rebuilt(node: _Node, change: Callable[[ast.AST], ast.AST]) -> _Node:
+    """`node` with `change` made to every node in it, innermost first; a part without a change is the same object."""
+    fields: dict[str, object] = {}
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, list):
+            items = [rebuilt(item, change) if isinstance(item, ast.AST) else item for item in value]
+            if any(new is not old for new, old in zip(items, value, strict=True)):
+                fields[name] = items
+        elif isinstance(value, ast.AST) and (new := rebuilt(value, change)) is not value:
+            fields[name] = new
+    changed = change(with_fields(node, **fields) if fields else node)
+    assert isinstance(changed, type(node))
+    return changed
+
+
+def same(one: ast.AST | None, other: ast.AST | None) -> bool:
+    """Whether both are the same code."""
+    if one is None or other is None:
+        return one is other
+    return dumped(one) == dumped(other)
+
+
+@functools.lru_cache(maxsize=20_000)
+def dumped(node: ast.AST) -> str:
+    """A text that is equal for equal code."""
+    return ast.dump(node)
+
+
+def short(node: ast.AST) -> str:
+    """The first line of `node` as code, cut where it is long."""
+    first, _, rest = ast.unparse(node).partition("\n")
+    return f"{first[:97]}..." if len(first) > 100 or rest else first
+
+
+def _unannotate(node: FunctionDef) -> None:
+    body = [plain for s in node.body if (plain := _without_annotation(s)) is not None]
+    node.decorator_list = _telling(node.decorator_list)
+    node.body = [s for s in body if not _is_idle(s)]
+    node.returns = None
+    for arg in (
+        *node.args.posonlyargs,
+        *node.args.args,
+        *node.args.kwonlyargs,
+        node.args.vararg,
+        node.args.kwarg,
+    ):
+        if arg is not None:
+            arg.annotation = arg.type_comment = None
+
+
+def _shorten(node: ast.Call) -> None:
+    """`super(Own, self)` is `super()` in a method of `Own`, and `.get(key, None)` is `.get(key)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="get"), args=[key, ast.Constant(None)]):
+            node.args = [key]
+        case ast.Call(func=ast.Name("super"), args=[ast.Name(), ast.Name("self" | "cls")]):
+            node.args = []
+
+
+def _telling(decorators: list[ast.expr]) -> list[ast.expr]:
+    return [d for d in decorators if called(d) not in _DOCUMENTING]
+
+
+def called(decorator: ast.expr) -> str:
+    """The last name of a decorator."""
+    callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+    match callee:
+        case ast.Name(name) | ast.Attribute(attr=name):
+            return name
+    return ast.unparse(callee).rpartition(".")[2]
+
+
+def _is_idle(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Pass) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
+
+
+def _without_annotation(node: ast.stmt) -> ast.stmt | None:
+    """`x: T = v` in a function as `x = v`; `x: T` is nothing."""
+    if not isinstance(node, ast.AnnAssign):
+        return node
+    if node.value is None:
+        return None
+    return ast.copy_location(ast.Assign([node.target], node.value), node)

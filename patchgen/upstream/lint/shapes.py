@@ -1,0 +1,62 @@
+"""Members that transformers tells apart by their text alone, and so takes for something else.
+
+A method that only raises is a removal, unless it stands directly under the `class` line, has a decorator, a comment or
+a docstring: then it is shipped, and raises.  A method that takes the place of an attribute leaves the attribute there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen.errors import Problem
+from patchgen.upstream.lint.case import Case, Pair
+from patchgen.upstream.lint.finding import finding
+from patchgen.upstream.lint.members import members_of
+from patchgen.upstream.lint.plain import FunctionDef
+
+
+def unrecognised_removals(
+    pair: Pair, case: Case, shipped: ast.ClassDef
+) -> Iterator[tuple[str, Problem]]:
+    """Methods that are meant to be removed, and are shipped to raise."""
+    above, theirs = members_of(pair.above).methods, members_of(shipped).methods
+    for name, methods in members_of(pair.child).methods.items():
+        if (
+            name not in above
+            or name not in theirs
+            or not is_raising(methods[0])
+            or _raises_anyway(above[name][0])
+        ):
+            continue
+        if is_raising(theirs[name][0]):
+            what = f"{pair.name}.{name} is not removed but shipped as a method that raises"
+            hint = "write it on one line below a blank line, without decorators, comments and docstring"
+            yield name, finding("PG703", case.at(pair.block, methods[0]), what, hint)
+
+
+def is_raising(method: FunctionDef) -> bool:
+    """Whether `method` does nothing but raise an error."""
+    match method.body:
+        case [ast.Raise(exc=ast.Call(func=ast.Name(name)) | ast.Name(name))]:
+            return name.endswith("Error")
+    return False
+
+
+def _raises_anyway(method: FunctionDef) -> bool:
+    return is_raising(method)
+
+
+def shared_names(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tuple[str, Problem]]:
+    """Names that the shipped class binds to an attribute and to a method."""
+    theirs, own = members_of(shipped), members_of(pair.child)
+    for name in theirs.attributes:
+        if name not in theirs.methods:
+            continue
+        node = (
+            *own.methods.get(name, ()),
+            *([own.attributes[name]] if name in own.attributes else ()),
+        )
+        what = f"{pair.name}.{name} is shipped as an attribute and as a method"
+        hint = f"write `{name} = AttributeError()` too, or leave one of them out"
+        yield name, finding("PG704", case.at(pair.block, next(iter(node), None)), what, hint)

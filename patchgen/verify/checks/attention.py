@@ -1,0 +1,87 @@
+"""What becomes of `attn_implementation`, and of attention weights that a user asks for."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel
+
+from patchgen.verify.built import quiet
+from patchgen.verify.checks.numbers import compare
+from patchgen.verify.checks.trial import Nothing, Trial, Verdict, decided
+from patchgen.verify.claim import Scene, reload
+from patchgen.verify.interface import flex_on_cpu
+from patchgen.verify.pair import Pair
+from patchgen.verify.step import observe_step
+
+
+def weights(trial: Trial) -> Verdict:
+    """Attention weights of both sides, which in transformers only the eager attention gives."""
+    pair, dtype, scene = trial.pair, trial.dtype, trial.case.scene
+    route = pair.weights_route
+    reference = pair.parent_sees(route, dtype, scene, weights=True)
+    if not any("attentions" in name for name in reference):
+        raise Nothing("the parent returns none")
+    if not any("attentions" in name for name in pair.shown(reference, scene)):
+        raise Nothing("; ".join(pair.why_hidden("attentions.0", scene)))
+    seen = pair.variant_sees(route, dtype, scene, weights=True)
+    return decided(trial, compare(pair, route, dtype, scene, seen, weights=True), route)
+
+
+def accepts(trial: Trial) -> Verdict:
+    """Accepted or refused as the claims say, or as the parent does where they say nothing."""
+    pair, name = trial.pair, trial.case.detail
+    declared = [claim.attentions for claim in pair.claims if claim.attentions is not None]
+    ours = _tried(pair, pair.variant_class, name)
+    if not declared:
+        theirs = _tried(pair, pair.parent_class, name)
+        same = type(ours) is type(theirs)
+        return Verdict(
+            "PASS" if same else "FAIL", f"{_outcome(ours)}; the parent: {_outcome(theirs)}"
+        )
+    if all(name in accepted for accepted in declared):
+        return Verdict(
+            "FAIL" if isinstance(ours, Exception) else "PASS", f"declared; {_outcome(ours)}"
+        )
+    if any(claim.by_flags for claim in pair.claims) and supports(pair.variant_class, name):
+        # FlashAttention is not installed on a CPU: transformers says how it is.
+        right = isinstance(ours, ImportError) if name.startswith("flash") else ours is None
+        return Verdict("PASS" if right else "FAIL", f"supported by its flags; {_outcome(ours)}")
+    return Verdict(
+        "PASS" if isinstance(ours, ValueError) else "FAIL", f"not declared; {_outcome(ours)}"
+    )
+
+
+def supports(model_class: type[PreTrainedModel], name: str) -> bool:
+    """Whether the flags of the class say that it takes `name`."""
+    if name.startswith("flash_attention"):
+        return model_class._supports_flash_attn
+    return {
+        "sdpa": model_class._supports_sdpa,
+        "flex_attention": model_class._supports_flex_attn,
+    }.get(name, False)
+
+
+def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Exception | None:
+    """What building and running a model with this attention raises."""
+    try:
+        if model_class is pair.variant_class and pair.build is not reload:
+            with tempfile.TemporaryDirectory() as folder, quiet():
+                settings = {**pair.routes[0].variant, "attn_implementation": name}
+                model = pair.build(pair.master(torch.float32), model_class, Path(folder), settings)
+        else:
+            model = model_class._from_config(pair.config(), attn_implementation=name)
+        with flex_on_cpu() if pair.device == "cpu" else nullcontext():
+            observe_step(model.to(pair.device), pair.inputs(Scene(), torch.float32), Scene())
+    except Exception as error:
+        return error
+    return None
+
+
+def _outcome(error: Exception | None) -> str:
+    if error is None:
+        return "built and run"
+    return f"refused: {type(error).__name__}: {' '.join(str(error).split())[:120]}"

@@ -1,0 +1,56 @@
+"""Whether each rate of dropout moves the variant as far as it moves the parent.
+
+For variants that draw random numbers in another order than the parent: one step cannot be compared, and how far
+dropout moves the outputs on average can.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from patchgen.verify.checks.trial import Nothing, Trial, Verdict
+from patchgen.verify.pair import Pair
+from patchgen.verify.step import outputs
+
+RATE = 0.3
+DRAWS = 24
+# How far apart two such means may be: twice the rate moves outputs by half as much again, and no dropout by nothing.
+APART = 1.25
+
+
+def drops_as_parent(trial: Trial) -> Verdict:
+    """Of the rate that the case's detail names, all others being zero."""
+    pair, name = trial.pair, trial.case.detail
+    if all(claim.same_draws for claim in pair.claims):
+        raise Nothing("it draws as the parent does, and is compared step by step")
+    if name not in pair.config().to_dict():
+        raise Nothing(f"the configuration has no {name}")
+    route = pair.routes[0]
+    told = Pair(pair.subject, pair.head, pair.device, {**pair.changes, name: RATE})
+    parent, variant = told.models(route, torch.float32)
+    theirs, ours = (_moved(model, trial, told) for model in (parent, variant))
+    note = f"{name} of {RATE} moves outputs by {ours:.3g}, the parent's by {theirs:.3g}"
+    if not theirs:
+        raise Nothing(f"{name} moves nothing in the parent")
+    near = theirs / APART <= ours <= theirs * APART
+    return Verdict("PASS" if near else "FAIL", note)
+
+
+@torch.no_grad()
+def _moved(model: PreTrainedModel, trial: Trial, pair: Pair) -> float:
+    """Root mean square of what dropout adds to the first output, relative to the output's own."""
+    inputs = pair.inputs(trial.case.scene, torch.float32)
+    still = _first(model.eval(), inputs.given)
+    real = next((mask for mask in inputs.real if mask.shape == still.shape[:2]), ...)
+    still = still[real]
+    model.train()
+    torch.manual_seed(0)
+    apart = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(DRAWS)]
+    model.eval()
+    return float((torch.stack(apart).mean() / still.square().mean()).sqrt())
+
+
+def _first(model: PreTrainedModel, given: dict[str, Tensor]) -> Tensor:
+    return next(tensor for _, tensor in outputs(model(**given, return_dict=True)))

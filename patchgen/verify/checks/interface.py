@@ -1,0 +1,82 @@
+"""Whether a model that calls transformers' attention interface computes the same by each function of it.
+
+The case's detail names one: "eager", "flex_attention", "flash", or "registered", a user's own function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import flash_attention_mask, sdpa_mask
+
+from patchgen.verify.checks.numbers import compare
+from patchgen.verify.checks.trial import Nothing, Trial, Verdict, decided
+from patchgen.verify.claim import Route
+from patchgen.verify.claimed import ATTENTION, EAGER
+from patchgen.verify.interface import flash_reference, flex_on_cpu, registered
+from patchgen.verify.pair import Pair
+from patchgen.verify.tolerance import EQUAL, REORDERED
+
+OWN = "a_function_of_ones_own"
+
+
+def computes_by(trial: Trial) -> Verdict:
+    """What the parent computes under "eager", in the case's scene."""
+    pair, how = trial.pair, trial.case.detail
+    if how == "flex_attention" and not pair.variant_class._supports_flex_attn:
+        raise Nothing("its flags say that it does not take flex attention")
+    if how == "flash" and not pair.variant_class._supports_flash_attn:
+        raise Nothing("its flags say that it does not take FlashAttention")
+    with _WAYS[how](pair) as (route, calls):
+        verdict = _compared(trial, route)
+    if calls is not None and len(calls) < pair.config().num_hidden_layers:
+        return Verdict("FAIL", f"the function was called {len(calls)} times; {verdict.note}")
+    return verdict
+
+
+def _compared(trial: Trial, route: Route) -> Verdict:
+    pair, scene = trial.pair, trial.case.scene
+    pair.parent_sees(route, trial.dtype, scene)
+    seen = pair.variant_sees(route, trial.dtype, scene)
+    return decided(trial, compare(pair, route, trial.dtype, scene, seen), route)
+
+
+Way = tuple[Route, list[dict[str, Any]] | None]
+
+
+def _route(name: str, bound: Any = REORDERED) -> Route:
+    return Route(f"eager, the variant under {name}", bound, EAGER, {ATTENTION: name})
+
+
+@contextmanager
+def _eager(pair: Pair) -> Iterator[Way]:
+    yield _route("eager", EQUAL), None
+
+
+@contextmanager
+def _flex(pair: Pair) -> Iterator[Way]:
+    with flex_on_cpu():
+        yield _route("flex_attention"), None
+
+
+@contextmanager
+def _flash(pair: Pair) -> Iterator[Way]:
+    with registered("by_reference", flash_reference, flash_attention_mask) as calls:
+        yield _route("by_reference"), calls
+
+
+@contextmanager
+def _registered(pair: Pair) -> Iterator[Way]:
+    with registered(OWN, sdpa_attention_forward, sdpa_mask) as calls:
+        yield _route(OWN), calls
+
+
+_WAYS: dict[str, Callable[[Pair], Any]] = {
+    "eager": _eager,
+    "flex_attention": _flex,
+    "flash": _flash,
+    "registered": _registered,
+}

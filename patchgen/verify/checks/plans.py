@@ -1,0 +1,62 @@
+"""Whether the plans that a class carries by name (for processes, devices, checkpoints) still mean what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from patchgen.verify.checks.trial import Trial, Verdict
+from patchgen.verify.inputs import CannotBuild
+from patchgen.verify.pair import Pair
+from patchgen.verify.plans.finding import Finding
+from patchgen.verify.plans.plans import compared
+
+TOLD = 4
+# Lists that are meant for other settings too, such as the cross-attentions of a decoder: nothing is to be told there.
+OF_SETTINGS = ("recorded",)
+
+
+def means_what_is_there(trial: Trial) -> Verdict:
+    """Of both sides on the meta device: FAIL for a name that means nothing here and something in the parent."""
+    parent, variant = both_on_meta(trial.pair)
+    found = compared(variant, parent)
+    if found.wrong:
+        return Verdict("FAIL", _listed(found.wrong))
+    note = f"{found.checked} rules and names, each of something that is there"
+    note += "".join(f"; no {why}" for why in found.refused)
+    inherited = [one for one in found.inherited if one.kind not in OF_SETTINGS]
+    if inherited:
+        return Verdict(
+            "WARN",
+            f"{found.checked} rules and names; the parent has these too: {_listed(inherited)}",
+        )
+    return Verdict("PASS", note)
+
+
+def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
+    """Parent and variant, without weights.  Raises CannotBuild where the parent has no tiny configuration."""
+    try:
+        parent = on_meta(pair.parent_class, pair.config())
+    except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise CannotBuild(
+            f"{pair.parent_class.__name__} has no tiny configuration: {what}"
+        ) from error
+    own = pair.variant_class.config_class
+    config = (
+        pair.config() if own is pair.parent_class.config_class else own(**pair.config().to_dict())
+    )
+    return parent, on_meta(pair.variant_class, config)
+
+
+def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
+    """A model that takes no memory."""
+    with torch.device("meta"):
+        return model_class(config)
+
+
+def _listed(findings: Iterable[Finding]) -> str:
+    told = [str(one) for one in findings]
+    return "; ".join(told[:TOLD]) + (f"; and {len(told) - TOLD} more" if len(told) > TOLD else "")

@@ -1,0 +1,118 @@
+"""Which lines of the flat file does the variant add or change?
+
+Before, in the diff that stands beside the flat file and that `check` keeps true::
+
+    @@ -200,2 +201,3 @@
+     class AlbertLayer(nn.Module):
+    -    def forward(self, x):
+    +    def forward(self, x, mask):
+    +        x = x + mask
+
+After: 202 and 203.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patchgen.verify.subject import Subject
+
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+@dataclass(frozen=True, slots=True)
+class FlatText:
+    """The text of a variant's output, and the numbers of the lines that its parent has not."""
+
+    path: Path
+    text: str
+    changed: frozenset[int]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def line(self, number: int) -> str:
+        return self.text.split("\n")[number - 1]
+
+
+def flat_text_of(subject: Subject) -> FlatText:
+    """The output of `subject`, and what is changed in it."""
+    path = Path(subject.home, *subject.module.split(".")).with_suffix(".py")
+    text = path.read_text(encoding="utf-8")
+    diff = path.with_suffix(".diff")
+    changed = (
+        added_by(diff.read_text(encoding="utf-8"))
+        if diff.is_file()
+        else _unlike_parent(subject, text)
+    )
+    return FlatText(path.resolve(), text, changed)
+
+
+def added_by(diff: str) -> frozenset[int]:
+    """The numbers of the lines that a unified diff adds, in the new file."""
+    return frozenset(number for sign, number in _marked(diff) if sign == "+")
+
+
+def touched_by(diff: str) -> frozenset[int]:
+    """Those that a unified diff adds, and those that stand where it removes some."""
+    return frozenset(number for _, number in _marked(diff))
+
+
+def _marked(diff: str) -> Iterator[tuple[str, int]]:
+    """The sign of each line that is added or removed, and where that is in the new file."""
+    number = 0
+    for line in diff.split("\n"):
+        begins = _HUNK.match(line)
+        if begins:
+            number = int(begins[1])
+        elif not number or line.startswith("\\"):
+            continue  # the names of both files, and a missing end of line
+        elif line.startswith("-"):
+            yield "-", number
+        else:
+            if line.startswith("+"):
+                yield "+", number
+            number += 1
+
+
+def _unlike_parent(subject: Subject, text: str) -> frozenset[int]:
+    """Where no diff is written, as for classes with names of their own: under the parent's."""
+    spec = importlib.util.find_spec(subject.parent)
+    if spec is None or spec.origin is None:
+        return frozenset(range(1, text.count("\n") + 1))
+    parent = Path(spec.origin).read_text(encoding="utf-8")
+    ours = _renamed(text, subject.heads, parent).split("\n")
+    matcher = difflib.SequenceMatcher(None, parent.split("\n"), ours, autojunk=False)
+    changed = (
+        range(first + 1, last + 1)
+        for kind, _, _, first, last in matcher.get_opcodes()
+        if kind in ("replace", "insert")
+    )
+    return frozenset(number for numbers in changed for number in numbers)
+
+
+def _renamed(text: str, heads: tuple[str, ...], parent: str) -> str:
+    """`text` with the parent's prefix for the variant's: LlamaMoeModel is LlamaModel."""
+    theirs = set(re.findall(r"^class (\w+)", parent, re.MULTILINE))
+    for head in heads:
+        for name in theirs:
+            prefix, ours = _differing_start(name, head)
+            if prefix and ours != prefix and ours.startswith(prefix):
+                return re.sub(rf"\b(_?){ours}(?=[A-Z])", rf"\g<1>{prefix}", text)
+    return text
+
+
+def _differing_start(name: str, other: str) -> tuple[str, str]:
+    """What is left of two names without their common ending, which begins with a capital letter."""
+    for at in range(1, len(name)):
+        if name[at].isupper() and other.endswith(name[at:]) and len(other) > len(name[at:]):
+            return name[:at], other.removesuffix(name[at:])
+    return "", ""

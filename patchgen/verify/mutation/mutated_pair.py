@@ -1,0 +1,93 @@
+"""The two sides of a comparison while an error stands in the variant."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+from transformers import PreTrainedModel
+
+from patchgen.verify.built import variant_of
+from patchgen.verify.claim import Route, Specimen
+from patchgen.verify.mutation.kept import kept
+from patchgen.verify.pair import Pair
+
+
+@dataclass(frozen=True)
+class MutatedPair(Pair):
+    """`right` with `wrong`, the module with the error; `is_built_anew` where it makes models."""
+
+    right: Pair = field(kw_only=True)
+    wrong: ModuleType = field(kw_only=True)
+    is_built_anew: bool = field(kw_only=True)
+    loans: ExitStack = field(kw_only=True)  # closed, the right pair's models are as they were
+
+    @property
+    def module(self) -> ModuleType:
+        return self.wrong
+
+    def models(
+        self, route: Route, dtype: torch.dtype, dropout: float = 0.0, *, fresh: bool = False
+    ) -> tuple[PreTrainedModel, PreTrainedModel]:
+        """The right pair's parent, and a variant that the error may spoil."""
+        parent, variant = self.right.models(route, dtype, dropout)
+        key = (route.name, dtype, dropout)
+        if key not in self._models:
+            with _disable_current_modes():  # no recording sees how a model is made
+                self._models[key] = parent, self._lent(variant, route, dtype, dropout)
+        return copy.deepcopy(self._models[key]) if fresh else self._models[key]
+
+    def _lent(
+        self, variant: PreTrainedModel, route: Route, dtype: torch.dtype, dropout: float
+    ) -> PreTrainedModel:
+        if not self.is_built_anew:
+            return self.loans.enter_context(kept(variant))
+        built = variant_of(self.right.master(dtype, dropout), self.variant_class, self.build, route)
+        return built.to(self.device)
+
+    @property
+    def _seen(self) -> dict[Any, dict[str, Tensor]]:
+        return self.right._seen
+
+    @functools.cached_property
+    def specimen(self) -> Specimen:
+        right = self.right.specimen
+        return Specimen(
+            right.parent_class,
+            self.variant_class,
+            right.config,
+            right.inputs,
+            right.lengths,
+            right.causal,
+        )
+
+    @property
+    def is_causal(self) -> bool:
+        return self.right.is_causal
+
+    @property
+    def keeps_packed_apart(self) -> bool:
+        return self.right.keeps_packed_apart
+
+
+def mutated(
+    right: Pair, wrong: ModuleType, loans: ExitStack, *, is_built_anew: bool
+) -> MutatedPair:
+    """`right` with the error that `wrong` has."""
+    return MutatedPair(
+        right.subject,
+        right.head,
+        right.device,
+        right.changes,
+        right=right,
+        wrong=wrong,
+        is_built_anew=is_built_anew,
+        loans=loans,
+    )

@@ -1,0 +1,146 @@
+"""Which case sees an error?
+
+Cases are run as `verify` runs them, with the same bounds: an error is seen where one compares
+unequal.  Where one does not run at all, that tells nothing: a crash is found by whoever runs the
+file, and not by comparing.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+import torch
+from transformers import set_seed
+
+from patchgen.verify.cases import Case
+from patchgen.verify.checks import CHECKS
+from patchgen.verify.checks.trial import Nothing, Trial
+from patchgen.verify.inputs import CannotBuild
+from patchgen.verify.mutation.graph import recorded
+from patchgen.verify.mutation.lines_run import watched
+from patchgen.verify.pair import Pair
+
+# Those whose verdict is a comparison, of the variant without another error in it.
+KINDS = (
+    "numbers",
+    "weights",
+    "cache",
+    "generated",
+    "checkpoints",
+    "effect",
+    "kept",
+    "kernels",
+    "zeros",
+    "pace",
+    "drops",
+    "attention",
+    "compiled",
+)
+# What a compiler makes of a graph is no list of operations, and neither is how often something is called.
+UNRECORDED = ("compiled", "pace", "drops", "kept")
+# What one case may take with an error in it, of the processor's time: a busy machine changes nothing.
+SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
+
+Answer = Literal["equal", "unequal", "crash"]
+
+
+class TooSlow(Exception):
+    """An error has made a case go on and on."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One case as the right variant runs it."""
+
+    case: Case
+    pair: Pair
+    lines: frozenset[int]  # of the file
+    seconds: float  # of the processor
+
+    def runs(self, line: int, last: int) -> bool:
+        return any(line <= each <= last for each in self.lines)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of what is computed; empty where it cannot be recorded.  Asked for without any error."""
+        return recording_of(self.case, self.pair, math.inf)
+
+    @property
+    def limit(self) -> float:
+        """What the case may take with an error in the variant."""
+        return max(SECONDS, TIMES * self.seconds)
+
+
+def watch(case: Case, pair: Pair, path: Path) -> Watched | None:
+    """How `case` runs without any error; None where it has nothing to compare, or fails."""
+    begun = time.process_time()
+    with watched(path) as lines:
+        answer, _ = judged(case, pair, seconds=math.inf)
+    seconds = time.process_time() - begun
+    return Watched(case, pair, frozenset(lines), seconds) if answer == "equal" else None
+
+
+def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, str]:
+    """What `case` says of `pair`, and in which words."""
+    set_seed(0)  # some cases draw weights of their own
+    try:
+        with _limited(seconds):
+            verdict = CHECKS[case.kind](Trial(pair, case, lambda _: None))
+    except (Nothing, CannotBuild) as reason:
+        return "crash", str(reason)
+    except Exception as error:  # whatever an error makes of a model
+        return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    if verdict.status != "FAIL":
+        return "equal", ""
+    if case.kind == "attention" and verdict.note.startswith("declared"):
+        return "crash", verdict.note
+    return "unequal", verdict.note
+
+
+def recording_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
+    """The digest of what the variant computes in `case`; empty where that cannot be recorded, or crashes."""
+    if case.kind in UNRECORDED:
+        return ""
+    set_seed(0)
+    with recorded() as recording:
+        if case.kind not in ("numbers", "weights"):
+            answer, _ = judged(case, pair, seconds)
+            return recording.digest() if answer != "crash" else ""
+        # The step alone: what is compared afterwards is the same where the step is.
+        weighed = case.kind == "weights"
+        route = pair.weights_route if weighed else pair.route(case.route)
+        try:
+            with _limited(seconds):
+                pair.variant_sees(route, getattr(torch, case.dtype), case.scene, weights=weighed)
+        except Exception:  # as an error makes of it
+            return ""
+    return recording.digest()
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raises TooSlow after so much of the processor's time, where a signal can be had."""
+    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TooSlow(f"took more than {seconds:.0f} seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -1,0 +1,94 @@
+"""The page docs/parity/mutants.md: what became of errors in the changed lines of each variant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from patchgen.verify.mutation.fate import OUTCOMES, Fate, LinesRun, counted
+from patchgen.verify.result import Result
+from patchgen.verify.subject import Subject
+
+_LEGEND = """\
+A *mutant* is one small error in a line that the variant adds or changes: an operator, a constant,
+an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
+dropped, a condition turned round, a gradient detached, a statement removed. It is planted, and the
+cases of `patchgen verify` that run its line are run, those that tell most first: each brings another
+padding, head, configuration, way to call the model or changed line. **seen**: one
+of them compares unequal, by the bound that it always has. **equivalent**: in all of those that bring
+something new the same operations run on the same data with the same constants, forward and
+backward. **failed**: wherever it changes anything, it does not run. That is neither seen nor unseen:
+whoever runs the file finds it. **unseen**: none of these; each is listed below.
+
+A mutant is made only of a line that some case runs (*made*); how many more could be made of lines
+that no case runs is told beside them (*on lines not run*), and those lines are listed below. Of the
+first a sample is planted, drawn by the digests of their texts and of the variant's name, so that it
+is the same in every run: one of each line first, then a second of each, until there are as many as
+the command says.
+"""
+
+
+def mutants_page(
+    subjects: Iterable[Subject], results: Sequence[Result], command: str, versions: str
+) -> str:
+    """The page."""
+    found = {subject.name: _found(subject.name, results) for subject in subjects}
+    every = [fate for fates, _ in found.values() for fate in fates]
+    total = counted(every)
+    decided = total["seen"] + total["unseen"]
+    part = f"{100 * total['seen'] / decided:.1f} %" if decided else "none"
+    lines = ["# Mutants", "", f"`{command}`, {versions}: {_of(len(found))}.", "", _LEGEND]
+    lines += [
+        f"Seen: {total['seen']:,} of {decided:,} that run and are not equivalent, {part}.",
+        "",
+    ]
+    lines += [
+        f"| variant | lines run | on lines not run | made | planted | {' | '.join(OUTCOMES)} |",
+        f"|---|---:|---:|---:|---:|{'---:|' * len(OUTCOMES)}",
+    ]
+    for name, (fates, run) in found.items():
+        numbers = " | ".join(f"{number:,}" for number in counted(fates).values())
+        ran = f"{run.ran} of {run.changed}" if run is not None else ""
+        made = f"{run.unplanted:,} | {run.mutants:,}" if run is not None else " | "
+        lines.append(f"| {name} | {ran} | {made} | {len(fates):,} | {numbers} |")
+    numbers = " | ".join(f"{number:,}" for number in total.values())
+    runs = [run for _, run in found.values() if run is not None]
+    made = f"{sum(run.unplanted for run in runs):,} | {sum(run.mutants for run in runs):,}"
+    lines.append(f"| **all** | | {made} | {len(every):,} | {numbers} |")
+    for name, (fates, run) in found.items():
+        lines += _of_variant(name, fates, run)
+    return "\n".join(lines) + "\n"
+
+
+def _of(variants: int) -> str:
+    return f"of {variants} variant{'s' if variants != 1 else ''}, those of the table"
+
+
+def _found(variant: str, results: Sequence[Result]) -> tuple[tuple[Fate, ...], LinesRun | None]:
+    own = [result for result in results if result.variant == variant]
+    lines = next((result.lines for result in own if result.lines is not None), None)
+    return tuple(fate for result in own for fate in result.fates), lines
+
+
+def _of_variant(name: str, fates: Sequence[Fate], run: LinesRun | None) -> Iterator[str]:
+    unseen = [fate for fate in fates if fate.outcome == "unseen"]
+    missed = [] if run is None else [*run.not_run]
+    refused = [] if run is None else [*run.refusals]
+    if not (unseen or missed or refused):
+        return
+    yield from ("", f"## {name}", "")
+    for said, lines in (
+        ("Lines that did not run", missed),
+        ("Lines that only refuse, and did not run", refused),
+    ):
+        if lines:
+            yield f"{said}: {', '.join(str(number) for number, _ in lines)}."
+            yield ""
+    for fate in unseen:
+        yield from (
+            f"`{fate.place}`, {fate.says}: {fate.note}.",
+            "",
+            "```diff",
+            fate.diff,
+            "```",
+            "",
+        )

@@ -1,0 +1,165 @@
+"""Do the lists of names that a model carries beside its plans name what is there?
+
+Classes that stay on one device (`_no_split_modules`), weights that are tied or kept in float32, modules whose outputs
+are recorded, and what becomes of checkpoints' names when they are loaded.  Patterns of keys that a checkpoint may lack
+or have beside are meant for other checkpoints, and are not asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from patchgen.verify.plans.finding import Finding
+
+
+def declared_findings(model: Any) -> Iterator[Finding]:
+    """Of each list, what names nothing."""
+    names = all_names(model)
+    for kind, rule, fault in declared_names(model):
+        if what := fault(model, names):
+            yield Finding(kind, rule, "PG844", what)
+
+
+Fault = Callable[[Any, set[str]], str]
+
+
+def declared_names(model: Any) -> tuple[tuple[str, str, Fault], ...]:
+    """Each name, the kind of the list that it is in, and what finds its fault."""
+    return (
+        *(
+            ("no_split", name, _no_class(name))
+            for name in sorted(getattr(model, "_no_split_modules", None) or ())
+        ),
+        *(
+            ("tied", f"{target} to {source}", _not_tied(target, source))
+            for target, source in sorted(_tied(model).items())
+        ),
+        *(
+            ("float32", pattern, _no_match(_glob(pattern)))
+            for listed in ("_keep_in_fp32_modules", "_keep_in_fp32_modules_strict")
+            for pattern in sorted(getattr(model, listed, None) or ())
+        ),
+        *(("recorded", name, _no_recorded(kind)) for name, kind in recorded(model)),
+    )
+
+
+def all_names(model: Any) -> set[str]:
+    """Of parameters and buffers, tied ones under each of their names."""
+    return {name for name, _ in model.named_parameters(remove_duplicate=False)} | {
+        name for name, _ in model.named_buffers(remove_duplicate=False)
+    }
+
+
+def _no_class(name: str) -> Fault:
+    def fault(model: Any, names: set[str]) -> str:
+        known = {type(module).__name__ for module in model.modules()}
+        return "" if name in known else "no module is of this class"
+
+    return fault
+
+
+def _no_match(pattern: str) -> Fault:
+    def fault(model: Any, names: set[str]) -> str:
+        return "" if any(re.search(pattern, name) for name in names) else "no weight is called so"
+
+    return fault
+
+
+def _glob(pattern: str) -> str:
+    return pattern.replace(
+        "*", ".*"
+    )  # as transformers.core_model_loading.build_glob_alternation, 5.23
+
+
+def _tied(model: Any) -> dict[str, str]:
+    tied = getattr(type(model), "_tied_weights_keys", None)
+    # A list is what transformers had before its fifth version, and what remote code still has.
+    return dict(tied) if isinstance(tied, dict) else {}
+
+
+def _not_tied(target: str, source: str) -> Fault:
+    def fault(model: Any, names: set[str]) -> str:
+        found = [
+            [name for name in sorted(names) if re.search(f"^{each}", name)]
+            for each in (target, source)
+        ]
+        if not all(found):
+            return "no weight is called so" if not found[0] else f"no weight is called {source}"
+        expanded = getattr(model, "all_tied_weights_keys", None) or {}
+        for ours, theirs in ((ours, expanded[ours]) for ours in found[0] if ours in expanded):
+            if _weight(model, ours) is not _weight(model, theirs):
+                return f"{ours} is not {theirs}"
+        return ""
+
+    return fault
+
+
+def _weight(model: Any, name: str) -> Any:
+    owner, _, own = name.rpartition(".")
+    return getattr(model.get_submodule(owner), own)
+
+
+def recorded(model: Any) -> Iterator[tuple[str, type]]:
+    """The outputs that modules of a class give, each with the class, of the base model: it is the one that records."""
+    told = getattr(getattr(model, "base_model", model), "_can_record_outputs", None) or {}
+    for name, kinds in told.items():
+        for each in kinds if isinstance(kinds, list | tuple) else (kinds,):
+            kind = getattr(each, "target_class", each)
+            if isinstance(kind, type):
+                yield name, kind
+
+
+def _no_recorded(kind: type) -> Fault:
+    def fault(model: Any, names: set[str]) -> str:
+        return (
+            ""
+            if any(isinstance(each, kind) for each in model.modules())
+            else f"no module is a {kind.__name__}"
+        )
+
+    return fault
+
+
+# --- conversions of checkpoints
+
+
+def conversions(model: Any) -> dict[str, str]:
+    """What transformers makes of names of checkpoints for this model, each with a pattern of the model's own names."""
+    try:
+        from transformers.conversion_mapping import get_model_conversion_mapping
+    except ImportError:  # transformers had none in its fifth version's beginning
+        return {}
+    return {
+        f"{', '.join(_patterns(each.source_patterns))} to {target}": _as_regex(target)
+        for each in get_model_conversion_mapping(model, add_legacy=False)
+        for target in _patterns(each.target_patterns)
+    }
+
+
+def lost_conversions(model: Any, parent: Any) -> Iterator[Finding]:
+    """What is converted for the parent, and not for this model; and whether its own conversions lead anywhere.
+
+    One whose weights the parent does not have is for other sizes, and one whose weights only this model does not have
+    is told by what they are now: a mixture has no FFN.
+    """
+    theirs, ours, names = conversions(parent), conversions(model), all_names(model)
+    for told, pattern in theirs.items():
+        if told not in ours and any(re.search(pattern, name) for name in names & all_names(parent)):
+            yield Finding(
+                "converted", told, "PG844", "is done for the parent's checkpoints, and not here"
+            )
+    own = {told: pattern for told, pattern in ours.items() if told not in theirs}
+    if own and not any(re.search(pattern, name) for pattern in own.values() for name in names):
+        yield Finding("converted", next(iter(own)), "PG844", "no weight is called so")
+
+
+def _patterns(given: str | Iterable[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _as_regex(target: str) -> str:
+    """A target is a piece of a name; `\\1` stands for what its source found."""
+    bare = target.removeprefix("^").removesuffix("$")
+    return ".*".join(re.escape(piece) for piece in re.split(r"\\\d|\*|\(.*?\)", bare))

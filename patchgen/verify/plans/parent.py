@@ -1,0 +1,55 @@
+"""The model that a generated one was made from, of equal sizes and without weights, to hold its plans against."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from patchgen.compiler.flat import is_generated
+from patchgen.runtime.variants import Variant
+
+BASE = "PreTrainedModel"
+# Of a configuration, what is of its own class and not of its parent's.
+OWN = ("model_type", "architectures", "transformers_version")
+
+
+def parent_on_meta(model: Any) -> Any | None:
+    """The parent of `model` on the meta device; None for a model that is not generated."""
+    kind = parent_class(type(model))
+    if kind is None:
+        return None
+    told = {name: value for name, value in model.config.to_dict().items() if name not in OWN}
+    config = kind.config_class.from_dict(told)
+    with torch.device("meta"):
+        return kind(config)
+
+
+def parent_class(kind: type) -> Any | None:
+    """The class that `kind` of a generated file stands for in the file that it was made from, by its banner.
+
+    None for a class of any other file, of a file whose parent is not of transformers, and for one that is new.
+    """
+    path = Path(inspect.getsourcefile(kind) or "")
+    if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
+        return None
+    try:
+        parent = importlib.import_module(
+            Variant(path.stem, kind.__module__, path, path.parent).parent
+        )
+    except ValueError:
+        return None
+    own, theirs = _prefix(sys.modules[kind.__module__]), _prefix(parent)
+    found = (kind.__name__, theirs + kind.__name__.removeprefix(own))
+    return next((getattr(parent, name) for name in found if hasattr(parent, name)), None)
+
+
+def _prefix(module: ModuleType) -> str:
+    """What the names of a model's classes begin with: "Llama" of LlamaPreTrainedModel."""
+    names = [name for name in vars(module) if name.endswith(BASE) and name != BASE]
+    return min(names, key=len, default=BASE).removesuffix(BASE)

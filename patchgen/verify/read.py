@@ -1,0 +1,147 @@
+"""What the changed lines of a variant read: flags of its configuration, and heads that they stand in.
+
+In: the text of the output, and of the diff beside it.  Out: names of the configuration that a changed class or
+function tests, each with values that make the test come out otherwise, and the names of the changed classes.
+
+    if config.tie and self.share:          tie: not as by default, share: not as by default
+    if config.kind == "sum":               kind: "sum"
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from patchgen.verify.mutation.changed_lines import touched_by
+
+Definition = ast.ClassDef | ast.FunctionDef
+SMALL = 3  # of a number that nothing is known of
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What changed lines read."""
+
+    classes: tuple[str, ...]  # that a changed line stands in
+    values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
+
+
+def read_by_changes(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
+    """`defaults` are the configuration's own."""
+    lines = touched_by(diff)
+    changed = [node for node in ast.parse(text).body if _holds(node, lines)]
+    found: dict[str, list[Any]] = {}
+    for node in changed:
+        for name, others in _tested(node):
+            values = _values(defaults.get(name, others.default), others.compared)
+            found.setdefault(name, []).extend(
+                value for value in values if value not in found.get(name, [])
+            )
+    classes = tuple(node.name for node in changed if isinstance(node, ast.ClassDef))
+    return Read(classes, {name: tuple(values) for name, values in found.items() if values})
+
+
+def defaults_of(text: str) -> dict[str, Any]:
+    """The defaults that the classes of a configuration file give their fields, where they are constants."""
+    fields = (
+        (field.target.id, field.value)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+    )
+    return {name: value.value for name, value in fields if isinstance(value, ast.Constant)}
+
+
+def _holds(node: ast.stmt, lines: frozenset[int]) -> bool:
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+    return isinstance(node, Definition) and any(
+        first <= line <= (node.end_lineno or first) for line in lines
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What is known of a name where it is read."""
+
+    default: Any = None  # the third argument of `getattr`
+    compared: tuple[Any, ...] = ()  # constants that it is compared with
+
+
+def _tested(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
+    """Names of the configuration that a test of `node` reads, its own flags among them."""
+    flags = dict(_flags(node))
+    for test in _tests(node):
+        constants = tuple(each.value for each in ast.walk(test) if isinstance(each, ast.Constant))
+        constants = tuple(value for value in constants if isinstance(value, str))
+        for each in ast.walk(test):
+            told = _of_config(each)
+            if told is not None:
+                yield told[0], _Others(told[1], constants)
+            elif (own := _own(each)) in flags:
+                name, default = flags[own]
+                yield name, _Others(default, constants)
+
+
+def _tests(node: ast.stmt) -> Iterator[ast.expr]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.If | ast.IfExp | ast.While):
+            yield each.test
+        elif isinstance(each, ast.BoolOp | ast.Compare):
+            yield each
+
+
+def _flags(node: ast.stmt) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Attributes of a class that are one value of its configuration."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Assign) and (own := _own(each.targets[0])):
+            value = each.value.body if isinstance(each.value, ast.IfExp) else each.value
+            told = _of_config(value)
+            if told is not None:
+                yield own, told
+
+
+def _of_config(node: ast.AST) -> tuple[str, Any] | None:
+    """`config.name`, or `getattr(config, "name", default)`: the name and the default."""
+    if isinstance(node, ast.Attribute) and _is_config(node.value):
+        return node.attr, None
+    if (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "getattr"
+        and _is_config(node.args[0])
+    ):
+        name, *default = (
+            each.value if isinstance(each, ast.Constant) else None for each in node.args[1:]
+        )
+        return (name, default[0] if default else None) if isinstance(name, str) else None
+    return None
+
+
+def _is_config(node: ast.expr) -> bool:
+    return ast.unparse(node).rpartition(".")[2] == "config"
+
+
+def _own(node: ast.AST) -> str:
+    """`name` of `self.name`; of anything else nothing."""
+    is_own = (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
+    return node.attr if is_own and isinstance(node, ast.Attribute) else ""
+
+
+def _values(default: Any, compared: tuple[Any, ...]) -> Iterator[Any]:
+    """Values that a test may come out otherwise with."""
+    if isinstance(default, bool):
+        yield not default
+    elif isinstance(default, str):
+        yield from (value for value in compared if value != default)
+    elif isinstance(default, float):
+        yield default / 2 if default else 0.25
+    elif isinstance(default, int):
+        yield from (default + 1, 0)
+    else:
+        yield from (SMALL, True)

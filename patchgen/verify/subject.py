@@ -1,0 +1,192 @@
+"""What there is to verify: the variants that patchgen.lock records, each with its parent and the parts in it.
+
+Read from the record and the text of the output: nothing is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.errors import did_you_mean
+from patchgen.project.config import find_config
+from patchgen.project.gate.lock import Record, read_lock
+from patchgen.project.places import LOCK
+from patchgen.verify.changes import changes_of
+
+# Of a configuration: what a class computes otherwise under them is compared too.
+SETTINGS = ("sliding_window", "add_cross_attention")
+_HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One variant."""
+
+    name: str  # "llama_loss"
+    module: str  # "generated.llama.modeling_llama_loss"
+    parent: str  # "transformers.models.llama.modeling_llama"
+    parts: tuple[str, ...]  # "sdpa"
+    heads: tuple[
+        str, ...
+    ]  # public model classes: the first with a loss comes first, the base model second
+    home: str  # the folder that the module is imported from
+    modular: str = ""  # as shown
+    settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
+    changes: tuple[str, ...] = ()  # what its diff turns on without a part: "checkpoint"
+
+    @property
+    def claimed(self) -> tuple[str, ...]:
+        """The names of all that is claimed of it."""
+        return (*self.parts, *self.changes)
+
+    @property
+    def main_heads(self) -> tuple[str, ...]:
+        return self.heads[:2]
+
+
+def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
+    """The variants recorded at `home`, or those of them that `wanted` names: by name, modular file, output or folder.
+
+    Raises PatchgenError PG507 for an unreadable lock, and LookupError for a name that no record has, or no records.
+    """
+    records = sorted(read_lock(home / LOCK).items())
+    variants = [record for output, record in records if _is_variant(output)]
+    if not variants:
+        raise LookupError(f"{home / LOCK} records no variant: run patchgen convert")
+    known = [record for record in variants if (home / record.output).is_file()]
+    missing = [record.output for record in variants if not (home / record.output).is_file()]
+    chosen: dict[str, Record] = {}
+    for name in wanted:
+        found = [record for record in known if _is_named(record, name, home)]
+        if not found:
+            hint = did_you_mean(name, map(_name_of, known))
+            raise LookupError(f"{name} is no variant that {LOCK} records. {hint}")
+        chosen.update((record.output, record) for record in found)
+    if missing and not chosen:
+        raise LookupError(
+            f"{missing[0]} is recorded in {LOCK}, and is not there: run patchgen convert"
+        )
+    return tuple(subject_of(record, home) for record in chosen.values() or known)
+
+
+def subject_at(path: Path) -> Subject:
+    """The variant that a modular file or an output of any project is, by that project's record.
+
+    Raises LookupError where the project's lock does not have it, or has several of it.
+    """
+    home = find_config([path.resolve().parent]).home
+    found = subjects(home, [str(path.resolve())])
+    if len(found) != 1:
+        raise LookupError(
+            f"{path} makes {len(found)} variants: {', '.join(subject.name for subject in found)}"
+        )
+    return found[0]
+
+
+def home_of(names: Iterable[str]) -> Path:
+    """The project that the first of `names` which is a path lies in; that of the working directory without one."""
+    paths = [Path(name).resolve() for name in names if Path(name).exists()]
+    starts = [path if path.is_dir() else path.parent for path in paths[:1]]
+    return find_config([*starts, Path.cwd()]).home
+
+
+def subject_of(record: Record, home: Path) -> Subject:
+    """The variant that `record` tells of."""
+    parents = Counter(
+        used.symbol.rpartition(".")[0]
+        for used in record.parents
+        if ".modeling_" in used.symbol.rpartition(".")[0]
+    )
+    ours = [name for name in parents if name.startswith("transformers.models.")]
+    parent = max(ours, key=lambda name: (parents[name], name))
+    used = {
+        each.symbol.split(".")[2]
+        for each in record.parents
+        if each.symbol.startswith("patchgen.parts.")
+    }
+    parts = sorted(used)
+    output = home / record.output
+    text = output.read_text(encoding="utf-8")
+    changes = changes_of(output, text, parts)
+    settings = tuple(setting for setting in SETTINGS if setting in text)
+    name, module = _name_of(record), _module_of(record)
+    return Subject(
+        name,
+        module,
+        parent,
+        tuple(parts),
+        heads_of(text),
+        str(home),
+        record.modular,
+        settings,
+        changes,
+    )
+
+
+def heads_of(text: str) -> tuple[str, ...]:
+    """The public model classes of a modeling module, by its `__all__`: language-model heads before others."""
+    heads = [
+        name
+        for name in _listed(text)
+        if _HEAD.search(name) and not name.endswith("PreTrainedModel")
+    ]
+    bases = [
+        name
+        for name in heads
+        if name.endswith("Model") and not re.search("LMHead|DoubleHeads", name)
+    ]
+    others = sorted(
+        (n for n in heads if n not in bases), key=lambda n: _rank(n, "pixel_values" in text)
+    )
+    return (*others[:1], *sorted(bases, key=len), *others[1:])
+
+
+def _listed(text: str) -> list[str]:
+    """What `__all__` lists.  It ends a module of models: to parse all of it would take twenty times as long."""
+    _, assigned, rest = f"\n{text}".rpartition("\n__all__ = ")
+    if not assigned:
+        return []
+    first, *_ = ast.parse(f"__all__ = {rest}").body
+    return list(ast.literal_eval(first.value)) if isinstance(first, ast.Assign) else []
+
+
+# A class that is trained as a language model shows most of a variant.  A decoder's head on an encoder, such as
+# BertLMHeadModel or RobertaForCausalLM, comes after the head that the encoder is trained with.
+_RANKS = (
+    "ForMaskedLM",
+    "ForConditionalGeneration",
+    "ForCausalLM",
+    "LMHeadModel",
+    "ForImageClassification",
+)
+
+
+def _rank(name: str, sees_images: bool) -> int:
+    if sees_images and name.endswith("ForConditionalGeneration"):
+        return len(_RANKS)  # its language model alone is ForCausalLM
+    return next((i for i, ending in enumerate(_RANKS) if name.endswith(ending)), len(_RANKS))
+
+
+def _is_variant(output: str) -> bool:
+    return Path(output).name.startswith("modeling_")
+
+
+def _name_of(record: Record) -> str:
+    return Path(record.output).stem.removeprefix("modeling_")
+
+
+def _module_of(record: Record) -> str:
+    return record.output.removesuffix(".py").replace("/", ".")
+
+
+def _is_named(record: Record, name: str, home: Path) -> bool:
+    path = (Path.cwd() / name).resolve()
+    places = [(home / record.output).resolve(), (home / record.modular).resolve()]
+    return name in (_name_of(record), _module_of(record)) or any(
+        path == p or path in p.parents for p in places
+    )
