@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from patchgen.training.charts.lines import Line, lines
-from patchgen.training.loop.begin import Material, built, material_of
+from patchgen.training.loop.setup import Material, built, material_of
 from patchgen.training.loop.folder import RunFolder, new_folder, series
 from patchgen.training.loop.machine import description
 from patchgen.training.loop.models import source_of

@@ -15,7 +15,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.write import replace_file
 
 if TYPE_CHECKING:
-    from patchgen.training.memory.account import Figures
+    from patchgen.training.memory.figures import Figures
     from patchgen.training.memory.layout import Layout
     from patchgen.training.memory.predict import Books
     from patchgen.training.memory.setup import Setup
@@ -43,8 +43,8 @@ def memory(
     """Tell the anatomy of one model's memory; the exit code."""
     _insist_on_models()
     from patchgen.training.memory.fits import bytes_of, insist_on_device, largest_batch
-    from patchgen.training.memory.page import anatomy_of, as_json, as_markdown, as_text
-    from patchgen.training.memory.picture import as_svg
+    from patchgen.training.memory.report import anatomy_of, as_json, as_markdown, as_text
+    from patchgen.training.memory.chart import as_svg
     from patchgen.training.memory.setup import Setup
     from patchgen.training.memory.target import Choice, find_target, usual_length
     from patchgen.training.memory.zero import foreseen
@@ -89,7 +89,7 @@ def _layout(engine: str | None, ranks: int | None) -> Layout | None:
 
 
 def _measured(target: Target, choice: Choice, setup: Setup, books: Books | None) -> Figures:
-    from patchgen.training.memory.account import figures, standing
+    from patchgen.training.memory.figures import figures, standing
     from patchgen.training.memory.fits import insist_on_room
     from patchgen.training.memory.measure import measured
 
@@ -97,7 +97,7 @@ def _measured(target: Target, choice: Choice, setup: Setup, books: Books | None)
         here = setup.layout.ranks if setup.layout is not None and setup.device == "cpu" else 1
         insist_on_room(target, here * figures(books).peak, setup.device)
     if setup.layout is not None:
-        from patchgen.training.memory.several import Job, measured_on_ranks
+        from patchgen.training.memory.spawn import Job, measured_on_ranks
 
         found = measured_on_ranks([Job(target.name, choice, setup)], setup.layout.ranks)[0]
         return standing(found, setup.layout)

@@ -84,7 +84,7 @@ def train(
 @contextmanager
 def _together(engine: Engine, device: str) -> Iterator[None]:
     """While the processes of a run are together.  What all of them would say, the first one says alone."""
-    from patchgen.training.parallel.meet import (
+    from patchgen.training.parallel.process_group import (
         PeerIsGone,
         go_to_the_end,
         is_told_by_first,

@@ -42,7 +42,7 @@ def test_no_other_case_is_told():
 
 def test_the_five_lines_are_those_that_run():
     pytest.importorskip("transformers")
-    from patchgen.training.bench.rivals import mask_free
+    from patchgen.training.bench.competitors import mask_free
 
     told = re.search(r"def mask_free.*?, None\n", PAGE, re.DOTALL)
     assert told is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from patchgen.training.bench.case import Case, Shape, Target
-from patchgen.training.bench.contestant import FIVE_LINES, SDPA, Contestant
+from patchgen.training.bench.entry import FIVE_LINES, SDPA, Contestant
 from patchgen.training.bench.page import as_markdown, best_verdicts, pictures
 from patchgen.training.bench.record import Record
 from patchgen.training.bench.result import Result

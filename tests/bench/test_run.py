@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from patchgen.training.bench.case import Case, Shape
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.record import Unreadable, begun, read_record, taken_up
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.run import Wanted, run
@@ -178,7 +178,7 @@ def test_a_run_that_is_killed_has_lost_nothing(play, tmp_path):
 import os, sys, threading
 from pathlib import Path
 from patchgen.training.bench.case import Case, Shape
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.record import taken_up
 from patchgen.training.bench.run import Wanted, run
 some = tuple(Contestant(each) for each in ("sdpa", "fast", "small"))

@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 import torch
 
 from patchgen.errors import PatchgenError
-from patchgen.training.memory.account import Figures, figures
+from patchgen.training.memory.figures import Figures, figures
 from patchgen.training.memory.fits import (
     _last_within,
     bytes_of,
@@ -22,7 +22,7 @@ from patchgen.training.memory.fits import (
     insist_on_room,
     largest_batch,
 )
-from patchgen.training.memory.page import MOST, anatomy_of, as_text
+from patchgen.training.memory.report import MOST, anatomy_of, as_text
 from patchgen.training.memory.predict import predicted
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target

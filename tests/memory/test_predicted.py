@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.training.memory.account import figures
+from patchgen.training.memory.figures import figures
 from patchgen.training.memory.measure import measured
 from patchgen.training.memory.predict import predicted
 from patchgen.training.memory.setup import Setup

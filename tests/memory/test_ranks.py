@@ -11,12 +11,12 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.training.memory.account import figures, peak, standing
-from patchgen.training.memory.exchange import sums
+from patchgen.training.memory.figures import figures, peak, standing
+from patchgen.training.memory.collectives import sums
 from patchgen.training.memory.layout import Layout
 from patchgen.training.memory.predict import predicted
 from patchgen.training.memory.setup import Setup
-from patchgen.training.memory.several import Job, measured_on_ranks
+from patchgen.training.memory.spawn import Job, measured_on_ranks
 from patchgen.training.memory.target import Choice, find_target
 from patchgen.training.memory.zero import foreseen
 from tests.toytree import REPOSITORY

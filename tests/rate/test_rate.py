@@ -23,14 +23,14 @@ from patchgen.training.bench.cases.bert import B1
 from patchgen.training.bench.cases.decoders import L1
 from patchgen.training.bench.cases.experts import M1, M2
 from patchgen.training.bench.cases.legacy import X1_MPNET
-from patchgen.training.bench.play import work_of
-from patchgen.training.bench.stage import Stage, config_of
+from patchgen.training.bench.run_case import work_of
+from patchgen.training.bench.setup import Stage, config_of
 from patchgen.training.bench.texts import batch_of
 from patchgen.training.loop.job import operations_of_a_token
 from patchgen.training.loop.meter import Rates
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.rows import lengths_of
-from patchgen.training.rate.operations import Forward, count_forward, pairs_of, stock_class
+from patchgen.training.rate.flops import Forward, count_forward, pairs_of, stock_class
 from patchgen.training.rate.peak import datasheet, product
 
 LLAMA = LlamaConfig(

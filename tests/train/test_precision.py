@@ -14,7 +14,7 @@ from patchgen.training.loop.arguments import arguments_of
 from patchgen.training.loop.models import build, source_of
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.switches import insist_on_sense
-from patchgen.training.memory.account import figures
+from patchgen.training.memory.figures import figures
 from patchgen.training.memory.measure import _on_cpu
 from patchgen.training.memory.predict import predicted
 from patchgen.training.memory.setup import Setup

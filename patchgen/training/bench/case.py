@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 
 Task = Literal["causal", "masked", "classify"]
 Metric = Literal["speed", "memory", "rows", "block", "rate"]

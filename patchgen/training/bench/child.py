@@ -68,7 +68,7 @@ def main() -> None:
     from transformers.utils import logging
 
     from patchgen.training.bench.machine import machine, versions
-    from patchgen.training.bench.play import Budget, run_case
+    from patchgen.training.bench.run_case import Budget, run_case
     from patchgen.training.bench.sets import cases_of
 
     logging.set_verbosity_error()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchgen.training.bench.case import Case
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.result import Result
 
 NO_MASK = {"none", "causal"}

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from patchgen.training.bench.contestant import Compiled
+from patchgen.training.bench.entry import Compiled
 
 MOST_GRAPHS = 512  # of one function: layers times contestants
 Masks = list[str]  # "none", "causal", "bool", "float", one for each call

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import torch
 
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.optimizers import optimizer_of
 from patchgen.training.bench.result import Result
-from patchgen.training.bench.saved import saved_bytes
-from patchgen.training.bench.stage import Entrant, Stage
+from patchgen.training.bench.saved_activations import saved_bytes
+from patchgen.training.bench.setup import Entrant, Stage
 from patchgen.training.bench.step import Trainer, products
-from patchgen.training.rate.clock import timed
+from patchgen.training.rate.timing import timed
 
 LIMIT = 130 * 2**30
 TINY_ROWS = 5  # of a tiny anchor: what these keep is the limit of a tiny case

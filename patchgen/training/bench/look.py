@@ -18,10 +18,10 @@ from patchgen.training.bench.case import Case
 from patchgen.training.bench.cases.bert import B1
 from patchgen.training.bench.cases.decoders import G1, L1
 from patchgen.training.bench.compiling import Masks, allow_many_models, compile_model, noting_masks
-from patchgen.training.bench.contestant import SDPA
+from patchgen.training.bench.entry import SDPA
 from patchgen.training.bench.kernels import attention_kernels
 from patchgen.training.bench.machine import machine, versions
-from patchgen.training.bench.stage import Scale, Stage
+from patchgen.training.bench.setup import Scale, Stage
 from patchgen.training.bench.tiny import tiny_case
 
 HEADS, LENGTH, ROWS = 8, 1024, 2  # of the attention that is looked at

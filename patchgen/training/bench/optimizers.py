@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from patchgen.training.bench.rivals import Unavailable
+from patchgen.training.bench.competitors import Unavailable
 
 RATE = 1e-4
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from patchgen.training.bench.case import Case
 from patchgen.training.bench.claims import broken_claims
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.record import Record
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.verdict import Reached, Verdict, reached, verdicts

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from patchgen.training.bench.case import Case
-from patchgen.training.bench.contestant import Contestant
-from patchgen.training.bench.stage import Stage, switch_checkpointing_on
+from patchgen.training.bench.entry import Contestant
+from patchgen.training.bench.setup import Stage, switch_checkpointing_on
 from patchgen.training.bench.step import products
 from patchgen.training.bench.texts import NO_LABEL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from patchgen.training.bench.spread import Quartiles, quartiles
+from patchgen.training.bench.quartiles import Quartiles, quartiles
 
 # "ok": it ran and its numbers are right.  "partial": it ran, and time or memory was up before its last turn.
 Status = Literal["ok", "partial", "wrong", "unavailable", "does not fit", "failed", "no time"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.bench.case import Case
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.matrix import CASES
 from patchgen.training.bench.tables import FINETUNE, MEMORY, PRETRAIN
 from patchgen.training.bench.tiny import tiny_case

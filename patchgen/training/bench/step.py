@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from patchgen.training.bench.contestant import Precision
-from patchgen.training.bench.stage import Entrant
+from patchgen.training.bench.entry import Precision
+from patchgen.training.bench.setup import Entrant
 from patchgen.training.bench.texts import Batch
 from patchgen.training.precision import autocast_to
 from patchgen.training.rate.peak import products_by_tf32

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchgen.training.bench.case import Case, Shape, Target
-from patchgen.training.bench.contestant import Contestant, variant
+from patchgen.training.bench.entry import Contestant, variant
 
 _BERT_BASE = (("vocab_size", 30522), ("hidden_size", 768), ("num_hidden_layers", 12))
 _BERT_LARGE = (

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from patchgen.training.bench.case import Case, Task
-from patchgen.training.bench.contestant import Layout
+from patchgen.training.bench.entry import Layout
 
 LABELLED = 0.15  # of a text's words, for a masked language model
 FIRST_WORD = 5  # ids below are special in every model here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from patchgen.training.bench.case import Case, Shape
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 
 ROWS = 2
 

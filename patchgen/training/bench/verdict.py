@@ -23,7 +23,7 @@ from functools import partial
 from typing import Literal
 
 from patchgen.training.bench.case import Case, Target
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.result import Result
 
 Word = Literal["wrong", "slower", "redundant", "faster", "smaller", "larger", "tie", "unknown"]

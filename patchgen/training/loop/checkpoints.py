@@ -18,7 +18,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.write import replace_file
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.meet import wait
+from patchgen.training.parallel.process_group import wait
 
 SEAL = "whole.json"
 _NAME = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")

@@ -16,7 +16,7 @@ from typing import Any
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.meet import gathered
+from patchgen.training.parallel.process_group import gathered
 
 SHIPPED = Path(__file__).with_name("text")
 KEPT = 10  # one passage of so many is for evaluation

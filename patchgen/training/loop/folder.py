@@ -27,7 +27,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.write import replace_file
 from patchgen.training.loop.recipe import Recipe, recipe_of
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.meet import from_first
+from patchgen.training.parallel.process_group import from_first
 
 RECIPE, FOUND, METRICS, CURVE, RESULT = (
     "recipe.json",

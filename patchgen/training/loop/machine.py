@@ -101,7 +101,7 @@ def _insist_on_compiling(recipe: Recipe, on_gpu: bool) -> None:
     if chosen.backend != "inductor":
         known = set(torch._dynamo.list_backends(exclude_tags=()))
         if chosen.scope == "whole":  # by Trainer, which takes what Accelerate has a name for
-            from patchgen.training.parallel.accelerated import named_backends
+            from patchgen.training.parallel.accelerate_settings import named_backends
 
             known &= named_backends()
         if chosen.backend not in known:

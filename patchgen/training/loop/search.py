@@ -17,7 +17,7 @@ from typing import Any
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.charts.lines import Line, lines
-from patchgen.training.loop.begin import built, compiled
+from patchgen.training.loop.setup import built, compiled
 from patchgen.training.loop.failures import guarded
 from patchgen.training.loop.folder import TRIALS, RunFolder
 from patchgen.training.loop.job import Job, job_of, measured, write_down

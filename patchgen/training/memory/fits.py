@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.memory.account import figures
-from patchgen.training.memory.page import MOST, size
+from patchgen.training.memory.figures import figures
+from patchgen.training.memory.report import MOST, size
 from patchgen.training.memory.setup import Setup, refused
 from patchgen.training.memory.target import Target
 from patchgen.training.memory.zero import foreseen

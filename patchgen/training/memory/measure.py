@@ -19,8 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, record_function
 from transformers import PreTrainedModel
 
-from patchgen.training.memory.account import Figures, is_activation
-from patchgen.training.memory.frees import on_this_thread
+from patchgen.training.memory.figures import Figures, is_activation
+from patchgen.training.memory.thread_frees import on_this_thread
 from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.ledger import Ledger
 from patchgen.training.memory.predict import GRAINS, quiet

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
-from patchgen.training.memory.exchange import Exchange
+from patchgen.training.memory.collectives import Exchange
 from patchgen.training.memory.inputs import batch_for
-from patchgen.training.memory.kernels import kernels_of, label
-from patchgen.training.memory.known import Known, shapes_only
+from patchgen.training.memory.cuda_kernels import kernels_of, label
+from patchgen.training.memory.shape_mode import Known, shapes_only
 from patchgen.training.memory.ledger import Entry, Ledger
 from patchgen.training.memory.ranks import first_of, laid_out
 from patchgen.training.memory.setup import Setup

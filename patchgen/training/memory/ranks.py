@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from patchgen.errors import Location, PatchgenError
 from patchgen.runtime.checkpointing import is_on
 from patchgen.training.memory.layout import Layout
-from patchgen.training.parallel.spread import layers_plan
+from patchgen.training.parallel.distribute import layers_plan
 
 _Result = TypeVar("_Result")
 

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 
 from patchgen.errors import PatchgenError
 from patchgen.runtime.checkpointing import options_of, switch_on
-from patchgen.training.memory.kernels import label
-from patchgen.training.memory.place import raised_at
+from patchgen.training.memory.cuda_kernels import label
+from patchgen.training.memory.location import raised_at
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Target
 from patchgen.training.precision import autocast_to, weights_in

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import torch
 
-from patchgen.training.memory.exchange import Exchange
+from patchgen.training.memory.collectives import Exchange
 from patchgen.training.memory.ledger import GATHERED, Entry
 from patchgen.training.memory.predict import Books, predicted
 from patchgen.training.memory.setup import Setup

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from patchgen.training.rate.clock import timed
+from patchgen.training.rate.timing import timed
 
 # Dense bfloat16 or float16 with accumulation in float32, FLOP/s, by what the vendor's data sheet says; the first name
 # that the device's contains counts.

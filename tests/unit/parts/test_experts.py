@@ -8,7 +8,7 @@ pytest.importorskip("transformers")
 from torch import nn
 
 from patchgen.parts.experts import LeanExperts
-from patchgen.training.bench.saved import saved_bytes
+from patchgen.training.bench.saved_activations import saved_bytes
 
 EXPERTS, T, K, D, F = 5, 40, 3, 16, 24
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchgen.training.bench.case import Case, Shape, Target
-from patchgen.training.bench.contestant import (
+from patchgen.training.bench.entry import (
     CHECKPOINTED,
     COMPILED,
     CUDNN,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from patchgen.training.bench.case import Case, Shape, Target
-from patchgen.training.bench.contestant import (
+from patchgen.training.bench.entry import (
     CHECKPOINTED,
     FIVE_LINES,
     LAYERS,

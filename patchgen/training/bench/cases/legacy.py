@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from patchgen.training.bench.case import Case, Shape, Target
-from patchgen.training.bench.contestant import EAGER, Contestant, variant
+from patchgen.training.bench.entry import EAGER, Contestant, variant
 
 # Positions are counted from behind the padding's: rows of 512 need two places more, as the published model has them.
 _MPNET_BASE = (("vocab_size", 30527), ("max_position_embeddings", 514))

@@ -23,9 +23,9 @@ from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant
 from patchgen.training.bench.case import Case
 from patchgen.training.bench.compiling import Masks, compile_model
-from patchgen.training.bench.contestant import Contestant
+from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.fused import Whole, parts_in, wholes_of
-from patchgen.training.bench.rivals import (
+from patchgen.training.bench.competitors import (
     Patch,
     Unavailable,
     apply_liger,

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 import torch
 
 from patchgen.errors import PatchgenError
-from patchgen.training.memory.known import shapes_only
+from patchgen.training.memory.shape_mode import shapes_only
 
 
 @pytest.fixture

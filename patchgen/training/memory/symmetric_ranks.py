@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from patchgen.training.memory.exchange import group_of
+from patchgen.training.memory.collectives import group_of
 
 # Which argument is sent, and which says how many rows go to each rank.
 _SENT = {"c10d::alltoall_base_": (1, 4), "_c10d_functional::all_to_all_single": (0, 2)}

@@ -18,14 +18,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.meet import gathered
-from patchgen.training.parallel.partitioned import (
+from patchgen.training.parallel.process_group import gathered
+from patchgen.training.parallel.zero_check import (
     bytes_held,
     bytes_updated,
     bytes_whole,
     problems_of_zero,
 )
-from patchgen.training.parallel.spread import insist_on_equal_weights, is_layer
+from patchgen.training.parallel.distribute import insist_on_equal_weights, is_layer
 
 SLACK = 1.1  # of a process's share of the bytes: a weight of few rows does not come out even
 

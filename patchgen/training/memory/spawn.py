@@ -17,7 +17,7 @@ import torch
 from torch import distributed, multiprocessing
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.memory.account import Figures
+from patchgen.training.memory.figures import Figures
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target
 

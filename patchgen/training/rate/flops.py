@@ -25,7 +25,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.errors import PatchgenError
 from patchgen.training.memory.inputs import batch_for
-from patchgen.training.memory.known import shapes_only
+from patchgen.training.memory.shape_mode import shapes_only
 from patchgen.training.memory.predict import quiet
 from patchgen.verify.step import takes_cache
 

@@ -13,7 +13,7 @@ import torch
 from torch import distributed
 
 from patchgen.errors import PatchgenError
-from patchgen.training.parallel import meet
+from patchgen.training.parallel import process_group as meet
 from patchgen.training.parallel.engine import Engine, Launch
 
 TWO = Engine("ddp", Launch(2, 1, 1))

@@ -14,7 +14,7 @@ import torch
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.meet import gathered
+from patchgen.training.parallel.process_group import gathered
 from patchgen.verify.plans.plans import generic, insist_on_plans
 
 FREED = "free_full_weight"  # transformers' word: a layer's weights are whole while it computes, and no longer

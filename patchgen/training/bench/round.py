@@ -25,10 +25,10 @@ from patchgen.training.bench.reference import (
     norms_of,
 )
 from patchgen.training.bench.result import Result
-from patchgen.training.bench.saved import saved_bytes
-from patchgen.training.bench.stage import Entrant, Stage
+from patchgen.training.bench.saved_activations import saved_bytes
+from patchgen.training.bench.setup import Entrant, Stage
 from patchgen.training.bench.step import Trainer, autocast, products
-from patchgen.training.rate.clock import timed
+from patchgen.training.rate.timing import timed
 
 
 @dataclass(frozen=True, slots=True)

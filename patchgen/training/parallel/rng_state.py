@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.meet import gathered
+from patchgen.training.parallel.process_group import gathered
 
 
 def share_draws(engine: Engine) -> None:

@@ -20,7 +20,7 @@ class Contestant:
 
     variant     of the gallery, by name; "": transformers' own class
     attention   `attn_implementation`; "varlen" is that of `patchgen.runtime`, "mask_free" is the five lines of
-                `patchgen.training.bench.rivals`, "unpadding" what transformers does for flash-attn, by torch's own kernels
+                `patchgen.training.bench.competitors`, "unpadding" what transformers does for flash-attn, by torch's own kernels
     backend     of SDPA, forced: "cudnn", "flash"
     compiled    "whole": the model; "layers": each layer for itself; "graphs": the model, launched by CUDA graphs
     checkpoint  "full"; "offload": full, what is kept held by the host; "selective": products and attention are kept
