@@ -39,7 +39,7 @@ def _seconds(item):
 
 # Files that set up once what takes long.  (xdist's own mark for this, `xdist_group`, does nothing under pytest 9.2.)
 ONE_WORKER = {
-    "tests/bench/test_play.py",
+    "tests/bench/test_run_case.py",
     "tests/contract/test_concurrency.py",
     "tests/contract/test_gate.py",
     "tests/contract/test_interpreters.py",

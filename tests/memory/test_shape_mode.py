@@ -73,7 +73,7 @@ def test_shapes_that_follow_from_weights(known):
 def test_a_condition_on_weights_is_not_given_and_told(known):
     scores = torch.empty(5)
     assert not bool(torch.isinf(scores).any())
-    assert [place.split(":")[0].endswith("test_known.py") for place in known.assumed] == [True]
+    assert [place.split(":")[0].endswith("test_shape_mode.py") for place in known.assumed] == [True]
 
 
 def test_a_layer_that_chance_would_leave_out_is_there(known):
