@@ -40,8 +40,8 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from patchgen.runtime.checkpointing import switch_on
-from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.bench.quartiles import Quartiles, quartiles
+from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.charts.bars import Bar, bars
 from patchgen.training.memory.custom_ops import body_of
 from patchgen.verify.subject import Subject, subjects

@@ -21,12 +21,12 @@ import transformers
 
 from patchgen.errors import PatchgenError
 from patchgen.training.charts.bars import Bar, bars
+from patchgen.training.memory.chart import LAYERS, as_svg
 from patchgen.training.memory.figures import figures, peak
 from patchgen.training.memory.fits import largest_batch
 from patchgen.training.memory.measure import measured
-from patchgen.training.memory.report import size
-from patchgen.training.memory.chart import LAYERS, as_svg
 from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.report import size
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, Target, find_target
 

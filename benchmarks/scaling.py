@@ -20,11 +20,11 @@ import torch
 import transformers
 
 from patchgen.training.charts.bars import Bar, bars
-from patchgen.training.memory.figures import figures, peak
+from patchgen.training.memory.chart import LAYERS
 from patchgen.training.memory.collectives import sums
+from patchgen.training.memory.figures import figures, peak
 from patchgen.training.memory.layout import Layout
 from patchgen.training.memory.report import size
-from patchgen.training.memory.chart import LAYERS
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target
 from patchgen.training.memory.zero import foreseen

@@ -21,12 +21,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from patchgen.training.charts.lines import Line, lines
-from patchgen.training.loop.setup import Material, built, material_of
 from patchgen.training.loop.folder import RunFolder, new_folder, series
 from patchgen.training.loop.machine import description
 from patchgen.training.loop.models import source_of
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.run import train
+from patchgen.training.loop.setup import Material, built, material_of
 
 WITHIN = 0.02  # of the stock model's loss
 SEEDS = (0, 1, 2)

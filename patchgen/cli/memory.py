@@ -42,9 +42,9 @@ def memory(
 ) -> int:
     """Tell the anatomy of one model's memory; the exit code."""
     _insist_on_models()
+    from patchgen.training.memory.chart import as_svg
     from patchgen.training.memory.fits import bytes_of, insist_on_device, largest_batch
     from patchgen.training.memory.report import anatomy_of, as_json, as_markdown, as_text
-    from patchgen.training.memory.chart import as_svg
     from patchgen.training.memory.setup import Setup
     from patchgen.training.memory.target import Choice, find_target, usual_length
     from patchgen.training.memory.zero import foreseen

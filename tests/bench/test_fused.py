@@ -12,10 +12,10 @@ from patchgen.training.bench.fused import wholes_of
 from patchgen.training.bench.matrix import B3
 from patchgen.training.bench.optimizers import optimizer_of
 from patchgen.training.bench.reference import reference_of
+from patchgen.training.bench.round import TINY_TURNS, first_turn
 from patchgen.training.bench.setup import Scale, Stage, adopt
 from patchgen.training.bench.step import Trainer
 from patchgen.training.bench.tiny import tiny_case
-from patchgen.training.bench.round import TINY_TURNS, first_turn
 
 FUSED = variant("bert_fused")
 

@@ -32,12 +32,12 @@ from patchgen.training.bench.entry import (
 from patchgen.training.bench.fits import rows_that_fit
 from patchgen.training.bench.machine import machine
 from patchgen.training.bench.matrix import B1
-from patchgen.training.bench.run_case import Budget, run_case
 from patchgen.training.bench.reference import reference_of
 from patchgen.training.bench.result import from_json
+from patchgen.training.bench.round import TINY_TURNS, first_turn
+from patchgen.training.bench.run_case import Budget, run_case
 from patchgen.training.bench.setup import Scale, Stage
 from patchgen.training.bench.tiny import tiny_case
-from patchgen.training.bench.round import TINY_TURNS, first_turn
 from tests.toytree import REPOSITORY
 
 SIZES = (

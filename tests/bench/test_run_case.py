@@ -17,10 +17,10 @@ import torch
 from transformers import AttentionInterface
 
 from patchgen.training.bench.case import Case, Shape
-from patchgen.training.bench.entry import CHECKPOINTED, CUDNN, SDPA, Contestant, variant
-from patchgen.training.bench.run_case import Budget, run_case
-from patchgen.training.bench.result import from_json
 from patchgen.training.bench.competitors import mask_free
+from patchgen.training.bench.entry import CHECKPOINTED, CUDNN, SDPA, Contestant, variant
+from patchgen.training.bench.result import from_json
+from patchgen.training.bench.run_case import Budget, run_case
 
 SMALL = (
     ("vocab_size", 64),

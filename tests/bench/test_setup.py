@@ -17,6 +17,7 @@ from transformers import modeling_flash_attention_utils as flash_utils
 
 from patchgen.training.bench.case import Shape
 from patchgen.training.bench.claims import broken_claims
+from patchgen.training.bench.competitors import Unavailable, insist, patched
 from patchgen.training.bench.compiling import allow_many_models, compile_model, layers_of
 from patchgen.training.bench.entry import (
     COMPILED,
@@ -35,12 +36,11 @@ from patchgen.training.bench.matrix import B1, B2, B2_AMP, L1, L2, L2_AMP
 from patchgen.training.bench.optimizers import optimizer_of
 from patchgen.training.bench.reference import reference_of
 from patchgen.training.bench.result import Result
-from patchgen.training.bench.competitors import Unavailable, insist, patched
+from patchgen.training.bench.round import TINY_TURNS, first_turn
 from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.bench.setup import Scale, Stage, adopt, config_of
 from patchgen.training.bench.step import Trainer
 from patchgen.training.bench.tiny import tiny_case
-from patchgen.training.bench.round import TINY_TURNS, first_turn
 
 TINY = Scale("cpu", tiny=True)
 

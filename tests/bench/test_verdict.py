@@ -6,8 +6,8 @@ import pytest
 
 from patchgen.training.bench.case import Case, Shape, Target
 from patchgen.training.bench.entry import Contestant
-from patchgen.training.bench.result import Result, from_json
 from patchgen.training.bench.quartiles import Quartiles, quartiles
+from patchgen.training.bench.result import Result, from_json
 from patchgen.training.bench.verdict import reached, verdict, verdicts
 
 TEN = (0.98, 0.99, 1.0, 1.0, 1.01, 1.02)  # seconds of steps, a spread of a hundredth

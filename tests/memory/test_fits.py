@@ -22,8 +22,8 @@ from patchgen.training.memory.fits import (
     insist_on_room,
     largest_batch,
 )
-from patchgen.training.memory.report import MOST, anatomy_of, as_text
 from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.report import MOST, anatomy_of, as_text
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY

@@ -12,8 +12,8 @@ pytest.importorskip("transformers")
 import torch
 from torch.nn import functional as F
 
-from patchgen.training.memory.figures import figures, kept, kinds, peak
 from patchgen.training.memory.cuda_kernels import kernels_of
+from patchgen.training.memory.figures import figures, kept, kinds, peak
 from patchgen.training.memory.predict import predicted
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target

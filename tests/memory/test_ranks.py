@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.training.memory.figures import figures, peak, standing
 from patchgen.training.memory.collectives import sums
+from patchgen.training.memory.figures import figures, peak, standing
 from patchgen.training.memory.layout import Layout
 from patchgen.training.memory.predict import predicted
 from patchgen.training.memory.setup import Setup

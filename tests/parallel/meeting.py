@@ -19,9 +19,15 @@ from torch import distributed
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.loop.corpus import Corpus, Passage, insist_on_one_text
 from patchgen.training.loop.folder import ALONE, RunFolder, alone
-from patchgen.training.parallel.rng_state import share_draws
 from patchgen.training.parallel.engine import Engine, Launch
-from patchgen.training.parallel.process_group import first_goes_first, from_first, gathered, join, leave
+from patchgen.training.parallel.process_group import (
+    first_goes_first,
+    from_first,
+    gathered,
+    join,
+    leave,
+)
+from patchgen.training.parallel.rng_state import share_draws
 from tests.parallel.forked import forked
 
 WORLD = 2

@@ -29,9 +29,9 @@ from patchgen.training.loop.folder import RunFolder, shared_folder
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.run import train
 from patchgen.training.parallel import distribute as spreading
+from patchgen.training.parallel.distribute import spread
 from patchgen.training.parallel.engine import engine_of
 from patchgen.training.parallel.process_group import join, leave, wait
-from patchgen.training.parallel.distribute import spread
 from tests.parallel.forked import forked
 from tests.train.runs import SHORT, Broken, Remembered
 

@@ -11,9 +11,9 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
+from patchgen.training.loop.batch_scaling import ROWS, rows_of_a_step, shared
 from patchgen.training.loop.engine import insist_on_engine_switches, insist_on_what_is_said
 from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.batch_scaling import ROWS, rows_of_a_step, shared
 from patchgen.training.parallel.engine import CONFIGURED, Engine, Launch, engine_of
 
 

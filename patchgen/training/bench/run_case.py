@@ -15,15 +15,15 @@ from typing import Any
 import torch
 
 from patchgen.training.bench.case import Case
+from patchgen.training.bench.competitors import Unavailable
 from patchgen.training.bench.compiling import allow_many_models, forget_graphs
 from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.fits import rows_that_fit
 from patchgen.training.bench.reference import Reference, reference_of
 from patchgen.training.bench.result import Result
-from patchgen.training.bench.competitors import Unavailable
+from patchgen.training.bench.round import TINY_TURNS, Steps, first_turn, further_turn
 from patchgen.training.bench.setup import Entrant, Scale, Stage, config_of
 from patchgen.training.bench.texts import Batch
-from patchgen.training.bench.round import TINY_TURNS, Steps, first_turn, further_turn
 from patchgen.training.rate.flops import Forward, count_forward, pairs_of
 
 EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0

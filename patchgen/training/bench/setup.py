@@ -22,9 +22,6 @@ from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant
 from patchgen.training.bench.case import Case
-from patchgen.training.bench.compiling import Masks, compile_model
-from patchgen.training.bench.entry import Contestant
-from patchgen.training.bench.fused import Whole, parts_in, wholes_of
 from patchgen.training.bench.competitors import (
     Patch,
     Unavailable,
@@ -34,6 +31,9 @@ from patchgen.training.bench.competitors import (
     insist,
     patched,
 )
+from patchgen.training.bench.compiling import Masks, compile_model
+from patchgen.training.bench.entry import Contestant
+from patchgen.training.bench.fused import Whole, parts_in, wholes_of
 from patchgen.training.bench.texts import Batch, batch_of
 from patchgen.training.precision import autocast_to, weights_in
 from patchgen.verify.tiny import tiny_config

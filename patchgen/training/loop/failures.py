@@ -15,9 +15,9 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.training.loop.checkpoints import discard_unfinished, sealed, step_of
 from patchgen.training.loop.fit import NoMemory, out_of_memory_is_an_error, too_large_hint
 from patchgen.training.loop.folder import RunFolder, alone
-from patchgen.training.silence import quiet
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import go_to_the_end, is_of_a_peer
+from patchgen.training.silence import quiet
 
 # What a full or failing disk is called; a file that may not be so large is one to whoever writes it.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}

@@ -18,25 +18,25 @@ from transformers import PrinterCallback, Trainer, get_scheduler
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.loop.arguments import arguments_of
-from patchgen.training.loop.setup import Material, built, material_of
+from patchgen.training.loop.batch_scaling import ROWS, rows_of_a_step, shared
 from patchgen.training.loop.corpus import insist_on_one_text
 from patchgen.training.loop.engine import device_of, insist_on_engine_switches
 from patchgen.training.loop.fit import gib
 from patchgen.training.loop.folder import FOUND, RunFolder
-from patchgen.training.loop.machine import description, free_memory, insist_on_machine
 from patchgen.training.loop.loss_normalization import shortened, takes_means
+from patchgen.training.loop.machine import description, free_memory, insist_on_machine
 from patchgen.training.loop.meter import Meter, Rates, Watch
 from patchgen.training.loop.models import Source, dtype_of, parameters_of, source_of
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.rows import Row, lengths_of
-from patchgen.training.loop.batch_scaling import ROWS, rows_of_a_step, shared
+from patchgen.training.loop.setup import Material, built, material_of
 from patchgen.training.loop.switches import insist_on_sense, refuse
 from patchgen.training.loop.trainer import EngineTrainer
 from patchgen.training.parallel.accelerate_settings import rows_of_processes
-from patchgen.training.parallel.engine_check import Asserted, insist_on_layout
-from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.process_group import first_goes_first
 from patchgen.training.parallel.distribute import spread
+from patchgen.training.parallel.engine import Engine
+from patchgen.training.parallel.engine_check import Asserted, insist_on_layout
+from patchgen.training.parallel.process_group import first_goes_first
 from patchgen.training.parallel.zero import arguments_of_zero, insist_on_deepspeed, insist_on_sizes
 from patchgen.training.precision import products_in
 from patchgen.training.rate.flops import Forward, count_forward, pairs_of

@@ -15,7 +15,6 @@ from typing import Any
 from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from patchgen.training.loop.setup import built, compiled
 from patchgen.training.loop.checkpoints import Sealing, discard_unfinished, step_of, to_resume
 from patchgen.training.loop.engine import device_of
 from patchgen.training.loop.failures import guarded
@@ -26,8 +25,9 @@ from patchgen.training.loop.machine import peak_memory
 from patchgen.training.loop.meter import Meter, Watch, draw
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.rows import Row
-from patchgen.training.parallel.engine_check import insist_on_engine
+from patchgen.training.loop.setup import built, compiled
 from patchgen.training.parallel.engine import Engine, engine_of
+from patchgen.training.parallel.engine_check import insist_on_engine
 from patchgen.training.parallel.process_group import first_goes_first, join, wait
 from patchgen.training.parallel.zero import at_the_end, insist_on_checkpoint, whole_weights
 

@@ -17,12 +17,12 @@ from typing import Any
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.charts.lines import Line, lines
-from patchgen.training.loop.setup import built, compiled
 from patchgen.training.loop.failures import guarded
 from patchgen.training.loop.folder import TRIALS, RunFolder
 from patchgen.training.loop.job import Job, job_of, measured, write_down
 from patchgen.training.loop.meter import Meter, Watch
 from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.setup import built, compiled
 from patchgen.training.loop.switches import Searching, refuse, searching
 from patchgen.training.parallel.engine import engine_of
 

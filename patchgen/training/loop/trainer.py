@@ -19,9 +19,9 @@ from transformers.utils import SAFE_WEIGHTS_NAME
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.loop.checkpoints import make_way
 from patchgen.training.loop.rows import IGNORED
-from patchgen.training.parallel.rng_state import share_draws
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import wait
+from patchgen.training.parallel.rng_state import share_draws
 from patchgen.training.parallel.sharded_checkpoint import (
     is_sharded,
     read_states,

@@ -11,8 +11,8 @@ from itertools import accumulate
 
 from patchgen.training.charts.frame import chart, legend, series, text, ticks, wide
 from patchgen.training.memory.figures import peak, role_of
-from patchgen.training.memory.report import size
 from patchgen.training.memory.predict import Books
+from patchgen.training.memory.report import size
 
 # What is drawn together, from below; every role is in one of them.
 LAYERS = {

@@ -21,9 +21,9 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from patchgen.training.memory.inplace_gradients import added_in_place, sole
 from patchgen.training.memory.collectives import Exchange, exchanged, is_collective
 from patchgen.training.memory.custom_ops import body_of
+from patchgen.training.memory.inplace_gradients import added_in_place, sole
 
 PHASES = ("before", "forward", "backward", "optimizer")
 # The role of storages that are emptied and filled again.

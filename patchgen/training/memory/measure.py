@@ -20,7 +20,6 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from transformers import PreTrainedModel
 
 from patchgen.training.memory.figures import Figures, is_activation
-from patchgen.training.memory.thread_frees import on_this_thread
 from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.ledger import Ledger
 from patchgen.training.memory.predict import GRAINS, quiet
@@ -28,6 +27,7 @@ from patchgen.training.memory.ranks import laid_out
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.step import built, optimizer_of, prime, run, states
 from patchgen.training.memory.target import Target
+from patchgen.training.memory.thread_frees import on_this_thread
 
 Step = Callable[
     [Callable[[str], None]], None

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from patchgen.training.memory.collectives import Exchange
-from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.cuda_kernels import kernels_of, label
-from patchgen.training.memory.shape_mode import Known, shapes_only
+from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.ledger import Entry, Ledger
 from patchgen.training.memory.ranks import first_of, laid_out
 from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.shape_mode import Known, shapes_only
 from patchgen.training.memory.step import built, optimizer_of, prime, run, states
 from patchgen.training.memory.target import Target
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from patchgen.training.memory.figures import ROLES, Figures, Kind, Peak, figures, kinds, peak
 from patchgen.training.memory.collectives import Exchange, Sum, sums
+from patchgen.training.memory.figures import ROLES, Figures, Kind, Peak, figures, kinds, peak
 from patchgen.training.memory.predict import Books
 from patchgen.training.memory.setup import Setup
 

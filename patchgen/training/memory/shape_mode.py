@@ -20,11 +20,11 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from patchgen.errors import PatchgenError
-from patchgen.training.memory.symmetric_ranks import from_each, written_and_sent
 from patchgen.training.memory.collectives import is_collective
 from patchgen.training.memory.ledger import is_spread
-from patchgen.training.memory.plain_tensors import taken_for_real
 from patchgen.training.memory.location import called_from
+from patchgen.training.memory.plain_tensors import taken_for_real
+from patchgen.training.memory.symmetric_ranks import from_each, written_and_sent
 from patchgen.training.memory.values import NOT_KNOWN, Values
 
 aten = torch.ops.aten

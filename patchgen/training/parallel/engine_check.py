@@ -17,6 +17,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.nn.parallel import DistributedDataParallel
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.training.parallel.distribute import insist_on_equal_weights, is_layer
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gathered
 from patchgen.training.parallel.zero_check import (
@@ -25,7 +26,6 @@ from patchgen.training.parallel.zero_check import (
     bytes_whole,
     problems_of_zero,
 )
-from patchgen.training.parallel.distribute import insist_on_equal_weights, is_layer
 
 SLACK = 1.1  # of a process's share of the bytes: a weight of few rows does not come out even
 
