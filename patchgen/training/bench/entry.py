@@ -18,21 +18,24 @@ Precision = Literal[
 class Contestant:
     """What differs between two rows of a table.
 
-    variant     of the gallery, by name; "": transformers' own class
-    attention   `attn_implementation`; "varlen" is that of `patchgen.runtime`, "mask_free" is the five lines of
-                `patchgen.training.bench.competitors`, "unpadding" what transformers does for flash-attn, by torch's own kernels
-    backend     of SDPA, forced: "cudnn", "flash"
-    compiled    "whole": the model; "layers": each layer for itself; "graphs": the model, launched by CUDA graphs
-    checkpoint  "full"; "offload": full, what is kept held by the host; "selective": products and attention are kept
+    variant     a variant of the gallery, by name; "" is transformers' own class
+    attention   `attn_implementation`.  "varlen" is that of `patchgen.runtime`; "mask_free" is
+                the five lines of `patchgen.training.bench.competitors`; "unpadding" is
+                transformers' code for flash-attn, with torch's own kernels
+    backend     the only SDPA backend that may run: "cudnn" or "flash"
+    compiled    "whole": the model; "layers": each layer by itself; "graphs": the model, launched
+                by CUDA graphs
+    checkpoint  "full"; "offload": full, with the saved tensors in host memory; "selective": the
+                results of matrix products and attention are saved
     experts     `experts_implementation`
-    precision   of weights, and of autocast over them
-    accumulate  backward passes in a step, over as many parts of the batch
-    rows        where they are not the case's
-    layout      of texts that are packed: in rows of the case's length, or "flat", all in one row
-    settings    of the configuration
-    no_mask     claims that SDPA gets no mask; checked
-    saves       claims to keep at most this part of what the case's anchor keeps for the backward pass; checked where
-                the model is tiny
+    precision   the dtype of weights, and of autocast
+    accumulate  backward passes in a step, each over a part of the batch
+    rows        rows of the batch, where they differ from the case's
+    layout      of packed texts: in rows of the case's length, or "flat": all in one row
+    settings    values of the configuration
+    no_mask     claim: SDPA gets no mask; checked
+    saves       claim: the activations saved for backward are at most this share of what the
+                case's baseline saves; checked on tiny models
     """
 
     name: str
