@@ -38,8 +38,8 @@ STEPS = (
     (patchgen.compiler.flatten, "_merge", "merge classes"),
     (patchgen.compiler.flatten, "link", "link"),
     (patchgen.compiler.flatten, "format_texts", "format (ruff)"),
-    (patchgen.compiler.flatten, "line_map", "map lines"),
-    (patchgen.compiler.flatten, "verify", "verify"),
+    (patchgen.compiler.flatten, "map_lines", "map lines"),
+    (patchgen.compiler.flatten, "validate", "validate"),
 )
 WHOLE = "flatten, all together"
 

@@ -13,7 +13,7 @@ from patchgen.project.batch.cache import Cache
 from patchgen.project.batch.outcome import Outcome
 from patchgen.project.batch.run import Progress, run
 from patchgen.project.config import FILE, Config, find_config, nearest_config, read_config
-from patchgen.project.disk.turns import undisturbed
+from patchgen.project.disk.write_lock import read_consistently
 from patchgen.project.files import Found, Modular, Project, confine, discover, profile_of
 from patchgen.project.gate.check import Evidence, examine
 from patchgen.project.gate.convert import Written, convert, load_records
@@ -69,7 +69,7 @@ class Session:
     def check(self) -> Report:
         """The gate's report; nothing is written but the cache."""
         outcomes = self.outcomes()
-        return undisturbed(
+        return read_consistently(
             self.project, lambda: examine(self.project, self.found, outcomes, self._evidence())
         )
 

@@ -13,18 +13,18 @@ from pathlib import Path
 
 from patchgen.compiler.emit.banner import banner
 from patchgen.compiler.emit.format import Unformatted, format_texts, imported_packages
-from patchgen.compiler.emit.linemap import line_map
-from patchgen.compiler.emit.verify import verify
+from patchgen.compiler.emit.linemap import map_lines
+from patchgen.compiler.emit.validate import validate
 from patchgen.compiler.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
-from patchgen.compiler.link.elsewhere import places_elsewhere
+from patchgen.compiler.link.conflicts import find_conflicts
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, Merge
-from patchgen.compiler.link.gather import kinds_of
-from patchgen.compiler.link.identity import noticed
-from patchgen.compiler.link.lazy import is_annotated, is_lazy
+from patchgen.compiler.link.future_annotations import is_annotated, is_lazy
+from patchgen.compiler.link.gather import list_kinds
+from patchgen.compiler.link.identity import find_observed_merges
 from patchgen.compiler.link.module import FlatModule, link, origins
-from patchgen.compiler.link.order import NoOrder
-from patchgen.compiler.link.rivals import rivals
-from patchgen.compiler.link.unused import unused_classes
+from patchgen.compiler.link.module_state import note_module_state
+from patchgen.compiler.link.order import OrderError
+from patchgen.compiler.link.unused import find_unused_classes
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.declare import Declaration, ModulePlan, make_plan
 from patchgen.compiler.plan.kinds import output_name
@@ -110,18 +110,20 @@ def _linked(path: Path, env: Environment, settings: Settings) -> _Linked:
         if not found:
             try:
                 builder, modules = _spelled(builder)
-            except NoOrder as error:
+            except OrderError as error:
                 found = _in_places_of_their_own(error, builder)
                 if not found:
                     raise
             else:
-                found = noticed([block for module in modules for block in module.blocks], builder)
+                found = find_observed_merges(
+                    [block for module in modules for block in module.blocks], builder
+                )
                 if not found:
                     return _Linked(builder, modules, texts)
         kept |= found
 
 
-def _in_places_of_their_own(error: NoOrder, builder: Builder) -> dict[Symbol, str]:
+def _in_places_of_their_own(error: OrderError, builder: Builder) -> dict[Symbol, str]:
     """The merged classes for which no one place is right, if they can stay subclasses."""
     declarations = [builder.naming.plan.declaration(symbol) for symbol in error.merged]
     why = "no one place in the file is right for it and for its parent"
@@ -163,7 +165,7 @@ def _merge_all(builder: Builder) -> dict[Symbol, str]:
 
     Raises Refusals with what is wrong with each of the others, so that one run reports all of it.
     """
-    problems: list[Problem] = list(rivals(builder))
+    problems: list[Problem] = list(find_conflicts(builder))
     separate: dict[Symbol, str] = {}
     for declaration in builder.naming.plan.declarations:
         for unit in builder.units(declaration.symbol):
@@ -208,7 +210,7 @@ def _mixes_annotations(module: FlatModule, builder: Builder) -> bool:
 
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
     """The module of every kind that is declared, and of those that they import from in turn."""
-    requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(kinds_of(builder), ())
+    requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(list_kinds(builder), ())
     while True:
         modules = tuple(link(kind, symbols, builder) for kind, symbols in requested.items())
         wanted = dict(requested)
@@ -236,7 +238,7 @@ def _emit(modules: tuple[FlatModule, ...], builder: Builder, settings: Settings)
         texts, settings, _own_packages([text.opening for text in texts.values()], builder)
     )
     warnings = tuple(
-        unused_classes([block for module in modules for block in module.blocks], builder)
+        find_unused_classes([block for module in modules for block in module.blocks], builder)
     )
     names = [name for name in texts if not name.startswith("base_")]
     files: list[FlatFile] = []
@@ -260,7 +262,7 @@ def _file(
     module: FlatModule, name: str, text: str, base: tuple[FlatModule, str] | None, builder: Builder
 ) -> tuple[FlatFile, tuple[Problem, ...]]:
     """The output `name` and what is wrong with it; `base` is the parent made comparable, and its text formatted."""
-    lines = line_map(text, module.blocks)
+    lines = map_lines(text, module.blocks)
     notes = tuple(
         Note(b.pieces[0].at(1, 0), note)
         for b in module.blocks
@@ -278,7 +280,7 @@ def _file(
         summary,
         (shown, base[1]) if base else None,
     )
-    problems = verify(name, text, lines, _declared_at(module, builder), base[1] if base else None)
+    problems = validate(name, text, lines, _declared_at(module, builder), base[1] if base else None)
     if any(problem.code == "PG404" for problem in problems):
         for source in {
             piece.source.path: piece.source for b in module.blocks for piece in b.pieces
@@ -305,7 +307,7 @@ def _elsewhere(block: FlatBlock, builder: Builder) -> Iterator[str]:
             blocks = (
                 b for b in builder.index(piece.symbol.module).blocks if b.first == piece.first
             )
-            yield from (note for source in blocks for note in places_elsewhere(source))
+            yield from (note for source in blocks for note in note_module_state(source))
 
 
 def _replaces(block: FlatBlock, builder: Builder) -> tuple[str, ...]:

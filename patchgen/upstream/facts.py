@@ -18,9 +18,9 @@ from enum import Enum
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.text import Source, make_source, parse_text
-from patchgen.upstream.hollow import hollowed
 from patchgen.upstream.kinds import KINDS
 from patchgen.upstream.model import ImportText
+from patchgen.upstream.strip_bodies import hollowed
 from patchgen.upstream.tokens import Words, words
 
 _FOREIGN_FILE = re.compile(rf"(?:{'|'.join(KINDS)})_")

@@ -14,12 +14,18 @@ from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.upstream.bases import merged_arguments, names_of
 from patchgen.upstream.brackets import joined
 from patchgen.upstream.calls import parents_called, to_super
+from patchgen.upstream.inline_super import (
+    Tables,
+    hoist_init,
+    inherited_body,
+    post_init_last,
+    super_call,
+)
 from patchgen.upstream.members import Member, Members, members
 from patchgen.upstream.method import Body, Method, docstring_of, make_method, parsed
 from patchgen.upstream.model import ClassText
 from patchgen.upstream.signature import is_misused, merged_decorators, merged_parameters
 from patchgen.upstream.statements import Statement
-from patchgen.upstream.unravel import Tables, hoist_init, inherited_body, post_init_last, super_call
 
 At = Callable[[int, int], Location]
 _REMOVED = re.compile(r"    [^=:]+ = AttributeError\(")

@@ -20,10 +20,10 @@ from patchgen.errors import Location, PatchgenError, Problem, defect, problems_o
 from patchgen.syntax.locate import Environment
 from patchgen.upstream.convert import convert
 from patchgen.upstream.files import Files
-from patchgen.upstream.forks import alone, can_fork, deal, in_forks
 from patchgen.upstream.kinds import KINDS
-from patchgen.upstream.levels import Order, make_order
+from patchgen.upstream.schedule import Order, make_order
 from patchgen.upstream.style import Fault, style
+from patchgen.upstream.workers import can_fork, partition, run_in_process, run_in_workers
 
 FILES_THAT_PAY = 20  # fewer are done sooner than a process is forked and has sent its results
 
@@ -109,15 +109,15 @@ class _Run:
         work = functools.partial(
             convert_batch, files=self.files, env=self.env, threads=1 if jobs > 1 else self.jobs
         )
-        parts = deal(paths, lambda path: len(self.files.on_disk(path) or ""), jobs)
-        for part, results in zip(parts, in_forks(work, parts), strict=True):
+        parts = partition(paths, lambda path: len(self.files.on_disk(path) or ""), jobs)
+        for part, results in zip(parts, run_in_workers(work, parts), strict=True):
             self.made |= (
                 results if results is not None else {path: self._again(work, path) for path in part}
             )
 
     def _again(self, work: functools.partial[dict[Path, Result]], path: Path) -> Result:
         """The result of a file of a process that died: it may have been another file's fault."""
-        results = alone(work, [path])
+        results = run_in_process(work, [path])
         if results is not None:
             return results[path]
         what = "the process that flattened this file died"

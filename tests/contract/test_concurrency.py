@@ -226,11 +226,11 @@ def test_a_run_that_looks_waits_for_one_that_writes(tree):
 def test_a_run_that_never_gets_its_turn_says_so(tree, monkeypatch, capsys):
     from filelock import FileLock
 
-    from patchgen.project.disk import turns
+    from patchgen.project.disk import write_lock
 
     assert main(["convert", "-q"]) == 0
     tree.edit("modular/v1/modular_v1.py", "return 1", "return 111")
-    monkeypatch.setattr(turns, "PATIENCE", 0.2)
+    monkeypatch.setattr(write_lock, "PATIENCE", 0.2)
     with FileLock(tree(".patchgen_cache/lock")):
         assert main(["convert"]) == 2
     assert "PG906 another run of patchgen" in capsys.readouterr().err

@@ -29,7 +29,7 @@ class Misfit:
     why: str
 
 
-def misfits(text: str) -> tuple[Misfit, ...]:
+def find_misfits(text: str) -> tuple[Misfit, ...]:
     """Every call of `text` that would raise TypeError for its arguments."""
     tree = ast.parse(text)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}

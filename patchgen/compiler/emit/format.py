@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.compiler.emit.ruff import plain_environment, ruff_program
+from patchgen.compiler.emit.ruff import clean_environment, ruff_program
 from patchgen.compiler.settings import Settings
 from patchgen.errors import Location, PatchgenError
 
@@ -133,7 +133,7 @@ def _ruff(arguments: list[str], folder: str, names: Sequence[str]) -> None:
     # Files that are named are taken whatever git ignores around them.
     command = [ruff_program(), *arguments, "--", *names]
     done = subprocess.run(
-        command, cwd=folder, env=plain_environment(), capture_output=True, text=True, check=False
+        command, cwd=folder, env=clean_environment(), capture_output=True, text=True, check=False
     )
     if done.returncode:
         message = (done.stderr or done.stdout).strip().replace(folder, "").partition("\n")[0]

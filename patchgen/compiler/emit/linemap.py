@@ -19,7 +19,7 @@ from patchgen.syntax.blocks import first_line
 _WORD = re.compile(r"\w+")
 
 
-def line_map(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
+def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
     """The origin of every line of `text` that stands in one of `blocks`, as ranges."""
     by_name: dict[str, list[FlatBlock]] = {}
     for block in blocks:

@@ -40,6 +40,6 @@ def ruff_state() -> str:
     return f"{found} {about.st_size} {about.st_mtime_ns}"
 
 
-def plain_environment() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """The environment without the variables that change what ruff does."""
     return {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}

@@ -5,21 +5,21 @@ from __future__ import annotations
 import ast
 import builtins
 
-from patchgen.compiler.link.flatblock import Builder, FlatBlock, Need
-from patchgen.compiler.link.sameness import is_copied_freely
+from patchgen.compiler.link.equivalence import is_copied_freely
+from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
 from patchgen.errors import PatchgenError
 from patchgen.syntax.scopes import references
 
 _BUILTINS = frozenset(dir(builtins))
 
 
-def modular_first(blocks: list[FlatBlock]) -> FlatBlock:
+def choose_reported_block(blocks: list[FlatBlock]) -> FlatBlock:
     """The block that a modular file declares, where one of `blocks` is such: that is where the reader can act."""
     return min(blocks, key=lambda block: ".modular_" not in f".{block.unit.module}")
 
 
-def one_of_each(
-    blocks: tuple[FlatBlock, ...], imports: dict[str, Need], builder: Builder
+def remove_duplicates(
+    blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency], builder: Builder
 ) -> tuple[FlatBlock, ...]:
     """`blocks` without the repetitions of a text that two modules share (`logger = ...`, `rotate_half`).
 
@@ -40,7 +40,7 @@ def one_of_each(
         if strangers and all(known.text == block.text for known in strangers):
             if all(is_copied_freely(builder.source_block(b.unit)) for b in (block, *strangers)):
                 continue
-        at = modular_first([block, *strangers]).pieces[0].at(1, 0)
+        at = choose_reported_block([block, *strangers]).pieces[0].at(1, 0)
         if strangers:
             name = next(name for name in block.defines if owner[name] in strangers)
             how = (
@@ -69,7 +69,7 @@ def one_of_each(
     return tuple(kept)
 
 
-def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Need]) -> None:
+def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:
     """Raises PG401 where code that means a builtin would find another module's definition of that name."""
     definers = {
         name: block.unit.module for block in blocks for name in block.defines if name in _BUILTINS

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.annotations import quote_own_name
-from patchgen.compiler.link.lazy import with_strings
-from patchgen.compiler.link.localise import localise
-from patchgen.compiler.link.sameness import same_thing
+from patchgen.compiler.link.equivalence import is_same_definition
+from patchgen.compiler.link.future_annotations import with_strings
+from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import staying_strings
 from patchgen.compiler.plan.bindings import Bindings, is_kept
 from patchgen.compiler.plan.changes import Changes
@@ -34,7 +34,7 @@ Merge = Callable[[ClassPlan], MergedClass]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Unit:
+class BlockId:
     """A block of a module, by the line on which it begins."""
 
     module: str
@@ -42,7 +42,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Dependency:
     """A global name that a block reads: what it means, to the code of which module, and whether when imported."""
 
     name: str
@@ -59,12 +59,12 @@ class FlatBlock:
     `aside`: a parent that another class has taken the place of, and is a subclass of.
     """
 
-    unit: Unit
+    unit: BlockId
     kind: str
     name: str
     leading: str
     text: str
-    needs: tuple[Need, ...]
+    needs: tuple[Dependency, ...]
     defines: tuple[str, ...]
     pieces: tuple[Piece, ...]
     notes: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class Builder:
     lineages: Lineages
     merge: Merge
     spells: bool = False
-    _made: dict[Unit, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
+    _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
 
     def index(self, module: str) -> ModuleIndex:
         """The blocks of `module`, a modular file or a module below the roots."""
@@ -97,11 +97,11 @@ class Builder:
                 return layer
         return self.naming.bindings.env.index(module, Location(module))
 
-    def units(self, symbol: Symbol) -> tuple[Unit, ...]:
+    def units(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
         index = self.index(symbol.module)
         found = [block for block in index.blocks if self._concerns(index, block, symbol)]
-        return tuple(Unit(symbol.module, block.first) for block in found)
+        return tuple(BlockId(symbol.module, block.first) for block in found)
 
     def _concerns(self, index: ModuleIndex, block: Block, symbol: Symbol) -> bool:
         if block.kind == "doc" or block.is_for_types:
@@ -118,7 +118,7 @@ class Builder:
         """What the statements of any module change when they run."""
         return Changes(self.naming.bindings, self.naming.plan.layers)
 
-    def block(self, unit: Unit) -> FlatBlock:
+    def block(self, unit: BlockId) -> FlatBlock:
         """The flat block of `unit`.
 
         Raises what localising and merging raise.
@@ -127,11 +127,11 @@ class Builder:
             self._made[unit] = self._make(unit)
         return self._made[unit]
 
-    def source_block(self, unit: Unit) -> Block:
+    def source_block(self, unit: BlockId) -> Block:
         """The block of `unit` as its file has it."""
         return next(block for block in self.index(unit.module).blocks if block.first == unit.first)
 
-    def _make(self, unit: Unit) -> FlatBlock:
+    def _make(self, unit: BlockId) -> FlatBlock:
         index, block = self.index(unit.module), self.source_block(unit)
         key = Symbol(unit.module, block.name or _nameless(index, block))
         declaration = self.naming.plan.declaration(key)
@@ -143,7 +143,7 @@ class Builder:
         )
         return made if aside is None else _put_aside(made, aside)
 
-    def _localised(self, unit: Unit, key: Symbol, index: ModuleIndex, block: Block) -> FlatBlock:
+    def _localised(self, unit: BlockId, key: Symbol, index: ModuleIndex, block: Block) -> FlatBlock:
         piece = self._piece(index, block, key)
         if block.kind == "class" and piece.name != key.name and _PRIVATE.search(block.text):
             piece = replace(piece, text=self._with_private_names(piece))
@@ -166,7 +166,7 @@ class Builder:
     def _piece(
         self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
     ) -> Piece:
-        piece = localise(index, block, key, self.naming, chain)
+        piece = qualify_names(index, block, key, self.naming, chain)
         return with_strings(piece) if self.spells and block.lazy_annotations else piece
 
     def _with_private_names(self, piece: Piece) -> str:
@@ -175,7 +175,7 @@ class Builder:
         bases = tuple(ast.unparse(base) for base in node.bases)
         return self.merge(ClassPlan(piece.name, (piece,), bases, (piece.symbol.name,))).text
 
-    def _merged(self, unit: Unit, declaration: Declaration) -> FlatBlock:
+    def _merged(self, unit: BlockId, declaration: Declaration) -> FlatBlock:
         chain = declaration.chain
         pieces = tuple(
             self._piece(index, self._class_block(index, symbol), symbol, chain)
@@ -268,13 +268,13 @@ def _nameless(index: ModuleIndex, block: Block) -> str:
 
 def _needs(
     text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, bindings: Bindings
-) -> tuple[Need, ...]:
+) -> tuple[Dependency, ...]:
     """What the global names of `text` mean, by the pieces that it was made from.
 
     Raises PatchgenError PG401 when two pieces mean different things by one name.
     """
     meanings: dict[str, tuple[Symbol, Piece]] = {}
-    found: dict[str, Need] = {}
+    found: dict[str, Dependency] = {}
     for reference in references(ast.parse(text).body, lazy_annotations):
         for piece in pieces:
             symbol = piece.needs.get(reference.name)
@@ -283,7 +283,7 @@ def _needs(
             known, first = meanings.setdefault(reference.name, (symbol, piece))
             if is_kept(symbol) and not is_kept(known):
                 meanings[reference.name] = (symbol, piece)
-            elif not is_kept(known) and not same_thing(known, symbol, bindings):
+            elif not is_kept(known) and not is_same_definition(known, symbol, bindings):
                 what = f"{reference.name} means {known} in {first.source.path} and {symbol} in {piece.source.path}"
                 raise PatchgenError(
                     "PG401", pieces[0].at(1, 0), what, _other_name(reference.name, pieces[0])
@@ -291,7 +291,7 @@ def _needs(
         if reference.name in meanings:
             symbol, piece = meanings[reference.name]
             eager = reference.eager or (reference.name in found and found[reference.name].eager)
-            found[reference.name] = Need(reference.name, symbol, piece.symbol.module, eager)
+            found[reference.name] = Dependency(reference.name, symbol, piece.symbol.module, eager)
     return tuple(found.values())
 
 

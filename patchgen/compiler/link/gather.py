@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.link.collisions import one_of_each
-from patchgen.compiler.link.flatblock import Builder, FlatBlock, Need, Unit
+from patchgen.compiler.link.collisions import remove_duplicates
+from patchgen.compiler.link.equivalence import is_same_definition
+from patchgen.compiler.link.execution import executed_modules, is_followed, with_packages
+from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
 from patchgen.compiler.link.roots import roots
-from patchgen.compiler.link.sameness import same_thing
-from patchgen.compiler.link.trace import is_followed, modules_run, with_packages
 from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.changes import own_symbols
 from patchgen.compiler.plan.model import Symbol
@@ -32,8 +32,8 @@ class Gathered:
     kind: str
     base: str | None
     blocks: tuple[FlatBlock, ...]
-    imports: tuple[Need, ...]
-    siblings: tuple[tuple[str, Need], ...]
+    imports: tuple[Dependency, ...]
+    siblings: tuple[tuple[str, Dependency], ...]
     homes: frozenset[tuple[str, str]] = frozenset()  # (name, module)
 
 
@@ -48,12 +48,12 @@ def gather(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gather
         units += builder.units(symbol)
     reached = _Closure(kind, builder)
     reached.follow(units)
-    blocks = one_of_each(reached.blocks(), reached.imports, builder)
+    blocks = remove_duplicates(reached.blocks(), reached.imports, builder)
     imports, siblings = tuple(reached.imports.values()), tuple(reached.siblings.values())
     return Gathered(kind, base, blocks, imports, siblings, frozenset(reached.homes))
 
 
-def kinds_of(builder: Builder) -> tuple[str, ...]:
+def list_kinds(builder: Builder) -> tuple[str, ...]:
     """The outputs that the modular file itself asks for."""
     plan = builder.naming.plan
     return tuple(
@@ -64,22 +64,22 @@ def kinds_of(builder: Builder) -> tuple[str, ...]:
 class _Closure:
     def __init__(self, kind: str, builder: Builder) -> None:
         self._kind, self._builder = kind, builder
-        self._seen: dict[Unit, FlatBlock] = {}
-        self.imports: dict[str, Need] = {}
-        self.siblings: dict[str, tuple[str, Need]] = {}
+        self._seen: dict[BlockId, FlatBlock] = {}
+        self.imports: dict[str, Dependency] = {}
+        self.siblings: dict[str, tuple[str, Dependency]] = {}
         self.homes: set[tuple[str, str]] = set()
 
     def blocks(self) -> tuple[FlatBlock, ...]:
         return tuple(self._seen.values())
 
-    def follow(self, units: Iterable[Unit]) -> None:
+    def follow(self, units: Iterable[BlockId]) -> None:
         """Everything that `units` need, and every statement that changes what is carried."""
         queue = list(units)
         while queue:
             self._follow(queue)
             queue = [unit for unit in self._changing() if unit not in self._seen]
 
-    def _follow(self, queue: list[Unit]) -> None:
+    def _follow(self, queue: list[BlockId]) -> None:
         while queue:
             unit = queue.pop(0)
             if unit in self._seen:
@@ -89,7 +89,7 @@ class _Closure:
             for need in block.needs:
                 queue += self._meet(need, block)
 
-    def _changing(self) -> Iterator[Unit]:
+    def _changing(self) -> Iterator[BlockId]:
         """The statements, of every module that runs when these are imported, that change what is carried.
 
         One that changes nothing of any such file, as `os.environ["X"] = "1"` does, is done for those who come later.
@@ -111,7 +111,7 @@ class _Closure:
                 own = own_symbols(index, block)
                 acts = change.concerns_only_outside(own) and not is_passed
                 if self._is_here(index, block) and (acts or (change.symbols - own) & carried):
-                    yield Unit(module, block.first)
+                    yield BlockId(module, block.first)
 
     def _running(self) -> tuple[str, ...]:
         """The modules that something is carried from, and those of the same project that they import."""
@@ -126,7 +126,9 @@ class _Closure:
         while queue:
             index = self._builder.index(queue.pop())
             for module in (
-                module for block in index.blocks for module in modules_run(index, block, bindings)
+                module
+                for block in index.blocks
+                for module in executed_modules(index, block, bindings)
             ):
                 if module not in found and is_followed(module, bindings):
                     found[module] = None
@@ -143,7 +145,7 @@ class _Closure:
         }
         return not kinds - {None, self._kind}
 
-    def _meet(self, need: Need, block: FlatBlock) -> tuple[Unit, ...]:
+    def _meet(self, need: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         """The units that meet `need`; imports and other outputs are only noted."""
         place = self._builder.naming.place(need.symbol, need.home)
         if place.key is None:
@@ -159,7 +161,7 @@ class _Closure:
             bindings.env.index(place.key.module, at)  # raises PG101 where the import stands
         return self._builder.units(place.key)
 
-    def _kept(self, need: Need) -> Need:
+    def _kept(self, need: Dependency) -> Dependency:
         """`need`, met by the modular file where it has an import of that name that stays as it is."""
         naming = self._builder.naming
         for layer in naming.plan.layers:
@@ -170,7 +172,7 @@ class _Closure:
                     return replace(need, symbol=symbol, home=layer.source.module)
         return need
 
-    def _import(self, need: Need, block: FlatBlock) -> tuple[Unit, ...]:
+    def _import(self, need: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         need = self._kept(need)
         home = self._builder.index(need.home)
         guards = [
@@ -181,13 +183,13 @@ class _Closure:
         if not any(
             b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks
         ):
-            return tuple(Unit(need.home, guard.first) for guard in guards)
+            return tuple(BlockId(need.home, guard.first) for guard in guards)
         self.homes |= {(need.name, p.symbol.module) for p in block.pieces if need.name in p.needs}
         known = self.imports.setdefault(need.name, need)
-        if not same_thing(known.symbol, need.symbol, self._builder.naming.bindings):
+        if not is_same_definition(known.symbol, need.symbol, self._builder.naming.bindings):
             at = block.pieces[0].at(1, 0)
             what = (
                 f"{need.name} is {known.symbol} for {known.home} and {need.symbol} for {need.home}"
             )
             raise PatchgenError("PG401", at, what, "import one of them under another name")
-        return tuple(Unit(need.home, guard.first) for guard in guards)
+        return tuple(BlockId(need.home, guard.first) for guard in guards)

@@ -18,10 +18,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from patchgen.compiler.link.flatblock import Builder, FlatBlock, Need
+from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
+from patchgen.compiler.link.footer import parent_model_types
 from patchgen.compiler.link.gather import Gathered
-from patchgen.compiler.link.localise import localise
-from patchgen.compiler.link.ownership import parents_types
+from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.scopes import references
 
@@ -32,7 +32,7 @@ _ASKED = "AutoModel.from_config(config)"
 _UP = "super().__init__(config)"
 
 
-def on_own_model(gathered: Gathered, builder: Builder) -> Gathered:
+def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     """`gathered` with every generic head on the base model of the file, where that differs from the parent's."""
     layers = {layer.source.module for layer in builder.naming.plan.layers}
     if any(block.pieces[0].symbol.module in layers for block in gathered.blocks):
@@ -99,7 +99,7 @@ def _base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatB
     if builder.naming.bindings.env.path(_AUTO) is None:
         return ()
     known = _auto_models(builder.index(_AUTO).source.text)
-    wanted = {known[name] for name in parents_types(builder) if name in known}
+    wanted = {known[name] for name in parent_model_types(builder) if name in known}
     classes = (block for block in blocks if block.kind == "class" and not block.aside)
     return tuple(block for block in classes if block.origin.name in wanted)
 
@@ -156,7 +156,7 @@ def _code(text: str) -> str:
 
 def _on(
     own: str, block: FlatBlock, generic: Symbol, builder: Builder
-) -> tuple[FlatBlock, tuple[Need, ...]] | None:
+) -> tuple[FlatBlock, tuple[Dependency, ...]] | None:
     """The head with an `__init__` of its own, and what that needs to have imported; None where it has one already."""
     if any(
         isinstance(node, ast.FunctionDef) and node.name == "__init__" for node in _class(block).body
@@ -165,7 +165,7 @@ def _on(
     index = builder.index(GENERIC)
     source = index.definition(generic.name)
     assert source is not None
-    piece = localise(index, source, generic, builder.naming)
+    piece = qualify_names(index, source, generic, builder.naming)
     method = _init_of(piece.text)
     if method is None or method.count(_UP) != 1 or _calls(method) != 1:
         return None
@@ -175,7 +175,7 @@ def _on(
     method = "\n".join(lines).replace(_UP, f"super({base}, self).__init__(config)")
     read = {reference.name for reference in references(ast.parse(_dedented(method)).body, True)}
     needs = tuple(
-        Need(name, symbol, GENERIC, False)
+        Dependency(name, symbol, GENERIC, False)
         for name, symbol in piece.needs.items()
         if name in read and name != own
     )

@@ -32,7 +32,7 @@ _HELPER = re.compile(r"_\w+_of_\w+")
 _CACHES = frozenset({"cache", "lru_cache"})
 
 
-def noticed(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
+def find_observed_merges(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
     """The merged classes among `blocks` that stay subclasses of their parents, and why.
 
     Raises PatchgenError PG119 for one that cannot, because it edits or removes members.

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen.compiler.link.flatblock import Builder, Need, Unit
+from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency
+from patchgen.compiler.link.future_annotations import is_lazy
 from patchgen.compiler.link.gather import Gathered
-from patchgen.compiler.link.lazy import is_lazy
 from patchgen.compiler.plan.kinds import output_name
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location
@@ -23,12 +23,12 @@ from patchgen.syntax.blocks import Block, Import, ModuleIndex
 class NeededImport:
     """The names `items` of one import statement, which stands at `unit`, and their import in the flat file."""
 
-    unit: Unit
+    unit: BlockId
     items: tuple[Import, ...]
     text: str
 
 
-def needed_imports(gathered: Gathered, builder: Builder) -> tuple[NeededImport, ...]:
+def find_needed_imports(gathered: Gathered, builder: Builder) -> tuple[NeededImport, ...]:
     """What the blocks of `gathered` need of the import statements of their modules."""
     needed = {need.name: need for need in gathered.imports}
     further = sorted({home for _, home in gathered.homes})
@@ -43,7 +43,7 @@ def needed_imports(gathered: Gathered, builder: Builder) -> tuple[NeededImport, 
     return tuple(found)
 
 
-def import_statements(
+def render_imports(
     gathered: Gathered, needed: tuple[NeededImport, ...], builder: Builder
 ) -> tuple[str, ...]:
     """One statement a line for everything in `needed`, and for what stands in the outputs of other kinds."""
@@ -56,7 +56,7 @@ def import_statements(
 
 
 def _from_home(
-    index: ModuleIndex, needed: dict[str, Need], submodules: frozenset[str], builder: Builder
+    index: ModuleIndex, needed: dict[str, Dependency], submodules: frozenset[str], builder: Builder
 ) -> Iterator[NeededImport]:
     home = index.source.module
     for block in index.blocks:
@@ -71,7 +71,7 @@ def _from_home(
         )
         if wanted:
             yield NeededImport(
-                Unit(home, block.first), wanted, _text(index, block, wanted, builder)
+                BlockId(home, block.first), wanted, _text(index, block, wanted, builder)
             )
 
 
@@ -93,7 +93,9 @@ def _text(index: ModuleIndex, block: Block, wanted: tuple[Import, ...], builder:
     return "".join(_statement(bindings.absolute(index, i.module, i.level, at), i) for i in wanted)
 
 
-def _is_needed(item: Import, needed: dict[str, Need], index: ModuleIndex, builder: Builder) -> bool:
+def _is_needed(
+    item: Import, needed: dict[str, Dependency], index: ModuleIndex, builder: Builder
+) -> bool:
     """Whether this import, of the module `index`, is the one that meets a need."""
     need = needed.get(item.bound)
     return (
@@ -121,7 +123,7 @@ def _statement(module: str, item: Import) -> str:
     return f"from {module} import {item.name}{alias}\n"
 
 
-def _sibling(kind: str, need: Need, builder: Builder) -> str:
+def _sibling(kind: str, need: Dependency, builder: Builder) -> str:
     """The import of a class that stands in the output of another kind, in the same folder."""
     path = builder.naming.plan.modular.source.path
     name = path.rpartition("/")[2].removesuffix(".py")

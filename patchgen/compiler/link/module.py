@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.conversions import IMPORT
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.footer import render_conversions, render_initialization
 from patchgen.compiler.link.gather import Gathered, gather
-from patchgen.compiler.link.heads import on_own_model
-from patchgen.compiler.link.imports import import_statements, needed_imports
-from patchgen.compiler.link.late import late_imports
+from patchgen.compiler.link.heads import rebind_heads
+from patchgen.compiler.link.imports import find_needed_imports, render_imports
+from patchgen.compiler.link.late_imports import find_late_imports
 from patchgen.compiler.link.order import order
-from patchgen.compiler.link.ownership import registrations, same_initialisation
 from patchgen.compiler.plan.declare import ModulePlan
 from patchgen.compiler.plan.kinds import MODELING
 from patchgen.compiler.plan.model import Symbol
@@ -47,25 +47,25 @@ def link(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModu
     """
     gathered = gather(kind, requested, builder)
     if kind == MODELING:
-        gathered = on_own_model(gathered, builder)
-    needed = needed_imports(gathered, builder)
-    late = late_imports(needed, gathered, builder)
+        gathered = rebind_heads(gathered, builder)
+    needed = find_needed_imports(gathered, builder)
+    late = find_late_imports(needed, gathered, builder)
     held = {block.unit for block in gathered.blocks}
     gathered = replace(
         gathered, blocks=(*gathered.blocks, *(block for block in late if block.unit not in held))
     )
     blocks = order(gathered, builder)
     in_place = {block.unit for block in late}
-    imports = import_statements(
+    imports = render_imports(
         gathered, tuple(each for each in needed if each.unit not in in_place), builder
     )
     asked = kind == MODELING and bool(
         builder.naming.plan.modular.blocks
     )  # the parent made comparable says nothing
-    converted = registrations(blocks, builder) if asked else ""
+    converted = render_conversions(blocks, builder) if asked else ""
     if converted:
         imports = (*imports, f"{IMPORT}\n")
-    ending = "".join([same_initialisation(blocks, builder), converted]) if asked else ""
+    ending = "".join([render_initialization(blocks, builder), converted]) if asked else ""
     tail = builder.index(gathered.base).tail if gathered.base else ""
     docs = [block for block in blocks if block.kind == "doc"][:1]
     opening = "".join([header(gathered, builder), *(block.text for block in docs), *imports])

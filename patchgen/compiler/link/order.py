@@ -20,15 +20,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from patchgen.compiler.link.collisions import modular_first
-from patchgen.compiler.link.flatblock import Builder, FlatBlock, Unit
+from patchgen.compiler.link.collisions import choose_reported_block
+from patchgen.compiler.link.execution import trace
+from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
-from patchgen.compiler.link.trace import trace
 from patchgen.compiler.plan.model import Piece, Symbol
 from patchgen.errors import Location, PatchgenError
 
 
-class NoOrder(PatchgenError):
+class OrderError(PatchgenError):
     """Statements that have to come before each other; `merged` are the classes among them that were merged."""
 
     def __init__(self, at: Location, names: str, merged: tuple[Symbol, ...]) -> None:
@@ -40,7 +40,7 @@ class NoOrder(PatchgenError):
 def order(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
     """The blocks of `gathered`, each after what it needs when it is imported.
 
-    Raises NoOrder (PG403) where no order is the one in which Python runs them.
+    Raises OrderError (PG403) where no order is the one in which Python runs them.
     """
     blocks = {block.unit: block for block in gathered.blocks}
     spine = _spine(gathered, builder, blocks)
@@ -50,15 +50,17 @@ def order(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
     return tuple(placing.placed.values())
 
 
-def _spine(gathered: Gathered, builder: Builder, blocks: dict[Unit, FlatBlock]) -> tuple[Unit, ...]:
+def _spine(
+    gathered: Gathered, builder: Builder, blocks: dict[BlockId, FlatBlock]
+) -> tuple[BlockId, ...]:
     """The units whose order is given: the followed module's, or the modular file's own classes."""
     if gathered.base is None:
         own = {layer.source.module for layer in builder.naming.plan.layers}
         classes = [u for u, block in blocks.items() if u.module in own and block.kind == "class"]
         return tuple(sorted(classes, key=lambda unit: _position(unit, builder)))
-    spine: dict[Unit, None] = {}
+    spine: dict[BlockId, None] = {}
     for block in builder.index(gathered.base).blocks:
-        unit = Unit(gathered.base, block.first)
+        unit = BlockId(gathered.base, block.first)
         keys = [
             builder.naming.place(Symbol(gathered.base, name), gathered.base).key
             for name in block.defines
@@ -70,14 +72,14 @@ def _spine(gathered: Gathered, builder: Builder, blocks: dict[Unit, FlatBlock]) 
     return tuple(unit for unit in spine if unit in blocks)
 
 
-def _position(unit: Unit, builder: Builder) -> tuple[int, str, int]:
+def _position(unit: BlockId, builder: Builder) -> tuple[int, str, int]:
     """Modular files last and in their own order; other modules by name."""
     layers = [layer.source.module for layer in builder.naming.plan.layers]
     rank = len(layers) - layers.index(unit.module) if unit.module in layers else 0
     return (rank, unit.module, unit.first)
 
 
-def _stands_later(needed: Unit, unit: Unit) -> bool:
+def _stands_later(needed: BlockId, unit: BlockId) -> bool:
     """Whether both are of one module, and `needed` is executed after `unit` there: `NAMES += [...]` further down."""
     return needed.module == unit.module and needed.first > unit.first
 
@@ -86,10 +88,10 @@ def _stands_later(needed: Unit, unit: Unit) -> bool:
 class _Uses:
     """Who changes a name and who reads it, each with its place in the order of execution."""
 
-    changes: list[tuple[int, Unit]] = field(default_factory=list)
-    reads: list[tuple[int, Unit]] = field(default_factory=list)
+    changes: list[tuple[int, BlockId]] = field(default_factory=list)
+    reads: list[tuple[int, BlockId]] = field(default_factory=list)
 
-    def pairs(self) -> Iterator[tuple[Unit, Unit]]:
+    def pairs(self) -> Iterator[tuple[BlockId, BlockId]]:
         """Whoever comes first, and who comes after."""
         for place, unit in self.changes:
             for other_place, other in (*self.changes, *self.reads):
@@ -97,14 +99,14 @@ class _Uses:
                     yield (unit, other) if place < other_place else (other, unit)
 
 
-def _before(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[Unit, dict[Unit, str]]:
+def _before(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[BlockId, dict[BlockId, str]]:
     """For each unit those that have to come before it, with the name on which that depends."""
     places = trace({piece.symbol.module for block in blocks for piece in block.pieces}, builder)
     uses: dict[str, _Uses] = {}
     for block in blocks:
         for piece in block.pieces:
             _note(block, piece, places, uses, builder)
-    before: dict[Unit, dict[Unit, str]] = {}
+    before: dict[BlockId, dict[BlockId, str]] = {}
     for name, use in uses.items():
         for first, second in use.pairs():
             before.setdefault(second, {}).setdefault(first, name)
@@ -121,13 +123,13 @@ def _before(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[Unit, dict[
 def _note(
     block: FlatBlock,
     piece: Piece,
-    places: dict[Unit, int],
+    places: dict[BlockId, int],
     uses: dict[str, _Uses],
     builder: Builder,
 ) -> None:
     """Enter what `piece` of `block` reads and changes, by the names of the flat file."""
     home = piece.symbol.module
-    unit = Unit(home, piece.first)
+    unit = BlockId(home, piece.first)
     index, source = builder.index(home), builder.source_block(unit)
     if block.aside:
         uses.setdefault(block.name, _Uses()).changes.append((places[unit], block.unit))
@@ -156,15 +158,15 @@ def _name_in(block: FlatBlock, symbol: Symbol, name: str, builder: Builder) -> s
     return aside if aside is not None and meant else name
 
 
-def _merged_places(block: FlatBlock, places: dict[Unit, int], builder: Builder) -> Iterator[int]:
+def _merged_places(block: FlatBlock, places: dict[BlockId, int], builder: Builder) -> Iterator[int]:
     """Where the parents define a class that was merged into `block` and is called as it is."""
     for piece in block.pieces[1:]:
         if builder.naming.place(piece.symbol, piece.symbol.module).name == block.name:
-            yield places[Unit(piece.symbol.module, piece.first)]
+            yield places[BlockId(piece.symbol.module, piece.first)]
 
 
 def _replaced_places(
-    name: str, key: Symbol, places: dict[Unit, int], builder: Builder
+    name: str, key: Symbol, places: dict[BlockId, int], builder: Builder
 ) -> Iterator[int]:
     """Where the parents bind `name`, if what the modular files declare as `key` takes its place."""
     plan = builder.naming.plan
@@ -172,7 +174,7 @@ def _replaced_places(
         return
     for parent in plan.parents:
         for block in builder.index(parent).blocks:
-            unit = Unit(parent, block.first)
+            unit = BlockId(parent, block.first)
             taken = (
                 name in block.defines
                 and builder.naming.place(Symbol(parent, name), parent).key == key
@@ -184,21 +186,21 @@ def _replaced_places(
 class _Placing:
     def __init__(
         self,
-        blocks: dict[Unit, FlatBlock],
-        spine: tuple[Unit, ...],
-        before: dict[Unit, dict[Unit, str]],
+        blocks: dict[BlockId, FlatBlock],
+        spine: tuple[BlockId, ...],
+        before: dict[BlockId, dict[BlockId, str]],
     ) -> None:
         self._blocks = blocks
         self._spine = frozenset(spine)
         self._before = before
-        self._definers: dict[str, list[Unit]] = {}
+        self._definers: dict[str, list[BlockId]] = {}
         for unit, block in blocks.items():
             for name in block.defines:
                 self._definers.setdefault(name, []).append(unit)
         self._followers = self._find_followers()
-        self.placed: dict[Unit, FlatBlock] = {}
+        self.placed: dict[BlockId, FlatBlock] = {}
 
-    def place(self, unit: Unit, below: tuple[Unit, ...]) -> None:
+    def place(self, unit: BlockId, below: tuple[BlockId, ...]) -> None:
         if unit in self.placed:
             return
         block = self._blocks[unit]
@@ -221,13 +223,13 @@ class _Placing:
             if follower not in self._spine and self._can_follow(follower, below):
                 self.place(follower, below)
 
-    def _find_followers(self) -> dict[Unit, list[Unit]]:
+    def _find_followers(self) -> dict[BlockId, list[BlockId]]:
         """For each unit the statements further down its file that change it and that no code needs.
 
         They follow it as they do at home, `@operator.register_fake` behind `operator`, not at the end of the file.
         """
         needed = {need.name for block in self._blocks.values() for need in block.needs}
-        found: dict[Unit, list[Unit]] = {}
+        found: dict[BlockId, list[BlockId]] = {}
         for unit in sorted(self._blocks, key=lambda unit: (unit.module, unit.first)):
             if needed.isdisjoint(self._blocks[unit].defines):
                 for changed in self._before.get(unit, {}):
@@ -235,23 +237,27 @@ class _Placing:
                         found.setdefault(changed, []).append(unit)
         return found
 
-    def _can_follow(self, unit: Unit, below: tuple[Unit, ...]) -> bool:
+    def _can_follow(self, unit: BlockId, below: tuple[BlockId, ...]) -> bool:
         """Whether `unit` can be placed now without a statement of the given order before its turn."""
         waiting = [needed for needed in self._before.get(unit, {}) if needed not in self.placed]
         return self._is_free(unit, below) and self._spine.isdisjoint(waiting)
 
-    def _require(self, needed: Unit, unit: Unit, below: tuple[Unit, ...]) -> None:
+    def _require(self, needed: BlockId, unit: BlockId, below: tuple[BlockId, ...]) -> None:
         """Bring `needed` forward; of two blocks that have to come before each other neither can."""
         if needed in below:
             names = " and ".join(self._blocks[u].name or "a statement" for u in (needed, unit))
-            at = modular_first([self._blocks[unit], self._blocks[needed]]).pieces[0].at(1, 0)
+            at = (
+                choose_reported_block([self._blocks[unit], self._blocks[needed]]).pieces[0].at(1, 0)
+            )
             circle = [self._blocks[u] for u in (*below[below.index(needed) :], unit)]
-            raise NoOrder(at, names, tuple(b.pieces[0].symbol for b in circle if len(b.pieces) > 1))
+            raise OrderError(
+                at, names, tuple(b.pieces[0].symbol for b in circle if len(b.pieces) > 1)
+            )
         self.place(needed, (*below, unit))
 
-    def _is_free(self, needed: Unit, below: tuple[Unit, ...]) -> bool:
+    def _is_free(self, needed: BlockId, below: tuple[BlockId, ...]) -> bool:
         """Whether `needed` can stand before those that are being placed: nothing that it needs is one of them."""
-        seen: set[Unit] = set()
+        seen: set[BlockId] = set()
         queue = [needed]
         while queue:
             unit = queue.pop()
@@ -262,7 +268,7 @@ class _Placing:
                 queue += self._before.get(unit, {})
         return True
 
-    def _needed(self, block: FlatBlock) -> list[Unit]:
+    def _needed(self, block: FlatBlock) -> list[BlockId]:
         """What stands before `block`, or had better stand there, in the order of the files."""
         found = {u for need in block.needs for u in self._definers.get(need.name, ())}
         return sorted(

@@ -6,19 +6,19 @@ make unreachable, and those that the modular files declare.
 
 from __future__ import annotations
 
-from patchgen.compiler.link.flatblock import Builder, Unit
+from patchgen.compiler.link.flatblock import BlockId, Builder
 from patchgen.compiler.plan.kinds import MODELING
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 
 
-def roots(kind: str, base: str | None, builder: Builder) -> list[Unit]:
+def roots(kind: str, base: str | None, builder: Builder) -> list[BlockId]:
     """The units that the output of `kind`, which follows the module `base`, begins with."""
     return [*_base_roots(base, builder), *_declared_roots(kind, builder)]
 
 
-def _base_roots(base: str | None, builder: Builder) -> list[Unit]:
+def _base_roots(base: str | None, builder: Builder) -> list[BlockId]:
     """The blocks of the followed module that stay whatever the change: all but those that only old text reached."""
     if base is None:
         return []
@@ -26,17 +26,17 @@ def _base_roots(base: str | None, builder: Builder) -> list[Unit]:
     names = _reached_names(index)
     public = index.exports if index.exports is not None else [n for n in index.names if n[0] != "_"]
     exported = {*public, "__all__"}
-    roots: list[Unit] = []
+    roots: list[BlockId] = []
     for block in index.blocks:
         if block.kind == "import":
             continue
         own = list(block.defines)
         if not own or exported & set(own) or not names & set(own):
-            roots += _in_place(Unit(base, block.first), own, builder)
+            roots += _in_place(BlockId(base, block.first), own, builder)
     return roots
 
 
-def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
+def _declared_roots(kind: str, builder: Builder) -> list[BlockId]:
     """What the modular files declare for this output: their classes, and their public functions and constants."""
     plan = builder.naming.plan
     kinds = {declaration.kind for declaration in plan.declarations} or {kind}
@@ -46,7 +46,7 @@ def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
     mixins = {
         symbol for declaration in plan.declarations for symbol in declaration.chain[1:]
     } - heirs
-    roots: list[Unit] = []
+    roots: list[BlockId] = []
     for layer in reversed(plan.layers):
         for block in layer.blocks:
             symbol = Symbol(layer.source.module, block.name)
@@ -61,7 +61,7 @@ def _declared_roots(kind: str, builder: Builder) -> list[Unit]:
                 # A helper goes where it is used; one that nothing uses goes where most of the file goes.
                 wanted = kind == main and (_stands_alone(block) or _acts(layer, block, builder))
             if wanted:
-                roots.append(Unit(layer.source.module, block.first))
+                roots.append(BlockId(layer.source.module, block.first))
     return roots
 
 
@@ -83,7 +83,7 @@ def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
     )
 
 
-def _in_place(unit: Unit, names: list[str], builder: Builder) -> tuple[Unit, ...]:
+def _in_place(unit: BlockId, names: list[str], builder: Builder) -> tuple[BlockId, ...]:
     """`unit`, or the units of the modular file that take its place.
 
     Raises PatchgenError PG118 when only some of the names that the block binds are declared anew.

@@ -24,7 +24,7 @@ _FOR_USERS = frozenset(
 _NEARLY = 0.9  # of the letters are the same, in the same order
 
 
-def unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Problem]:
+def find_unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Problem]:
     """A warning for each such class; `blocks` are those of all outputs."""
     plan = builder.naming.plan
     exported = {name for layer in plan.layers for name in layer.exports or ()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from patchgen.compiler.flat import Flattened
 from patchgen.errors import Location, PatchgenError, Problem, defect, problems_of
 from patchgen.project.batch.outcome import Outcome
-from patchgen.project.batch.witness import make_witness, testify
+from patchgen.project.batch.recorder import make_recorder, record
 from patchgen.project.files import Modular, Project
 from patchgen.project.profiles import PROFILES
 
@@ -20,7 +20,7 @@ def flatten_group(
     No error of one file keeps the next from its turn.
     """
     rest = list(modulars)
-    witness = make_witness(project)
+    witness = make_recorder(project)
     while rest:
         results = PROFILES[profile].flatten(
             [m.path for m in rest], witness, project.config.settings, jobs
@@ -30,7 +30,7 @@ def flatten_group(
             modular = rest.pop(0)
             witness.forget()
             flattened, ended = _next(modular, results)
-            yield testify(modular, flattened, witness)
+            yield record(modular, flattened, witness)
 
 
 def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bool]:

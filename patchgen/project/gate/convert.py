@@ -13,8 +13,8 @@ from pathlib import Path
 
 from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.project.batch.outcome import Made, Outcome, digest_of_file
-from patchgen.project.disk.turns import turn_to_write
 from patchgen.project.disk.write import Change, Unfinished, apply
+from patchgen.project.disk.write_lock import hold_write_lock
 from patchgen.project.files import Found, Project, confine
 from patchgen.project.gate.check import Evidence, examine
 from patchgen.project.gate.lock import Record, is_of, make_record, read_lock, render_lock
@@ -84,7 +84,7 @@ def convert(
     try:
         with contextlib.ExitStack() as held:
             for root in roots:
-                held.enter_context(turn_to_write(project, root, folders))
+                held.enter_context(hold_write_lock(project, root, folders))
             report = examine(
                 project, found, outcomes, replace(evidence, records=load_records(project))
             )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from patchgen.upstream.calls import parents_called
 from patchgen.upstream.lint.inherited import passes_through
 from patchgen.upstream.lint.members import members_of
-from patchgen.upstream.lint.plain import FunctionDef, rebuilt, with_fields
+from patchgen.upstream.lint.normalize import FunctionDef, rebuilt, with_fields
 
 
 def named_super(node: ast.ClassDef, bases: Sequence[str]) -> ast.ClassDef:

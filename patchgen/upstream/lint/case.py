@@ -16,7 +16,7 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.text import Source, make_source, parse_text
 from patchgen.upstream.facts import Block, FileFacts, What, read_facts
 from patchgen.upstream.kinds import KINDS
-from patchgen.upstream.lint.plain import made_plain, plain_tree
+from patchgen.upstream.lint.normalize import made_plain, plain_tree
 from patchgen.upstream.names import NameTable, Renaming, read_table
 from patchgen.upstream.parents import Parent, make_parents
 from patchgen.upstream.prefixes import common_suffix

@@ -17,7 +17,7 @@ from patchgen.upstream.facts import Block, What
 from patchgen.upstream.graph import View
 from patchgen.upstream.lint.case import Case, Pair, Shipped
 from patchgen.upstream.lint.finding import finding
-from patchgen.upstream.lint.plain import plain_tree, same
+from patchgen.upstream.lint.normalize import plain_tree, same
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _DOCUMENTING = re.compile("_DOC|_CHECKPOINT|_EXPECTED")

@@ -9,7 +9,7 @@ from patchgen.errors import Problem
 from patchgen.syntax.text import parse
 from patchgen.upstream.lint.case import Case
 from patchgen.upstream.lint.finding import finding
-from patchgen.upstream.lint.plain import short
+from patchgen.upstream.lint.normalize import short
 
 
 def dropped_statements(case: Case) -> Iterator[Problem]:

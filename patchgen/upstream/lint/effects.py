@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from patchgen.syntax.scopes import bound_names
-from patchgen.upstream.lint.plain import dumped
+from patchgen.upstream.lint.normalize import dumped
 
 Path = tuple[str, ...]
 _LEAVES = ast.Return | ast.Raise | ast.Break | ast.Continue | ast.Yield | ast.YieldFrom | ast.Await

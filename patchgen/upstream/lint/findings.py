@@ -18,10 +18,10 @@ from patchgen.upstream.lint.case import Case, Pair, make_case
 from patchgen.upstream.lint.choices import other_choices
 from patchgen.upstream.lint.compare import differences
 from patchgen.upstream.lint.dangling import dangling_names
+from patchgen.upstream.lint.deduplicate import deduplicate
 from patchgen.upstream.lint.dropped import dropped_statements
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.leaks import leaks
-from patchgen.upstream.lint.once import each_once
 from patchgen.upstream.lint.overmatch import broken_words
 from patchgen.upstream.lint.refusals import merged, refusals
 from patchgen.upstream.lint.shapes import shared_names, unrecognised_removals
@@ -34,7 +34,7 @@ def lint_files(
     files = Files()
     for path in paths:
         with files.asked() as asked:
-            found = each_once(
+            found = deduplicate(
                 (*refusals(path, env, settings, env.shown(path)), *_about(path, env, files))
             )
             reads = {read: digest for read, digest in asked.items() if digest}

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from patchgen.compiler.plan.model import ClassPlan, Piece, Symbol
 from patchgen.syntax.text import Source, make_source
 from patchgen.upstream.lint.case import Case, Pair, class_in
-from patchgen.upstream.lint.plain import FunctionDef, dumped, with_fields
+from patchgen.upstream.lint.normalize import FunctionDef, dumped, with_fields
 
 _PRIVATE = re.compile(r"_(\w+)_of_\w+\Z")
 

@@ -14,7 +14,7 @@ from patchgen.upstream.lint.calls import is_unravelled
 from patchgen.upstream.lint.case import Case, Pair
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.members import members_of
-from patchgen.upstream.lint.plain import FunctionDef, dumped, short
+from patchgen.upstream.lint.normalize import FunctionDef, dumped, short
 
 
 @dataclass(frozen=True)

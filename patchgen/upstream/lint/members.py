@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from patchgen.upstream.lint.plain import FunctionDef
+from patchgen.upstream.lint.normalize import FunctionDef
 
 
 @dataclass(frozen=True)

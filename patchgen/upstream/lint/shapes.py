@@ -13,7 +13,7 @@ from patchgen.errors import Problem
 from patchgen.upstream.lint.case import Case, Pair
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.members import members_of
-from patchgen.upstream.lint.plain import FunctionDef
+from patchgen.upstream.lint.normalize import FunctionDef
 
 
 def unrecognised_removals(

@@ -6,7 +6,7 @@ import pytest
 
 from patchgen.upstream.lint.calls import named_super
 from patchgen.upstream.lint.inherited import _without_copies
-from patchgen.upstream.lint.plain import dumped, rebuilt, with_fields
+from patchgen.upstream.lint.normalize import dumped, rebuilt, with_fields
 
 NAMED = """
 class New(Old, Mixin):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.upstream.forks import alone, can_fork, deal, in_forks
-from patchgen.upstream.levels import make_order
+from patchgen.upstream.schedule import make_order
+from patchgen.upstream.workers import can_fork, partition, run_in_process, run_in_workers
 
 
 def modular(name, folder=None):
@@ -61,9 +61,9 @@ def test_noop_no_files():
 def test_files_are_dealt_in_runs_of_equal_size():
     paths = [Path(name) for name in "abcdef"]
     sizes = dict(zip(paths, (10, 1, 1, 4, 4, 0), strict=True))
-    dealt = deal(paths, sizes.__getitem__, 2)
+    dealt = partition(paths, sizes.__getitem__, 2)
     assert dealt == [paths[:1], paths[1:]]
-    assert deal(paths, lambda path: 0, 3) == [paths]
+    assert partition(paths, lambda path: 0, 3) == [paths]
 
 
 @pytest.mark.skipif(not can_fork(), reason="this system cannot fork")
@@ -74,6 +74,6 @@ def test_a_process_that_dies_costs_its_own_part():
         return [path.name for path in part]
 
     parts = [[Path("a")], [Path("deadly")], [Path("b"), Path("c")]]
-    assert in_forks(work, parts) == [["a"], None, ["b", "c"]]
-    assert alone(work, parts[1]) is None
-    assert alone(work, parts[2]) == ["b", "c"]
+    assert run_in_workers(work, parts) == [["a"], None, ["b", "c"]]
+    assert run_in_process(work, parts[1]) is None
+    assert run_in_process(work, parts[2]) == ["b", "c"]

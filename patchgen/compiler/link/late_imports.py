@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from patchgen.compiler.link.flatblock import Builder, FlatBlock, Unit
+from patchgen.compiler.link.execution import trace
+from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.imports import NeededImport
-from patchgen.compiler.link.trace import trace
 from patchgen.compiler.plan.model import Piece, Symbol
 from patchgen.syntax.blocks import Import
 
 
-def late_imports(
+def find_late_imports(
     needed: tuple[NeededImport, ...], gathered: Gathered, builder: Builder
 ) -> tuple[FlatBlock, ...]:
     """Those of `needed` that have to stand below a statement of `gathered`, as blocks."""
@@ -54,16 +54,16 @@ def late_imports(
 
 
 def _read_before(
-    gathered: Gathered, places: dict[Unit, int], first: int, builder: Builder
+    gathered: Gathered, places: dict[BlockId, int], first: int, builder: Builder
 ) -> Iterator[Import]:
     """The imports above statement `first` of names that the flat file imports, in any module whose code reads them."""
     for name, home in gathered.homes:
         for block in builder.index(home).blocks:
-            if block.kind == "import" and places.get(Unit(home, block.first), first) < first:
+            if block.kind == "import" and places.get(BlockId(home, block.first), first) < first:
                 yield from (item for item in block.imports if item.bound == name)
 
 
-def _touched(acting: Iterable[Unit], builder: Builder) -> set[str]:
+def _touched(acting: Iterable[BlockId], builder: Builder) -> set[str]:
     """The packages that the statements name: `kernels.FAST = True` counts for `from kernels import FAST` below it."""
     found = set()
     for unit in acting:

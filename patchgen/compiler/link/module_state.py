@@ -26,7 +26,7 @@ _OWN_FILE = frozenset(
 )
 
 
-def refuse_elsewhere(module: ModuleIndex, block: Block, naming: Naming) -> None:
+def refuse_module_state(module: ModuleIndex, block: Block, naming: Naming) -> None:
     """Raises PG131, PG132 and PG133."""
     _refuse_conditional_imports(module, block, naming)
     _refuse_stores(module, block, naming)
@@ -149,7 +149,7 @@ def _refuse_own_place(module: ModuleIndex, block: Block, naming: Naming) -> None
     """What a module says of itself: the path of its file, the table of its names."""
     home = module.source.module
     if home.startswith(f"{MODELS}."):
-        return  # what transformers does with its own place is noted, in `places_elsewhere`
+        return  # what transformers does with its own place is noted, in `note_module_state`
     followed = home in naming.plan.bases.values()  # such a module is carried whole
     for line, column, spelled in _own_places(block):
         word = spelled.partition("(")[0]
@@ -172,7 +172,7 @@ def _is_bound_anew(module: ModuleIndex, name: str) -> bool:
     return bool(statements) and not any(isinstance(node, ast.AugAssign) for node in statements)
 
 
-def places_elsewhere(block: Block) -> tuple[str, ...]:
+def note_module_state(block: Block) -> tuple[str, ...]:
     """A note where code of transformers reads the path or the names of its own file."""
     spelled = {text for _, _, text in _own_places(block) if text != "__name__"}
     return tuple(

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from patchgen.compiler.link.equivalence import is_same_definition
 from patchgen.compiler.link.flatblock import Builder
-from patchgen.compiler.link.sameness import same_thing
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.lineage import bases_of
 from patchgen.compiler.plan.model import Symbol
@@ -21,7 +21,7 @@ from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.blocks import ModuleIndex
 
 
-def rivals(builder: Builder) -> Iterator[Problem]:
+def find_conflicts(builder: Builder) -> Iterator[Problem]:
     """A problem for each name of which one definition would take the place of a stranger's."""
     layers = builder.naming.plan.layers
     for number, nearer in enumerate(layers):
@@ -72,7 +72,7 @@ def _are_copies(first: Symbol, second: Symbol, builder: Builder) -> bool:
         return False
     used = block.uses - {first.name}
     meanings = [(bindings.meaning(one, name), bindings.meaning(other, name)) for name in used]
-    return all(x == y or (x and y and same_thing(x, y, bindings)) for x, y in meanings)
+    return all(x == y or (x and y and is_same_definition(x, y, bindings)) for x, y in meanings)
 
 
 def _extended(index: ModuleIndex, builder: Builder) -> set[str]:

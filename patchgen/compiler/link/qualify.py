@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from patchgen.compiler.link.elsewhere import refuse_elsewhere
+from patchgen.compiler.link.module_state import refuse_module_state
 from patchgen.compiler.link.strings import data_strings, looks_up_names_of_classes, naming_strings
 from patchgen.compiler.plan.indentation import with_plain_indentation
 from patchgen.compiler.plan.model import DataString, Edit, Piece, Symbol
@@ -48,7 +48,7 @@ class _Change:
     new: str
 
 
-def localise(
+def qualify_names(
     module: ModuleIndex, block: Block, key: Symbol, naming: Naming, chain: tuple[Symbol, ...] = ()
 ) -> Piece:
     """`block`, which defines `key`, in the names of the flat file.
@@ -58,7 +58,7 @@ def localise(
     Raises PatchgenError PG103 for `module.Name` that does not exist, PG113 for a flattened module used as a value, and
     what `elsewhere` refuses.
     """
-    refuse_elsewhere(module, block, naming)
+    refuse_module_state(module, block, naming)
     work = _Localiser(module, block, key, naming, chain)
     return with_plain_indentation(work.piece())
 

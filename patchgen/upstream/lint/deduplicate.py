@@ -15,7 +15,7 @@ from patchgen.errors import Location, Problem
 _KEPT = re.compile(r"(?P<owner>\w+)\._(?P<method>\w+)_of_(?P<parent>\w+)")
 
 
-def each_once(found: Iterable[Problem]) -> tuple[Problem, ...]:
+def deduplicate(found: Iterable[Problem]) -> tuple[Problem, ...]:
     """`found`, sorted; a refusal of a class is met with the file, and once more with the class alone."""
     refused: dict[tuple[Location, str], Problem] = {}
     others: set[Problem] = set()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from patchgen.compiler.link.flatblock import Builder, Unit
+from patchgen.compiler.link.flatblock import BlockId, Builder
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
@@ -22,7 +22,7 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 _NOWHERE = Location("")
 
 
-def trace(modules: Iterable[str], builder: Builder) -> dict[Unit, int]:
+def trace(modules: Iterable[str], builder: Builder) -> dict[BlockId, int]:
     """The place in the order of execution of every statement of the modular file and of `modules`."""
     run = _Run(frozenset(modules), builder)
     own = [layer.source.module for layer in builder.naming.plan.layers]
@@ -41,7 +41,7 @@ class _Run:
     def __init__(self, modules: frozenset[str], builder: Builder) -> None:
         self.modules, self._builder = modules, builder
         self._begun: set[str] = set()
-        self.places: dict[Unit, int] = {}
+        self.places: dict[BlockId, int] = {}
 
     def reached_from(self, module: str) -> set[str]:
         """The modules that running `module` runs."""
@@ -70,12 +70,12 @@ class _Run:
         for block in index.blocks:
             for target in self._targets(index, block):
                 self.module(target)
-            self.places[Unit(name, block.first)] = len(self.places)
+            self.places[BlockId(name, block.first)] = len(self.places)
 
     def _targets(self, index: ModuleIndex, block: Block) -> list[str]:
         """The modules that an import statement runs, of those that something is carried from or reached through."""
         bindings = self._builder.naming.bindings
-        found = modules_run(index, block, bindings)
+        found = executed_modules(index, block, bindings)
         return [
             module for module in found if module in self.modules or is_followed(module, bindings)
         ]
@@ -86,7 +86,7 @@ def is_followed(module: str, bindings: Bindings) -> bool:
     return bindings.territory.is_own(module) and bindings.env.path(module) is not None
 
 
-def modules_run(index: ModuleIndex, block: Block, bindings: Bindings) -> tuple[str, ...]:
+def executed_modules(index: ModuleIndex, block: Block, bindings: Bindings) -> tuple[str, ...]:
     """The modules that the import statements in `block` run, in order: packages before what is in them."""
     found: dict[str, None] = {}
     for item in () if block.is_for_types else block.imports:

@@ -35,7 +35,9 @@ _RE_EXPORTS = 8  # deeper than any chain of imports in transformers
 Pairs = frozenset[tuple[Symbol, Symbol]]
 
 
-def same_thing(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs = frozenset()) -> bool:
+def is_same_definition(
+    a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs = frozenset()
+) -> bool:
     """Whether `a` and `b` have one definition, or two of the same text that mean the same.
 
     `assumed` are pairs that are being compared already: functions may call each other.
@@ -80,7 +82,9 @@ def _same_text(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool
         (bindings.meaning(first, name), bindings.meaning(second, name))
         for name in one.uses - {a.name}
     ]
-    return all(x == y or (x and y and same_thing(x, y, bindings, assumed)) for x, y in meanings)
+    return all(
+        x == y or (x and y and is_same_definition(x, y, bindings, assumed)) for x, y in meanings
+    )
 
 
 def is_copied_freely(block: Block) -> bool:

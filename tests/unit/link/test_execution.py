@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgen.compiler.link.trace import is_followed, modules_run, with_packages
+from patchgen.compiler.link.execution import executed_modules, is_followed, with_packages
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.territory import Territory
 from patchgen.syntax.locate import make_environment
@@ -36,7 +36,7 @@ def bindings(tmp_path):
 def test_packages_run_before_what_is_in_them(tmp_path, bindings, statement, modules):
     (tmp_path / "own" / "toy.py").write_text(statement + "\n")
     index = bindings.env.index("own.toy", None)
-    found = modules_run(index, index.blocks[0], bindings)
+    found = executed_modules(index, index.blocks[0], bindings)
     assert [module for module in found if is_followed(module, bindings)] == modules
 
 

@@ -19,7 +19,7 @@ _Seen = TypeVar("_Seen")
 
 
 @contextlib.contextmanager
-def turn_to_write(project: Project, root: Path, folders: Iterable[Path]) -> Iterator[None]:
+def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> Iterator[None]:
     """This run's turn to write below `root`.  What killed runs left there, and in `folders`, is finished or removed.
 
     Raises PatchgenError PG906 when another run does not end, and OSError where the place cannot be written to.
@@ -31,7 +31,7 @@ def turn_to_write(project: Project, root: Path, folders: Iterable[Path]) -> Iter
         yield
 
 
-def undisturbed(project: Project, look: Callable[[], _Seen]) -> _Seen:
+def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
     """What `look` sees when no other run writes meanwhile; it is called again when one did."""
     before = _traces(project)
     seen = look()

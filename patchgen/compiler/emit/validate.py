@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator
 
-from patchgen.compiler.emit.calls import misfits
+from patchgen.compiler.emit.calls import find_misfits
 from patchgen.compiler.flat import LineOrigin
 from patchgen.errors import Location, Problem, did_you_mean
 from patchgen.syntax.scopes import bound_names, references
@@ -26,7 +26,7 @@ _KNOWN = frozenset(dir(builtins)) | {
 }
 
 
-def verify(
+def validate(
     name: str,
     text: str,
     lines: tuple[LineOrigin, ...],
@@ -95,8 +95,8 @@ def _unbound_names(text: str) -> Iterator[tuple[str, int]]:
 def _misfits(
     text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None
 ) -> Iterator[Problem]:
-    known = {(m.call, m.why) for m in misfits(base)} if base is not None else set()
-    for misfit in misfits(text):
+    known = {(m.call, m.why) for m in find_misfits(base)} if base is not None else set()
+    for misfit in find_misfits(text):
         if (misfit.call, misfit.why) not in known:
             at = _near(misfit.line, lines, modular)
             what = f"the call {misfit.call} does not fit: {misfit.callee} {misfit.why}"

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-def in_forks(
+def run_in_workers(
     work: Callable[[Sequence[Path]], _T], parts: Sequence[Sequence[Path]]
 ) -> list[_T | None]:
     """`work` done on every part, the first of them in this process; None for one whose process died."""
@@ -25,7 +25,7 @@ def in_forks(
     return [*results, *(_result(pid, pipe) for pid, pipe in waiting)]
 
 
-def alone(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> _T | None:
+def run_in_process(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> _T | None:
     """`work` done in a process of its own, None if that dies."""
     result: _T | None = _result(*_fork(work, part))
     return result
@@ -36,7 +36,7 @@ def can_fork() -> bool:
     return hasattr(os, "fork")
 
 
-def deal(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -> list[list[Path]]:
+def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -> list[list[Path]]:
     """`paths` in runs of neighbours, which often share parents, with about the same sum of sizes."""
     dealt: list[list[Path]] = [[] for _ in range(parts)]
     total, done = sum(map(sizes, paths)), 0

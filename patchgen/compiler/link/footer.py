@@ -27,7 +27,7 @@ _TABLE = "transformers.conversion_mapping"
 _MODELS = "transformers.modeling_utils"
 
 
-def registrations(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
+def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     """The statements for what `blocks` define; "" also where this transformers has no conversions.
 
     Raises PatchgenError PG405 when transformers keeps them in a form that is not known.
@@ -45,7 +45,7 @@ def registrations(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     return registration(to_register(registered, {**_types(builder), **_classes(blocks)}))
 
 
-def same_initialisation(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
+def render_initialization(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     """The statements that keep transformers' initialisation for the classes that derive from its `PreTrainedModel`.
 
     A modular file that writes its own `_init_weights` keeps the treatment of custom code, which protects loaded
@@ -88,7 +88,7 @@ def _own_initialisation(block: FlatBlock, layers: set[str]) -> bool:
     return "is_custom_code" in block.text or any("def _init_weights" in text for text in ours)
 
 
-def parents_types(builder: Builder) -> frozenset[str]:
+def parent_model_types(builder: Builder) -> frozenset[str]:
     """The model types that the configurations of the parents have in transformers."""
     return frozenset(_types(builder).values())
 

@@ -1,6 +1,6 @@
 """What an answer of the core depends on: every module it asked for and every file it read.
 
-A `Witness` stands in for the environment and remembers what goes through the two doors of it, `look` and `source`.
+A `DependencyRecorder` is an environment that remembers every `look` and every `source` that it is asked for.
 With what it remembers, an outcome of an earlier run can be believed for as long as each of these files is the same and
 each question about the file system has the same answer.
 """
@@ -27,7 +27,7 @@ from patchgen.syntax.text import Source, decode, make_source
 
 
 @dataclass(frozen=True)
-class Witness(Environment):
+class DependencyRecorder(Environment):
     """An environment that remembers what it is asked; `read` has the digests of texts, empty where reading failed."""
 
     asked: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
@@ -54,13 +54,13 @@ class Witness(Environment):
         self.read.clear()
 
 
-def make_witness(project: Project) -> Witness:
+def make_recorder(project: Project) -> DependencyRecorder:
     """A witness over the project's environment."""
     env = project.environment()
-    return Witness(env.roots, env.home, env.allow_bidi, env.archives)
+    return DependencyRecorder(env.roots, env.home, env.allow_bidi, env.archives)
 
 
-def testify(modular: Modular, flattened: Flattened, witness: Witness) -> Outcome:
+def record(modular: Modular, flattened: Flattened, witness: DependencyRecorder) -> Outcome:
     """The outcome of `modular` with all that it depends on."""
     text, raw = _digests(modular.path)
     asked = sorted(witness.asked.items(), reverse=True)
