@@ -44,7 +44,7 @@ from patchgen.training.bench.quartiles import Quartiles, quartiles
 from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.charts.bars import Bar, bars
 from patchgen.training.memory.custom_ops import body_of
-from patchgen.verify.subject import Subject, subjects
+from patchgen.verify.variants import Subject, subjects
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
 LARGEST = 400_000_000  # parameters: more do not fit a machine that others use too

@@ -48,7 +48,7 @@ def memory(
     from patchgen.training.memory.setup import Setup
     from patchgen.training.memory.target import Choice, find_target, usual_length
     from patchgen.training.memory.zero import foreseen
-    from patchgen.verify.report import best_device
+    from patchgen.verify.report.pages import best_device
 
     if not predict and (not measure or card or figure):
         raise click.UsageError(

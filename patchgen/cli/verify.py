@@ -14,9 +14,9 @@ import click
 from patchgen.cli.report import table
 
 if TYPE_CHECKING:
-    from patchgen.verify.result import Result
-    from patchgen.verify.run import Wanted
-    from patchgen.verify.subject import Subject
+    from patchgen.verify.report.result import Result
+    from patchgen.verify.run.children import Wanted
+    from patchgen.verify.variants import Subject
 
 
 def verify(
@@ -36,12 +36,12 @@ def verify(
 ) -> int:
     """Verify the variants that `names` means; the exit code: 1 where a case failed, or nothing was compared."""
     _insist_on_models()
-    from patchgen.verify.plan import DTYPES, Plan
-    from patchgen.verify.report import best_device
-    from patchgen.verify.result import unproven
-    from patchgen.verify.run import Limits, Wanted
-    from patchgen.verify.run import verify as run
-    from patchgen.verify.subject import home_of, subjects
+    from patchgen.verify.report.pages import best_device
+    from patchgen.verify.report.result import unproven
+    from patchgen.verify.run.children import Limits, Wanted
+    from patchgen.verify.run.children import verify as run
+    from patchgen.verify.selection import DTYPES, Plan
+    from patchgen.verify.variants import home_of, subjects
 
     try:
         chosen = subjects(home_of(names), names)
@@ -115,7 +115,7 @@ class _reporter:
         self.found: list[Result] = []
 
     def __call__(self, result: Result) -> None:
-        from patchgen.verify.result import MUTANTS
+        from patchgen.verify.report.result import MUTANTS
 
         self.found.append(result)
         if result.case != MUTANTS:
@@ -146,7 +146,7 @@ def _show(
     form: str,
     report: str | None,
 ) -> None:
-    from patchgen.verify.report import as_json, circumstances
+    from patchgen.verify.report.pages import as_json, circumstances
 
     if report is not None:
         _write(Path(report), chosen, results, wanted)
@@ -161,7 +161,7 @@ def _show(
 def _write(
     folder: Path, chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted
 ) -> None:
-    from patchgen.verify.report import circumstances, write_report
+    from patchgen.verify.report.pages import circumstances, write_report
 
     made = circumstances("patchgen " + " ".join(_arguments()), wanted.device)
     write_report(folder, chosen, results, made)
@@ -178,8 +178,8 @@ def _arguments() -> list[str]:
 
 
 def _table(chosen: Sequence[Subject], results: Sequence[Result]) -> str:
-    from patchgen.verify.report import lines_told, mutants_told, number
-    from patchgen.verify.result import counts
+    from patchgen.verify.report.pages import lines_told, mutants_told, number
+    from patchgen.verify.report.result import counts
 
     rows = []
     for subject in chosen:

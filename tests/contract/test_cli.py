@@ -45,7 +45,7 @@ def test_help_names_what_there_is():
     from patchgen.author.declare.request import WRITERS
     from patchgen.cli import commands
     from patchgen.training.bench.run import SECONDS
-    from patchgen.verify.plan import DTYPES
+    from patchgen.verify.selection import DTYPES
 
     assert commands.PARTS == tuple(WRITERS)
     assert commands.DTYPES == DTYPES

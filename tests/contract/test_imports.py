@@ -113,7 +113,7 @@ MODULES = {module_of(path) for path in FILES}
 
 
 def part_of(module: str) -> str:
-    """ "verify" for `patchgen.verify.run`, "compiler.plan" for `patchgen.compiler.plan.model`."""
+    """ "verify" for `patchgen.verify.run.children`, "compiler.plan" for `patchgen.compiler.plan.model`."""
     names = module.split(".")[1:]
     return ".".join(names[:2] if names[:1] == ["compiler"] else names[:1])
 

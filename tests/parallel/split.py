@@ -13,7 +13,7 @@ import torch
 from torch import distributed
 from transformers.distributed import DistributedConfig
 
-from patchgen.verify.weights import draw_weights
+from patchgen.verify.models.weights import draw_weights
 from tests.parallel.forked import forked
 
 WORLD = 2

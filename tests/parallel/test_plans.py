@@ -18,10 +18,10 @@ from transformers import (
 )
 
 from patchgen.errors import PatchgenError, problems_of
-from patchgen.verify.bench import Bench
-from patchgen.verify.cases import Case
+from patchgen.verify.case_runner import Bench
+from patchgen.verify.cases.select import Case
 from patchgen.verify.checks.plans import both_on_meta, on_meta
-from patchgen.verify.pair import Pair
+from patchgen.verify.models.pair import Pair
 from patchgen.verify.plans.parent import parent_on_meta
 from patchgen.verify.plans.plans import (
     compared,
@@ -32,7 +32,7 @@ from patchgen.verify.plans.plans import (
     plan_problems,
     splits,
 )
-from patchgen.verify.subject import subjects
+from patchgen.verify.variants import subjects
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -113,8 +113,8 @@ def test_the_gallery_has_plans_of_each_kind():
 
 
 def test_verify_has_a_case_for_every_head():
-    from patchgen.verify.cases import cases
-    from patchgen.verify.claimed import claims_of
+    from patchgen.verify.cases.select import cases
+    from patchgen.verify.parts.combine import claims_of
 
     subject = GALLERY["bert_mlm"]
     made = [case.head for case in cases(subject, claims_of(subject.parts)) if case.kind == "plans"]

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.verify.bench import Bench
-from patchgen.verify.cases import Case, cases
-from patchgen.verify.claimed import claims_of
-from patchgen.verify.plan import Plan
-from patchgen.verify.result import Result
-from patchgen.verify.subject import Subject, subjects
+from patchgen.verify.case_runner import Bench
+from patchgen.verify.cases.select import Case, cases
+from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.report.result import Result
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Subject, subjects
 from tests.toytree import REPOSITORY
 
 FILES = sorted(Path(__file__).with_name("planted").glob("*.toml"))

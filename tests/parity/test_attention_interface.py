@@ -17,13 +17,13 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from patchgen.verify.interface import flash_reference, flex_on_cpu, registered
-from patchgen.verify.parity import differences, observe, worst
-from patchgen.verify.tiny import SIZES, Batch, batch, tiny_config
-from patchgen.verify.tolerance import BIT_EQUAL, rounding
-from patchgen.verify.trace import traced
-from patchgen.verify.weights import draw_weights
-from patchgen.verify.wide import widened
+from patchgen.verify.compare.differences import differences, observe, worst
+from patchgen.verify.compare.tolerance import BIT_EQUAL, rounding
+from patchgen.verify.configs.tiny import SIZES, Batch, batch, tiny_config
+from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
+from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.observe.float64 import widened
+from patchgen.verify.observe.trace import traced
 
 LAYERS = SIZES["num_hidden_layers"]
 

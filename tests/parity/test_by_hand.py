@@ -9,12 +9,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.bench import Bench
-from patchgen.verify.cases import cases
-from patchgen.verify.claimed import claims_of
-from patchgen.verify.mutation.prove import Proof
-from patchgen.verify.plan import Plan
-from patchgen.verify.subject import subject_at
+from patchgen.verify.case_runner import Bench
+from patchgen.verify.cases.select import cases
+from patchgen.verify.mutation.mutation_test import Proof
+from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import subject_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 

@@ -16,11 +16,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.bench import Bench
-from patchgen.verify.cases import Case, cases
-from patchgen.verify.claimed import claims_of
-from patchgen.verify.plan import Plan
-from patchgen.verify.subject import Subject, subjects
+from patchgen.verify.case_runner import Bench
+from patchgen.verify.cases.select import Case, cases
+from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Subject, subjects
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.tiny import batch, tiny_config
+from patchgen.verify.configs.tiny import batch, tiny_config
 
 HEADS = [
     ("qwen3_norm", "Qwen3ForSequenceClassification", "model"),

@@ -19,17 +19,17 @@ from safetensors.torch import load_file, save_file
 from transformers import DataCollatorWithFlattening
 
 from patchgen.parts.grouped import GROUPED_PRODUCT, grouped_linear, pairs_of
-from patchgen.verify.bench import Bench
-from patchgen.verify.cases import Case
+from patchgen.verify.case_runner import Bench
+from patchgen.verify.cases.select import Case
 from patchgen.verify.checks.numbers import compare
-from patchgen.verify.checks.plants import planted
-from patchgen.verify.claim import Plant, Scene, replaced, strictly_loaded
-from patchgen.verify.claims.sdpa import CLAIM
-from patchgen.verify.inputs import CannotBuild
-from patchgen.verify.pair import Pair
-from patchgen.verify.step import observe_step
-from patchgen.verify.subject import Subject, subjects
-from patchgen.verify.tolerance import MARGIN, REORDERED
+from patchgen.verify.checks.planted import planted
+from patchgen.verify.compare.tolerance import MARGIN, REORDERED
+from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.part_check import Plant, Scene, replaced, strictly_loaded
+from patchgen.verify.parts.sdpa import CLAIM
+from patchgen.verify.variants import Subject, subjects
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -16,8 +16,8 @@ from transformers import LlamaForCausalLM, MixtralForCausalLM
 from patchgen.cli.commands import patchgen as command_line
 from patchgen.runtime.export import code_files
 from patchgen.runtime.variants import Variant
-from patchgen.verify.tiny import tiny_config
-from patchgen.verify.weights import draw_weights
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.models.weights import draw_weights
 from tests.toytree import REPOSITORY, environment
 from tests.use.wide import make_project
 from tests.use.words import word_tokenizer

@@ -10,8 +10,8 @@ transformers = pytest.importorskip("transformers")
 
 from patchgen.runtime import varlen
 from patchgen.runtime.varlen import Form, Texts, attend, by_rows
-from patchgen.verify.tiny import batch, tiny_config
-from patchgen.verify.weights import draw_weights
+from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.models.weights import draw_weights
 
 EXACT = 1e-12
 LENGTHS = [4, 1, 0, 6]

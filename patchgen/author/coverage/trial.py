@@ -24,17 +24,17 @@ from patchgen.author.coverage.structure import Structural, flat_in
 from patchgen.compiler.flat import FlatFile
 from patchgen.project.batch.outcome import variant_diff
 from patchgen.project.gate.lock import Record
-from patchgen.verify.bench import Bench
-from patchgen.verify.built import quiet
-from patchgen.verify.cases import Case, cases
-from patchgen.verify.claim import Scene
-from patchgen.verify.claimed import claims_of
-from patchgen.verify.inputs import CannotBuild
-from patchgen.verify.pair import Pair
-from patchgen.verify.plan import Plan
-from patchgen.verify.result import Result
-from patchgen.verify.step import observe_step
-from patchgen.verify.subject import Subject, subject_of
+from patchgen.verify.case_runner import Bench
+from patchgen.verify.cases.select import Case, cases
+from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.models.build import quiet
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.report.result import Result
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Subject, subject_of
 
 PACKAGE = "covered"  # what outputs of this pass are imported from
 HEADS = 4  # classes that are tried until one can be built

@@ -19,7 +19,7 @@ from typing import Any
 
 from patchgen.author.coverage.book import Entry
 from patchgen.author.coverage.structure import Structural
-from patchgen.verify.process import resident
+from patchgen.verify.run.process import resident
 
 LOADED = (
     "patchgen.author.coverage.trial",

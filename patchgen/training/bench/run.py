@@ -19,7 +19,7 @@ from patchgen.training.bench.case import Case
 from patchgen.training.bench.child import Work
 from patchgen.training.bench.record import Record
 from patchgen.training.bench.result import Result, from_json
-from patchgen.verify.process import Child
+from patchgen.verify.run.process import Child
 
 SECONDS = 450.0  # of the whole run, which ends within eight minutes then
 START = 180.0  # until a child speaks: importing torch and transformers on a cold, busy machine

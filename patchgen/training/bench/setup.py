@@ -36,7 +36,7 @@ from patchgen.training.bench.entry import Contestant
 from patchgen.training.bench.fused import Whole, parts_in, wholes_of
 from patchgen.training.bench.texts import Batch, batch_of
 from patchgen.training.precision import autocast_to, weights_in
-from patchgen.verify.tiny import tiny_config
+from patchgen.verify.configs.tiny import tiny_config
 
 # Of a tiny model: wider than the words of its head are many, as large models are not; logits must weigh something.
 TINY = {"vocab_size": 768, "num_hidden_layers": 2}

@@ -7,10 +7,10 @@ import math
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.claim import Scene
-from patchgen.verify.inputs import ANSWER, LENGTH, ROWS, CannotBuild, takes
-from patchgen.verify.specimen import inputs_for
-from patchgen.verify.tiny import batch as tokens
+from patchgen.verify.configs.tiny import batch as tokens
+from patchgen.verify.inputs.arguments import ANSWER, LENGTH, ROWS, CannotBuild, takes
+from patchgen.verify.inputs.dummy import inputs_for
+from patchgen.verify.parts.part_check import Scene
 
 # One of them tells the decoder behind an encoder what it says.
 _ANSWERS = frozenset({"labels", "decoder_input_ids"})

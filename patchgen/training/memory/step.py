@@ -19,7 +19,7 @@ from patchgen.training.memory.location import raised_at
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Target
 from patchgen.training.precision import autocast_to, weights_in
-from patchgen.verify.step import takes_cache
+from patchgen.verify.observe.step import takes_cache
 
 HALVES = (torch.bfloat16, torch.float16)
 

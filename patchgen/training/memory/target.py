@@ -22,8 +22,8 @@ from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant, known_variants
 from patchgen.training.memory.setup import refused
-from patchgen.verify.subject import heads_of
-from patchgen.verify.tiny import tiny_config
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.variants import heads_of
 
 LENGTH = 512  # tokens of a row, where nobody says
 DROPOUT = 0.1  # of tiny configurations: what training usually has

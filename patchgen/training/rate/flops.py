@@ -27,7 +27,7 @@ from patchgen.errors import PatchgenError
 from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.predict import quiet
 from patchgen.training.memory.shape_mode import shapes_only
-from patchgen.verify.step import takes_cache
+from patchgen.verify.observe.step import takes_cache
 
 FORWARD_AND_BACKWARD = 3  # a backward pass takes twice the products of its forward pass
 aten = torch.ops.aten

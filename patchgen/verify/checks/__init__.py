@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping
 from patchgen.verify.checks.attention import accepts, weights
 from patchgen.verify.checks.checkpoints import loads
 from patchgen.verify.checks.compiled import compiles
+from patchgen.verify.checks.context import Trial, Verdict
 from patchgen.verify.checks.dropout import drops_as_parent
 from patchgen.verify.checks.effects import shows_effect
 from patchgen.verify.checks.generation import generates, keeps_cache
 from patchgen.verify.checks.interface import computes_by
-from patchgen.verify.checks.kept import keeps_what_it_says
 from patchgen.verify.checks.numbers import equals_parent
 from patchgen.verify.checks.pace import compiles_once, keeps_pace
 from patchgen.verify.checks.padding import zeros_at_padding
 from patchgen.verify.checks.plans import means_what_is_there
-from patchgen.verify.checks.plants import sees_plant
-from patchgen.verify.checks.trial import Trial, Verdict
+from patchgen.verify.checks.planted import sees_plant
+from patchgen.verify.checks.recompute import keeps_what_it_says
 
 CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
     "numbers": equals_parent,

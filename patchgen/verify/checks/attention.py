@@ -9,13 +9,13 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from patchgen.verify.built import quiet
+from patchgen.verify.checks.context import Nothing, Trial, Verdict, decided
 from patchgen.verify.checks.numbers import compare
-from patchgen.verify.checks.trial import Nothing, Trial, Verdict, decided
-from patchgen.verify.claim import Scene, reload
-from patchgen.verify.interface import flex_on_cpu
-from patchgen.verify.pair import Pair
-from patchgen.verify.step import observe_step
+from patchgen.verify.models.attention_functions import flex_on_cpu
+from patchgen.verify.models.build import quiet
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.part_check import Scene, reload
 
 
 def weights(trial: Trial) -> Verdict:

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from patchgen.verify.built import quiet
-from patchgen.verify.checks.trial import Trial, Verdict
-from patchgen.verify.claim import reload, strictly_loaded
+from patchgen.verify.checks.context import Trial, Verdict
+from patchgen.verify.models.build import quiet
+from patchgen.verify.parts.part_check import reload, strictly_loaded
 
 
 def loads(trial: Trial) -> Verdict:

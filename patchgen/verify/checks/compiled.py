@@ -7,14 +7,14 @@ from dataclasses import replace
 import torch
 from torch._dynamo.utils import counters
 
+from patchgen.verify.checks.context import Trial, Verdict, decided
 from patchgen.verify.checks.numbers import insist_on_scene
-from patchgen.verify.checks.trial import Trial, Verdict, decided
-from patchgen.verify.claim import Observation
-from patchgen.verify.inputs import CannotBuild
-from patchgen.verify.pair import Pair
-from patchgen.verify.parity import differences, worst
-from patchgen.verify.step import observe_step
-from patchgen.verify.tolerance import REFORMULATED, REORDERED, Bound
+from patchgen.verify.compare.differences import differences, worst
+from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED, Bound
+from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.part_check import Observation
 
 # Inductor writes kernels of its own, with formulas of its own for norms and exponentials; others run torch's.
 WRITE_KERNELS = frozenset({"inductor"})

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from patchgen.verify.checks.trial import Nothing, Trial, Verdict
-from patchgen.verify.pair import Pair
-from patchgen.verify.step import outputs
+from patchgen.verify.checks.context import Nothing, Trial, Verdict
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.step import outputs
 
 RATE = 0.3
 DRAWS = 24

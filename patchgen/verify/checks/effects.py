@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from patchgen.verify.checks.trial import Trial, Verdict
-from patchgen.verify.trace import SdpaCall
+from patchgen.verify.checks.context import Trial, Verdict
+from patchgen.verify.observe.trace import SdpaCall
 
 
 def shows_effect(trial: Trial) -> Verdict:

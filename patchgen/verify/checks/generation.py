@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, StaticCache
 
-from patchgen.verify.checks.trial import Nothing, Trial, Verdict, decided
-from patchgen.verify.parity import Difference, differences
-from patchgen.verify.step import takes_cache
-from patchgen.verify.tolerance import REORDERED
-from patchgen.verify.wide import widened
+from patchgen.verify.checks.context import Nothing, Trial, Verdict, decided
+from patchgen.verify.compare.differences import Difference, differences
+from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.observe.float64 import widened
+from patchgen.verify.observe.step import takes_cache
 
 NEW_TOKENS = 5
 SPARE = 6  # places of a static cache that stay empty

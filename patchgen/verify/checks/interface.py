@@ -12,13 +12,13 @@ from typing import Any
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
+from patchgen.verify.checks.context import Nothing, Trial, Verdict, decided
 from patchgen.verify.checks.numbers import compare
-from patchgen.verify.checks.trial import Nothing, Trial, Verdict, decided
-from patchgen.verify.claim import Route
-from patchgen.verify.claimed import ATTENTION, EAGER
-from patchgen.verify.interface import flash_reference, flex_on_cpu, registered
-from patchgen.verify.pair import Pair
-from patchgen.verify.tolerance import EQUAL, REORDERED
+from patchgen.verify.compare.tolerance import EQUAL, REORDERED
+from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.parts.combine import ATTENTION, EAGER
+from patchgen.verify.parts.part_check import Route
 
 OWN = "a_function_of_ones_own"
 

@@ -8,10 +8,8 @@ from dataclasses import replace
 import torch
 
 from patchgen.runtime.checkpointing import ChangedInPlace
-from patchgen.verify.checks.trial import Nothing, Trial, Verdict, allowed, decided, is_narrow
-from patchgen.verify.claim import Observation, Route, Scene
-from patchgen.verify.pair import Pair
-from patchgen.verify.parity import (
+from patchgen.verify.checks.context import Nothing, Trial, Verdict, allowed, decided, is_narrow
+from patchgen.verify.compare.differences import (
     Difference,
     differences,
     in_noises,
@@ -19,9 +17,11 @@ from patchgen.verify.parity import (
     of_other_dtypes,
     usual,
 )
-from patchgen.verify.step import observe_step
-from patchgen.verify.tolerance import REORDERED, loosest
-from patchgen.verify.ways import AS_TUPLE
+from patchgen.verify.compare.tolerance import REORDERED, loosest
+from patchgen.verify.inputs.calls import AS_TUPLE
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.part_check import Observation, Route, Scene
 
 DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
+from patchgen.verify.checks.context import Nothing, Trial, Verdict
 from patchgen.verify.checks.numbers import insist_on_scene
-from patchgen.verify.checks.trial import Nothing, Trial, Verdict
-from patchgen.verify.claim import Scene
-from patchgen.verify.pace import Compiled, Pace, compiled_over, paced
-from patchgen.verify.pair import Pair
-from patchgen.verify.step import observe_step, takes_cache
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.pace import Compiled, Pace, compiled_over, paced
+from patchgen.verify.observe.step import observe_step, takes_cache
+from patchgen.verify.parts.part_check import Scene
 
 LENGTHS = (13, 11, 17)
 

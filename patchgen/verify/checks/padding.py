@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from patchgen.verify.checks.trial import Nothing, Trial, Verdict
+from patchgen.verify.checks.context import Nothing, Trial, Verdict
 
 
 def zeros_at_padding(trial: Trial) -> Verdict:

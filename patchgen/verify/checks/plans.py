@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.checks.trial import Trial, Verdict
-from patchgen.verify.inputs import CannotBuild
-from patchgen.verify.pair import Pair
+from patchgen.verify.checks.context import Trial, Verdict
+from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.models.pair import Pair
 from patchgen.verify.plans.finding import Finding
 from patchgen.verify.plans.plans import compared
 

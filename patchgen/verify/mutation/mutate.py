@@ -16,8 +16,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from patchgen.verify.mutation.operators import slips_of
 from patchgen.verify.mutation.places import Place, places_of
-from patchgen.verify.mutation.slips import slips_of
 
 _Span = tuple[int, int]
 _COMMA = re.compile(r"\s*,\s*")

@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
-from patchgen.verify.built import variant_of
-from patchgen.verify.claim import Route, Specimen
-from patchgen.verify.mutation.kept import kept
-from patchgen.verify.pair import Pair
+from patchgen.verify.models.build import variant_of
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.mutation.restore import kept
+from patchgen.verify.parts.part_check import Route, Specimen
 
 
 @dataclass(frozen=True)

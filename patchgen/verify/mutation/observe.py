@@ -22,13 +22,13 @@ from typing import Literal
 import torch
 from transformers import set_seed
 
-from patchgen.verify.cases import Case
+from patchgen.verify.cases.select import Case
 from patchgen.verify.checks import CHECKS
-from patchgen.verify.checks.trial import Nothing, Trial
-from patchgen.verify.inputs import CannotBuild
-from patchgen.verify.mutation.graph import recorded
+from patchgen.verify.checks.context import Nothing, Trial
+from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.lines_run import watched
-from patchgen.verify.pair import Pair
+from patchgen.verify.mutation.operation_log import recorded
 
 # Those whose verdict is a comparison, of the variant without another error in it.
 KINDS = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from patchgen.verify.mutation.fate import OUTCOMES, Fate, LinesRun, counted
-from patchgen.verify.result import Result
-from patchgen.verify.subject import Subject
+from patchgen.verify.mutation.mutant_result import OUTCOMES, Fate, LinesRun, counted
+from patchgen.verify.report.result import Result
+from patchgen.verify.variants import Subject
 
 _LEGEND = """\
 A *mutant* is one small error in a line that the variant adds or changes: an operator, a constant,

@@ -24,9 +24,9 @@ from patchgen.runtime.checkpointing import (
     switch_off,
     switch_on,
 )
-from patchgen.verify.parity import differences, worst
-from patchgen.verify.tiny import batch, tiny_config
-from patchgen.verify.weights import draw_weights
+from patchgen.verify.compare.differences import differences, worst
+from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.models.weights import draw_weights
 
 # Stray seeds, threads and warnings of transformers are not what is tested here.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,9 +12,9 @@ from transformers import DataCollatorWithFlattening
 
 from patchgen.parts.flash.lengths import find_texts
 from patchgen.parts.flash.rows import make_texts, unpad
-from patchgen.verify.evidence import gathered
-from patchgen.verify.tiny import batch, tiny_config
-from patchgen.verify.weights import draw_weights
+from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.observe.evidence import gathered
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

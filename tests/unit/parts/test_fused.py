@@ -18,8 +18,8 @@ from transformers import (
 from transformers.activations import ACT2FN
 
 from patchgen.parts.fused import TANH_GELUS, FusedLinear, Rows
-from patchgen.verify.claim import strictly_loaded
-from patchgen.verify.weights import draw_weights
+from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.parts.part_check import strictly_loaded
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

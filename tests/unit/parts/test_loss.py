@@ -17,10 +17,10 @@ from patchgen.parts.loss.biased import biased_losses
 from patchgen.parts.loss.capped import capped_losses
 from patchgen.parts.loss.linear import linear_losses
 from patchgen.parts.loss.states import loss_without_logits
-from patchgen.verify.parity import differences, worst
-from patchgen.verify.tiny import batch, tiny_config
-from patchgen.verify.weights import draw_weights
-from patchgen.verify.wide import widened
+from patchgen.verify.compare.differences import differences, worst
+from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.observe.float64 import widened
 
 ROWS, TOKENS, SIZE, WORDS = 3, 11, 8, 37
 CHUNK = 5  # of which neither the tokens nor the words are a multiple

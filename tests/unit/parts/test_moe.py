@@ -15,11 +15,11 @@ from transformers.utils import logging
 
 from patchgen.parts.moe import CopyToExperts, Mixture, upcycle, z_loss
 from patchgen.runtime.checkpointing import options_of, switch_on
-from patchgen.verify.evidence import gathered
-from patchgen.verify.parity import differences, worst
-from patchgen.verify.tiny import batch, tiny_config
-from patchgen.verify.weights import draw_weights
-from patchgen.verify.wide import widened
+from patchgen.verify.compare.differences import differences, worst
+from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.observe.evidence import gathered
+from patchgen.verify.observe.float64 import widened
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -11,8 +11,8 @@ from generated.dbrx import modeling_dbrx_grouped as dbrx_grouped
 from generated.switch_transformers import (
     modeling_switch_transformers_grouped as switch_grouped,
 )
-from patchgen.verify.tiny import tiny_config
-from patchgen.verify.weights import draw_weights
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.models.weights import draw_weights
 
 SWITCH = tiny_config(transformers.SwitchTransformersConfig)
 DBRX = tiny_config(transformers.DbrxConfig)

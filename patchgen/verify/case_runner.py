@@ -1,0 +1,114 @@
+"""Where the cases of one variant are run: pairs are built once and kept."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from patchgen.verify.cases.select import Case
+from patchgen.verify.checks import CHECKS
+from patchgen.verify.checks.context import Nothing, Trial, Verdict
+from patchgen.verify.checks.planted import planted
+from patchgen.verify.inputs.arguments import CannotBuild, takes
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.report.result import Result
+from patchgen.verify.variants import Subject
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One variant, on one device."""
+
+    subject: Subject
+    device: str = "cpu"
+
+    @functools.cached_property
+    def _pairs(self) -> dict[Any, Pair]:
+        return {}
+
+    def pair(self, case: Case) -> Pair:
+        """The two sides of the case's class."""
+        key = (case.head, repr(case.changes))  # some values are dictionaries
+        if key not in self._pairs:
+            self._pairs[key] = Pair(self.subject, case.head, self.device, dict(case.changes))
+        return self._pairs[key]
+
+    def run(self, case: Case) -> Result:
+        """The result of one case."""
+        begun = time.perf_counter()
+        verdict = self._verdict(case)
+        seconds = round(time.perf_counter() - begun, 3)
+        return Result(self.subject.name, case.name, **asdict(verdict), seconds=seconds)
+
+    def ready(self, case: Case) -> tuple[Case, Pair]:
+        """The case as this variant's configuration can have it, and its two sides.  Raises Nothing where it cannot."""
+        if case.changes and not case.whole:
+            case = _possible(self.pair(replace(case, changes=())), case)
+        return case, self.pair(case)
+
+    def _verdict(self, case: Case) -> Verdict:
+        try:
+            possible, pair = self.ready(case)
+            return CHECKS[case.kind](Trial(pair, possible, self.smallest_planted))
+        except (Nothing, CannotBuild) as reason:
+            return Verdict("NONE", str(reason))
+        except Exception as error:
+            told = f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+            return Verdict("FAIL", f"{told}{_place(error)}")
+
+    @functools.cached_property
+    def _smallest(self) -> dict[Any, float]:
+        return {}
+
+    def smallest_planted(self, case: Case) -> float | None:
+        """The smallest error planted in the variant's first class, in this dtype, that fits it; None where none does.
+
+        What a bound stands beside.
+        """
+        main = replace(case, head=self.subject.heads[0], changes=())
+        key = (main.head, case.dtype)
+        if key not in self._smallest:
+            pair, dtype = self.pair(main), getattr(torch, case.dtype)
+            self._smallest[key] = min(_fitting(pair, dtype), default=math.nan)
+        smallest = self._smallest[key]
+        return None if math.isnan(smallest) else smallest
+
+
+def _fitting(pair: Pair, dtype: torch.dtype) -> Iterator[float]:
+    """How far each planted error moves the variant, of those that fit."""
+    for plant in (plant for claim in pair.claims for plant in claim.plants):
+        with contextlib.suppress(Nothing, CannotBuild):
+            yield planted(pair, plant, dtype)
+
+
+def _place(error: Exception) -> str:
+    """Where it was raised: the innermost file and line."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
+
+
+def _possible(pair: Pair, case: Case) -> Case:
+    """The case with those of its changes that the configuration knows.
+
+    Raises Nothing where it does not know the first, or is as the case wants it anyway.
+    """
+    config = pair.config()
+    known = {name for name in config.to_dict() if name not in config.sub_configs}
+    (first, value), *_ = case.changes
+    if first not in known or config.is_encoder_decoder:
+        raise Nothing(f"the configuration has no {first}")
+    if getattr(config, first) == value:
+        raise Nothing(f"{first} is {value} anyway")
+    if first == "add_cross_attention" and "encoder_hidden_states" not in takes(pair.parent_class):
+        raise Nothing("its forward takes no encoder_hidden_states")
+    return replace(case, changes=tuple((name, v) for name, v in case.changes if name in known))

@@ -1,0 +1,78 @@
+"""What a check is given and what it gives: a `Trial`, and a `Verdict` made of the differences that were found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from patchgen.verify.cases.select import Case
+from patchgen.verify.compare.differences import Difference
+from patchgen.verify.compare.tolerance import MARGIN, NARROW, Bound
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.parts.part_check import Route, Scene
+from patchgen.verify.report.result import Status
+
+
+class Nothing(Exception):
+    """There is nothing to compare; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What of a `Result` a check decides."""
+
+    status: Status
+    note: str = ""
+    apart: float | None = None
+    bound: float | None = None
+    seen: float | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One case, the two sides that it is about, and what its bound stands beside."""
+
+    pair: Pair
+    case: Case
+    smallest_planted: Callable[
+        [Case], float | None
+    ]  # of that case's dtype; None where no planted error fits
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return getattr(torch, self.case.dtype)
+
+
+def is_narrow(dtype: torch.dtype, scene: Scene) -> bool:
+    """Whether differences count in noises of the parent."""
+    return dtype in NARROW or scene.autocast
+
+
+def allowed(bound: Bound, dtype: torch.dtype, scene: Scene) -> float:
+    """What `bound` comes to in `scene`."""
+    return bound.at(dtype, *([torch.bfloat16] if scene.autocast else []))
+
+
+def decided(
+    trial: Trial, found: tuple[Difference, ...], route: Route, against: str = ""
+) -> Verdict:
+    """PASS where `found`, the largest first, is within the route's bound, well below any planted error that fits.
+
+    `against` says what was compared with, where that is not the parent under the route.
+    """
+    case, worst = trial.case, found[0]
+    narrow = is_narrow(trial.dtype, case.scene)
+    bound = allowed(route.bound, trial.dtype, case.scene)
+    seen = trial.smallest_planted(replace(case, dtype="bfloat16") if narrow else case)
+    note = f"{route.bound.name} to {against or f'the parent under {route.name}'}"
+    status: Status = "PASS"
+    if not worst.largest <= bound:
+        status, note = "FAIL", f"{note}; {'; '.join(map(str, found[:3]))}"
+    elif seen is not None and (seen < MARGIN * bound or not seen):
+        status, note = "WARN", f"{note}; the smallest planted error is not {MARGIN} times the bound"
+    elif worst.largest:
+        note = f"{note}; most in {worst.name}"
+    return Verdict(status, note, worst.largest, bound, seen, "noises" if narrow else "relative")

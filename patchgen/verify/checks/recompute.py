@@ -1,0 +1,105 @@
+"""Whether selective checkpointing keeps what it says, and runs the rest again.
+
+Numbers do not tell: what is kept for nothing, or computed twice, is the same.  So products are counted by their shapes
+in one step without checkpointing, with all of it, and with what keeps products:
+
+    not checkpointed   3 products of shape a, 2 of shape b
+    everything again   6                      4             so each runs again
+    products kept      3                      4             b is larger than its factors: right where the rule says so
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from patchgen.runtime.checkpointing import ChangedInPlace
+from patchgen.verify.checks.context import Nothing, Trial, Verdict
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.part_check import Scene
+
+Shape = tuple[int, ...]
+Product = tuple[str, Shape, Shape]
+PRODUCTS = frozenset({"aten.mm", "aten.addmm", "aten.convolution"})
+BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
+
+
+def keeps_what_it_says(trial: Trial) -> Verdict:
+    """Under the scene of the case: products that are cheap to keep are kept, and nothing else."""
+    pair, scene = trial.pair, trial.case.scene
+    if not pair.variant_class.supports_gradient_checkpointing:
+        raise Nothing("it has no gradient checkpointing")
+    plain = _counted(pair, replace(scene, checkpointing=None))
+    full = _counted(pair, replace(scene, checkpointing={}))
+    try:
+        kept = _counted(pair, scene)
+    except ChangedInPlace as error:
+        raise Nothing(str(error)) from error
+    again = full - plain
+    if not again.total():
+        return Verdict("FAIL", "no product is computed again, whatever the policy")
+    wrong = list(_wrong(again, kept - plain))
+    told = f"{again.total()} products are computed again without a policy, {(kept - plain).total()} with it"
+    return Verdict("FAIL", f"{'; '.join(wrong[:3])}: {told}") if wrong else Verdict("PASS", told)
+
+
+def _wrong(again: Counter[Product], now: Counter[Product]) -> Iterator[str]:
+    """`again` is what is computed twice where nothing is kept, `now` what is with the policy."""
+    for product in {**again, **now}:
+        if _is_cheap_to_keep(product) and now[product]:
+            yield f"{product} is not kept"
+        elif not _is_cheap_to_keep(product) and now[product] < again[product]:
+            yield f"{product} is kept, and is larger than what it is made of"
+
+
+def _is_cheap_to_keep(product: Product) -> bool:
+    """A product with weights, attention in one kernel, or a product of a batch no larger than both its factors."""
+    name, left, right = product
+    if name not in BATCHED:
+        return True
+    (*_, rows, inner), columns = left, right[-1]
+    return rows * columns <= rows * inner + inner * columns
+
+
+def _attends(name: str) -> bool:
+    return "_scaled_dot_product_" in name and "backward" not in name
+
+
+def _counted(pair: Pair, scene: Scene) -> Counter[Product]:
+    model = pair.models(pair.routes[0], torch.float32, scene.dropout)[1]
+    with _Counting() as counting:
+        observe_step(model, pair.inputs(scene, torch.float32), scene)
+    return counting.found
+
+
+class _Counting(TorchDispatchMode):
+    """Products and attentions that torch runs, the backward pass included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[Product] = Counter()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        name = str(func.overloadpacket)
+        if name in PRODUCTS | BATCHED or _attends(name):
+            shapes = [tuple(each.shape) for each in args if isinstance(each, Tensor)]
+            factors = (
+                shapes[-2:]
+                if name in PRODUCTS | BATCHED and name != "aten.convolution"
+                else shapes[:2]
+            )
+            self.found[name, factors[0], factors[-1]] += 1
+        return func(*args, **(kwargs or {}))

@@ -1,0 +1,208 @@
+"""What can be seen of a model in one step of training, and how far two models are apart in it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from patchgen.verify.configs.tiny import Batch
+
+# A gradient far below the largest may be rounding alone: a bias on the keys has none, it shifts a row's every score.
+GRADIENT_FLOOR = 1e-2
+# Below this part of the largest it is rounding alone, in float32 as well.
+VANISHING = 1e-5
+
+
+def observe(
+    model: nn.Module, batch: Batch, *, weights: bool = False, **inputs: Tensor
+) -> dict[str, Tensor]:
+    """Logits, loss, hidden states, attention weights if asked for, and the gradient of every parameter, by name.
+
+    What a model gives per token is kept at real tokens.  A parameter without a gradient has no entry.  `inputs` are
+    further arguments of the forward; the mode of the model (`train`, `eval`) is left as it is.
+    """
+    model.zero_grad(set_to_none=True)
+    asked = {"output_attentions": True} if weights else {}
+    out = model(**batch.inputs(), **inputs, output_hidden_states=True, use_cache=False, **asked)
+    out.loss.backward()
+    seen = {"logits": out.logits[batch.real], "loss": out.loss}
+    seen |= {f"hidden_states.{i}": h[batch.real] for i, h in enumerate(out.hidden_states)}
+    for kind in (
+        ("attentions", "cross_attentions") if weights else ()
+    ):  # each (rows, heads, queries, keys)
+        given = getattr(out, kind, None) or ()
+        seen |= {f"{kind}.{i}": a.transpose(1, 2)[batch.real] for i, a in enumerate(given)}
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
+    return {name: tensor.detach().clone() for name, tensor in seen.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far one tensor is from its reference, relative to the reference's largest value.
+
+    Gradients are relative to at least `GRADIENT_FLOOR` of the model's largest.  Infinite: not comparable at all.
+    """
+
+    name: str
+    largest: float
+    mean: float
+    where: tuple[int, ...]
+    rms: float = 0.0  # root mean square of the difference, relative to that of the reference
+    size: float = 0.0  # what `rms` is relative to
+    tiny: bool = False  # a gradient so small that it is measured against the model's largest
+    vanishes: bool = False  # a gradient that is zero but for rounding
+    missing: bool = False  # on one side, or of another shape there
+
+    def __str__(self) -> str:
+        return f"{self.name}: max {self.largest:.2e} at {self.where}, mean {self.mean:.2e}"
+
+
+def differences(
+    reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
+) -> tuple[Difference, ...]:
+    """One for each name of either side, the largest first."""
+    floor = GRADIENT_FLOOR * max(
+        (_top(t) for name, t in reference.items() if _is_gradient(name)), default=0.0
+    )
+    rms_floor = GRADIENT_FLOOR * max(
+        (_rms(t) for name, t in reference.items() if _is_gradient(name)), default=0.0
+    )
+    found = (
+        _difference(
+            name,
+            reference.get(name),
+            candidate.get(name),
+            (floor, rms_floor) if _is_gradient(name) else (0, 0),
+        )
+        for name in {**reference, **candidate}
+    )
+    return tuple(sorted(found, key=lambda difference: -difference.largest))
+
+
+def worst(found: Iterable[Difference]) -> float:
+    """The largest relative difference; 0.0 means bit for bit equal."""
+    return max((difference.largest for difference in found), default=math.inf)
+
+
+def of_other_dtypes(
+    reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
+) -> tuple[Difference, ...]:
+    """One, infinite, for each tensor of both sides that is of another dtype: values alone do not tell."""
+    names = [
+        name
+        for name in reference
+        if name in candidate and reference[name].dtype != candidate[name].dtype
+    ]
+    told = [f"{name}, {candidate[name].dtype} for {reference[name].dtype}," for name in names]
+    return tuple(Difference(name, math.inf, math.inf, (), math.inf) for name in told)
+
+
+def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tuple[Difference, ...]:
+    """How many times its own noise each root mean square is, the largest first; as `largest`.
+
+    Each of `noises` are a reference's own differences between two dtypes.  Of several the larger counts: a computation
+    that chooses (a router, say) may choose otherwise along one path only.  One tensor's may be small
+    by chance, a loss's that is one number most of all: at least a quarter of the median counts, and the median for
+    gradients near zero.  Where a bias has no gradient, both sides are rounding of what its matrix's is the sum of too:
+    that matrix's noise counts then.
+    """
+    own: dict[str, float] = {}
+    absolute: dict[str, float] = {}
+    vanishing: set[str] = set()
+    missing: set[str] = set()
+    for difference in (each for noise in noises for each in noise):
+        name = difference.name
+        own[name] = max(own.get(name, 0.0), difference.rms)
+        absolute[name] = max(absolute.get(name, 0.0), difference.rms * difference.size)
+        vanishing |= {name} if difference.vanishes else set()
+        missing |= {name} if difference.missing else set()
+    measured = [size for size in own.values() if math.isfinite(size)]
+    median = statistics.median(measured) if measured else 0.0
+    told = []
+    for difference in found:
+        size = max(own.get(difference.name, 0.0), median if difference.tiny else median / 4)
+        if difference.name in vanishing and difference.size:
+            size = max(
+                size,
+                absolute.get(f"{difference.name.removesuffix('bias')}weight", 0.0)
+                / difference.size,
+            )
+        if (
+            difference.name in missing
+        ):  # the reference has it in one of its dtypes only, such as an expert's gradient
+            continue
+        # Nothing may differ where a dtype has no noise, and where the reference gives what is no number.
+        is_measure = size and math.isfinite(size)
+        times = difference.rms / size if is_measure else (math.inf if difference.rms else 0.0)
+        told.append(replace(difference, largest=times))
+    return tuple(sorted(told, key=lambda difference: -difference.largest))
+
+
+def nearer(found: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Of each name the smaller of both, the largest first; what `other` lacks stays as found."""
+    beside = {difference.name: difference for difference in other}
+    told = (
+        min(one, beside.get(one.name, one), key=lambda difference: difference.largest)
+        for one in found
+    )
+    return tuple(sorted(told, key=lambda difference: -difference.largest))
+
+
+def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
+    """`own` noise, each tensor's at least the median of all the draws: one draw may be small by chance.
+
+    Of many tensors some have drawn so, and are then the furthest apart in their noises with nothing wrong.
+    """
+    drawn: dict[str, list[float]] = {}
+    for difference in (each for draw in others for each in draw):
+        if math.isfinite(
+            difference.rms
+        ):  # else one dtype only has it in that draw, such as an expert's gradient
+            drawn.setdefault(difference.name, []).append(difference.rms)
+    return tuple(
+        replace(one, rms=max(one.rms, statistics.median([one.rms, *drawn.get(one.name, [])])))
+        for one in own
+    )
+
+
+def _is_gradient(name: str) -> bool:
+    return name.startswith("gradient of ")
+
+
+def _top(tensor: Tensor) -> float:
+    return float(tensor.abs().max()) if tensor.numel() else 0.0
+
+
+def _rms(tensor: Tensor) -> float:
+    return float(tensor.double().square().mean().sqrt()) if tensor.numel() else 0.0
+
+
+def _difference(
+    name: str, reference: Tensor | None, candidate: Tensor | None, floors: tuple[float, float]
+) -> Difference:
+    if reference is None or candidate is None or reference.shape != candidate.shape:
+        return Difference(name, math.inf, math.inf, (), math.inf, missing=True)
+    if torch.equal(reference, candidate):
+        return Difference(name, 0.0, 0.0, ())
+    apart = (reference.double() - candidate.double()).abs()
+    relative = apart / max(_top(reference), floors[0])
+    relative = torch.where(relative.isfinite(), relative, math.inf)
+    where = torch.unravel_index(relative.argmax(), relative.shape)
+    own, floor = _rms(reference), floors[1]
+    rms = _rms(apart) / max(own, floor) if max(own, floor) else math.inf
+    return Difference(
+        name,
+        float(relative.max()),
+        float(relative.mean()),
+        tuple(int(i) for i in where),
+        rms if math.isfinite(rms) else math.inf,
+        max(own, floor),
+        own < floor,
+        own < floor * VANISHING / GRADIENT_FLOOR,
+    )

@@ -1,0 +1,1 @@
+"""Tiny configurations, and the settings that a variant is run with beside them."""

@@ -1,0 +1,1 @@
+"""Dummy inputs: what the forward of a tiny model is given."""

@@ -1,0 +1,217 @@
+"""Other ways to call a model: each gives the same forward other arguments, or both sides another head.
+
+A way is named in `Scene.ways`.  In: what the forward is given.  Out: what it is given in this way; a `CannotBuild`
+where the model knows no such thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from patchgen.verify.configs.tiny import SIZES
+from patchgen.verify.inputs.arguments import CannotBuild, Inputs, takes
+
+IGNORED = 96  # a label that a caller says does not count
+ITEMS = 7  # labels that a caller says are in the batch
+AS_TUPLE = "a tuple"
+WHOLE_ENCODER = "an encoder without padding"
+BY_CONFIGURATION = "weights by configuration"
+
+
+def given_in(
+    ways: tuple[str, ...],
+    made: Inputs,
+    model_class: type[PreTrainedModel],
+    config: PreTrainedConfig,
+) -> Inputs:
+    """`made` in all of `ways` that are about arguments."""
+    for way in ways:
+        if way in OF_ARGUMENTS:
+            made = OF_ARGUMENTS[way](made, model_class, config)
+        elif way not in OF_MODELS:
+            raise KeyError(way)
+    return made
+
+
+def _typed(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+    """The second half of each text is of another type."""
+    kinds = getattr(config, "type_vocab_size", SIZES["vocab_size"])
+    if "token_type_ids" not in takes(model_class) or kinds < 2:
+        raise CannotBuild("it knows no types of tokens")
+    ids = _text(made)
+    place = torch.arange(ids.shape[1])
+    return _with(made, token_type_ids=(place * kinds // ids.shape[1]).expand_as(ids).contiguous())
+
+
+def _embedded(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+    """States in place of tokens."""
+    if "inputs_embeds" not in takes(model_class):
+        raise CannotBuild("its forward takes no inputs_embeds")
+    ids = _text(made)
+    text = config.get_text_config()
+    width = getattr(text, "embedding_size", None) or text.hidden_size
+    draw = torch.Generator().manual_seed(6)
+    states = torch.randn(*ids.shape, width, generator=draw, dtype=torch.float64)
+    rest = {name: tensor for name, tensor in made.given.items() if name != "input_ids"}
+    return replace(made, given={**rest, "inputs_embeds": states})
+
+
+def _placed(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+    """Positions that begin with two."""
+    if "position_ids" not in takes(model_class):
+        raise CannotBuild("its forward takes no position_ids")
+    ids = _text(made)
+    return _with(made, position_ids=(torch.arange(ids.shape[1]) + 2).expand_as(ids).contiguous())
+
+
+def _mask_of(dtype: torch.dtype) -> Callable[..., Inputs]:
+    def way(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+        return _with(made, attention_mask=_mask(made).to(dtype))
+
+    return way
+
+
+def _square(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+    """A mask of four axes: each token sees itself, and the real ones before it but the third before it."""
+    real = _mask(made).bool()
+    place = torch.arange(real.shape[1])
+    apart = place[:, None] - place[None, :]
+    seen = (real[:, None, :] & (apart > 0) & (apart != 3)) | (apart == 0)
+    return _with(
+        made,
+        attention_mask=torch.zeros(seen.shape, dtype=torch.float64).masked_fill(~seen, -1e9)[
+            :, None
+        ],
+    )
+
+
+def _ignoring(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+    """What does not count has a label that the caller names."""
+    if "labels" not in made.given or made.given["labels"].shape != _text(made).shape:
+        raise CannotBuild("it has no label for each token")
+    labels = made.given["labels"]
+    ignored = labels.masked_fill(labels == -100, IGNORED)
+    ignored[:, ::4] = IGNORED
+    return replace(_with(made, labels=ignored), options={**made.options, "ignore_index": IGNORED})
+
+
+def _counted(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+    """A loss over as many labels as the caller says."""
+    if "labels" not in made.given:
+        raise CannotBuild("it has no labels")
+    return replace(made, options={**made.options, "num_items_in_batch": ITEMS})
+
+
+def _all_of_encoder(
+    made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig
+) -> Inputs:
+    """An encoder's states, none of which are padding: every query sees every one of them."""
+    if "encoder_attention_mask" not in made.given:
+        raise CannotBuild("there is no encoder's mask")
+    rest = {name: tensor for name, tensor in made.given.items() if name != "encoder_attention_mask"}
+    return replace(made, given=rest)
+
+
+def _as_tuple(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
+    return replace(made, options={**made.options, "return_dict": False})
+
+
+def _text(made: Inputs) -> Tensor:
+    if "input_ids" not in made.given or made.given["input_ids"].dim() != 2:
+        raise CannotBuild("there is no text")
+    return made.given["input_ids"]
+
+
+def _mask(made: Inputs) -> Tensor:
+    _text(made)
+    if "attention_mask" not in made.given:
+        raise CannotBuild("there is no padding")
+    return made.given["attention_mask"]
+
+
+def _with(made: Inputs, **more: Tensor) -> Inputs:
+    return replace(made, given={**made.given, **more})
+
+
+OF_ARGUMENTS: Mapping[str, Callable[..., Inputs]] = {
+    "types of tokens": _typed,
+    "embeddings": _embedded,
+    "positions": _placed,
+    "mask of floats": _mask_of(torch.float64),
+    "mask of bools": _mask_of(torch.bool),
+    "mask of four axes": _square,
+    "ignore_index": _ignoring,
+    "num_items_in_batch": _counted,
+    WHOLE_ENCODER: _all_of_encoder,
+    AS_TUPLE: _as_tuple,
+}
+
+
+# --- of models
+
+
+@contextmanager
+def dressed(model: PreTrainedModel, ways: tuple[str, ...]) -> Iterator[None]:
+    """`model` in all of `ways` that are about models, and as it was afterwards."""
+    with ExitStack() as stack:
+        for way in ways:
+            if way in OF_MODELS:
+                stack.enter_context(OF_MODELS[way](model))
+        yield
+
+
+@contextmanager
+def _hooked(model: PreTrainedModel) -> Iterator[None]:
+    """Somebody listens to the head: it has to be called."""
+    hook = _head(model).register_forward_hook(lambda *given: None)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def _biased(model: PreTrainedModel) -> Iterator[None]:
+    head = _head(model)
+    if head.bias is not None:
+        raise CannotBuild("its head has a bias anyway")
+    drawn = torch.randn(
+        head.out_features, generator=torch.Generator().manual_seed(8), dtype=torch.float64
+    )
+    head.bias = nn.Parameter(drawn.to(head.weight))
+    try:
+        yield
+    finally:
+        head.bias = None
+
+
+@contextmanager
+def _showing(model: PreTrainedModel) -> Iterator[None]:
+    """Its configuration asks for attention weights."""
+    was = model.config._output_attentions
+    model.config._output_attentions = True
+    try:
+        yield
+    finally:
+        model.config._output_attentions = was
+
+
+def _head(model: PreTrainedModel) -> nn.Linear:
+    head: Any = model.get_output_embeddings()
+    if not isinstance(head, nn.Linear):
+        raise CannotBuild("it has no linear head of words")
+    return head
+
+
+OF_MODELS: Mapping[str, Callable[[PreTrainedModel], Any]] = {
+    "a head with a hook": _hooked,
+    "a head with a bias": _biased,
+    BY_CONFIGURATION: _showing,
+}

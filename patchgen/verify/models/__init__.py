@@ -1,0 +1,1 @@
+"""The variant and its parent as tiny models with equal weights."""

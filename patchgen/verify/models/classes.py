@@ -1,0 +1,65 @@
+"""Which class of the parent a class of a variant stands for, and where both are imported from."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+from transformers import PreTrainedModel
+
+from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.variants import Subject
+
+
+def module_of(subject: Subject) -> ModuleType:
+    """The generated module, imported from its project.
+
+    Projects have packages of the same name: what another one left in `sys.modules` is forgotten first.
+    """
+    top = subject.module.partition(".")[0]
+    path = Path(subject.home, *subject.module.split(".")).with_suffix(".py").resolve()
+    if path.exists() and _is_elsewhere(sys.modules.get(top), Path(subject.home)):
+        for name in [name for name in sys.modules if name.partition(".")[0] == top]:
+            del sys.modules[name]
+    sys.path.insert(0, subject.home)
+    try:
+        importlib.invalidate_caches()
+        module = importlib.import_module(subject.module)
+    finally:
+        sys.path.remove(subject.home)
+    if path.exists() and Path(module.__file__ or "").resolve() != path:
+        raise CannotBuild(f"{subject.module} is imported from {module.__file__}, not from {path}")
+    return module
+
+
+def _is_elsewhere(package: ModuleType | None, home: Path) -> bool:
+    """Whether this top-level package is of another folder than `home`; no package is."""
+    spec: ModuleSpec | None = getattr(package, "__spec__", None)
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return bool(places) and (home / Path(places[0]).name).resolve() != Path(places[0]).resolve()
+
+
+def class_of_parent(subject: Subject, head: str) -> type[PreTrainedModel]:
+    """The parent's class of the same name, or of the same ending where the variant has a prefix of its own."""
+    parent = importlib.import_module(subject.parent)
+    if hasattr(parent, head):
+        return getattr(parent, head)
+    ending = _ending(head)
+    public = [
+        n for n in parent.__all__ if _ending(n) == ending and not n.endswith("PreTrainedModel")
+    ]
+    if len(public) != 1:
+        raise CannotBuild(f"{subject.parent} has no class that corresponds to {head}")
+    return getattr(parent, public[0])
+
+
+def _ending(name: str) -> str:
+    return re.sub(
+        r"^.*?(?=(?:ForC|ForM|ForS|ForT|ForQ|ForP|ForN|ForI|ForA|LMHead|DoubleHeads|Model$|Encoder))",
+        "",
+        name,
+    )

@@ -1,0 +1,223 @@
+"""A class of a variant beside its parent's, and what each of the two is seen to do."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from patchgen.verify.compare.tolerance import REORDERED, loosest
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.arguments import CannotBuild, Inputs
+from patchgen.verify.inputs.dummy import inputs_for
+from patchgen.verify.models.build import both_of, parent_of
+from patchgen.verify.models.classes import class_of_parent, module_of
+from patchgen.verify.observe.dependence import is_causal, keeps_packed_apart
+from patchgen.verify.observe.evidence import Evidence, gathered
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.combine import EAGER, claims_of, merged_routes, weights_route
+from patchgen.verify.parts.part_check import Claim, Observation, Route, Scene, Specimen, reload
+from patchgen.verify.variants import Subject
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One class on both sides; models and observations are kept for as long as it lives."""
+
+    subject: Subject
+    head: str
+    device: str = "cpu"
+    changes: Mapping[str, Any] = field(default_factory=dict)  # of the tiny configuration
+
+    @functools.cached_property
+    def module(self) -> ModuleType:
+        return module_of(self.subject)
+
+    @functools.cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        return claims_of(self.subject.claimed)
+
+    @functools.cached_property
+    def variant_class(self) -> type[PreTrainedModel]:
+        return getattr(self.module, self.head)
+
+    @functools.cached_property
+    def parent_class(self) -> type[PreTrainedModel]:
+        return class_of_parent(self.subject, self.head)
+
+    @functools.cached_property
+    def routes(self) -> tuple[Route, Route]:
+        return merged_routes(self.claims, self.parent_class)
+
+    @functools.cached_property
+    def eager_route(self) -> Route:
+        """Along which both sides write their attention out."""
+        closest, independent = self.routes
+        bound = loosest([independent.bound, REORDERED])
+        parent, variant = {**closest.parent, **EAGER}, {**closest.variant, **EAGER}
+        return replace(
+            closest, name=f"{closest.name}, both eager", bound=bound, parent=parent, variant=variant
+        )
+
+    def route(self, number: int) -> Route:
+        """0: the closest, 1: the most independent, 2: both eager."""
+        return (*self.routes, self.eager_route)[number]
+
+    @functools.cached_property
+    def weights_route(self) -> Route:
+        return weights_route(self.claims, self.routes)
+
+    @functools.cached_property
+    def build(self) -> Any:
+        own = [claim.build for claim in self.claims if claim.build is not reload]
+        return own[0] if own else reload
+
+    def config(self, dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
+        return tiny_config(self.parent_class.config_class, dropout, **{**self.changes, **changes})
+
+    # --- models
+
+    @functools.cached_property
+    def _models(self) -> dict[Any, tuple[PreTrainedModel, PreTrainedModel]]:
+        return {}
+
+    def models(
+        self, route: Route, dtype: torch.dtype, dropout: float = 0.0, *, fresh: bool = False
+    ) -> tuple[PreTrainedModel, PreTrainedModel]:
+        """Parent and variant with equal weights; `fresh` ones may be spoilt."""
+        key = (route.name, dtype, dropout)
+        if key not in self._models:
+            self._models[key] = self._built(route, dtype, dropout)
+        if not fresh:
+            return self._models[key]
+        try:
+            return copy.deepcopy(self._models[key])
+        except RuntimeError:  # LeViT keeps biases that it has computed, which cannot be copied
+            return self._built(route, dtype, dropout)
+
+    def _built(
+        self, route: Route, dtype: torch.dtype, dropout: float
+    ) -> tuple[PreTrainedModel, PreTrainedModel]:
+        parent, variant = both_of(
+            self.master(dtype, dropout), self.variant_class, self.build, route
+        )
+        return parent.to(self.device), variant.to(self.device)
+
+    def master(self, dtype: torch.dtype, dropout: float = 0.0) -> PreTrainedModel:
+        """The parent with weights that show errors, on the CPU."""
+        try:
+            config = self.config(dropout)
+        except Exception as error:  # each configuration has its own
+            what = f"{type(error).__name__}: {error}"
+            raise CannotBuild(
+                f"{self.parent_class.__name__} has no tiny configuration: {what}"
+            ) from error
+        return parent_of(self.parent_class, config, dtype)
+
+    # --- observations
+
+    def inputs(self, scene: Scene, dtype: torch.dtype, seed: int = 0) -> Inputs:
+        return inputs_for(self.parent_class, self.config(), scene, seed).to(self.device, dtype)
+
+    @functools.cached_property
+    def _seen(self) -> dict[Any, dict[str, Tensor]]:
+        return {}
+
+    def parent_sees(
+        self,
+        route: Route,
+        dtype: torch.dtype,
+        scene: Scene,
+        *,
+        weights: bool = False,
+        seed: int = 0,
+    ) -> dict[str, Tensor]:
+        """The parent's side; it is never checkpointed.  `seed` draws other inputs."""
+        key = (route.name, dtype, repr(replace(scene, checkpointing=None)), weights, seed)
+        if key not in self._seen:
+            parent, _ = self.models(route, dtype, scene.dropout)
+            inputs = self.inputs(scene, dtype, seed)
+            try:
+                self._seen[key] = observe_step(
+                    parent, inputs, scene, weights=weights, checkpointing=False
+                )
+            except (
+                Exception
+            ) as error:  # each model has its own: XLNet's positions are float32 whatever it is
+                raise CannotBuild(f"the parent itself does not run so: {error}") from error
+        return self._seen[key]
+
+    def variant_sees(
+        self,
+        route: Route,
+        dtype: torch.dtype,
+        scene: Scene,
+        *,
+        weights: bool = False,
+        model: PreTrainedModel | None = None,
+    ) -> Observation:
+        """The variant's side, in the parent's terms."""
+        variant = model if model is not None else self.models(route, dtype, scene.dropout)[1]
+        seen: Observation = observe_step(variant, self.inputs(scene, dtype), scene, weights=weights)
+        for claim in self.claims:
+            seen = claim.terms(seen, variant)
+        return seen
+
+    def shown(self, seen: Observation, scene: Scene) -> dict[str, Tensor]:
+        """Without what the variant documents that it hides in `scene`."""
+        return {name: tensor for name, tensor in seen.items() if not self.why_hidden(name, scene)}
+
+    def why_hidden(self, name: str, scene: Scene) -> tuple[str, ...]:
+        """The reasons for which the variant does not give this observation in `scene`; none where it does."""
+        hides = (hidden for claim in self.claims for hidden in claim.hides if hidden.when(scene))
+        return tuple(hidden.why for hidden in hides if fnmatch(name, hidden.pattern))
+
+    def evidence(self, scene: Scene) -> tuple[Evidence, Evidence]:
+        """What parent and variant run along the first route, in float32."""
+        models = self.models(self.routes[0], torch.float32, scene.dropout)
+        seen = []
+        for model, checkpointing in zip(models, (False, True), strict=True):
+            with gathered(model) as evidence:
+                observe_step(
+                    model, self.inputs(scene, torch.float32), scene, checkpointing=checkpointing
+                )
+            seen.append(evidence)
+        return seen[0], seen[1]
+
+    # --- what is measured of the parent
+
+    @functools.cached_property
+    def specimen(self) -> Specimen:
+        inputs = self.inputs(Scene(), torch.float32)
+        return Specimen(
+            self.parent_class,
+            self.variant_class,
+            self.config(),
+            inputs.given,
+            inputs.lengths,
+            self.is_causal,
+        )
+
+    @functools.cached_property
+    def is_causal(self) -> bool:
+        """No output of the parent depends on a later token of the text."""
+        return is_causal(self._measured, self.inputs(Scene(labels=False), torch.float32))
+
+    @functools.cached_property
+    def keeps_packed_apart(self) -> bool:
+        """The second of two texts in a row does not see the first."""
+        return keeps_packed_apart(
+            self._measured, self.inputs(Scene(rows="packed", labels=False), torch.float32)
+        )
+
+    @property
+    def _measured(self) -> PreTrainedModel:
+        return self.models(self.routes[0], torch.float32)[0]

@@ -1,0 +1,329 @@
+"""Small errors in the changed lines of one variant: each planted, and what became of it.
+
+Only cases that run a mutant's line are run for it, those that tell most first, until one compares
+unequal.  Where the first few do not, the operations are compared: what computes the same need not be
+compared further.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+from patchgen.verify.cases.select import Case, cases
+from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.mutation.changed_lines import FlatText, flat_text_of
+from patchgen.verify.mutation.lines_run import executable_lines, refusals, run_by_import, watched
+from patchgen.verify.mutation.mutant_result import Fate, LinesRun
+from patchgen.verify.mutation.mutate import Mutant, drawn, mutants_of
+from patchgen.verify.mutation.mutated_pair import MutatedPair, mutated
+from patchgen.verify.mutation.observe import KINDS, TooSlow, Watched, judged, recording_of, watch
+from patchgen.verify.mutation.order import most_telling_first
+from patchgen.verify.mutation.plant import Living, is_in_function, living, planted_in
+from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Subject
+
+# A case as the variant's configuration can have it, and its sides; raises Nothing where it cannot.
+Ready = Callable[[Case], tuple[Case, Pair]]
+# So many cases only compare: most errors are seen in them.
+FEW = 5
+# So many more are run of an error that computes something else, where those that bring something new do not see it.
+MORE = 12
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The changed lines of `subject`, the cases that run them, and errors in them."""
+
+    subject: Subject
+    pair_for: Ready
+    device: str = "cpu"
+
+    @functools.cached_property
+    def flat(self) -> FlatText:
+        return flat_text_of(self.subject)
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.flat.text)
+
+    @functools.cached_property
+    def _watched(self) -> list[Watched]:
+        return []
+
+    @functools.cached_property
+    def _twins(self) -> list[Case]:
+        return []
+
+    @functools.cached_property
+    def _names(self) -> set[str]:
+        return set()
+
+    @property
+    def runs(self) -> list[Watched]:
+        """The cases that were watched."""
+        return self._watched
+
+    @contextmanager
+    def watching(self, case: Case) -> Iterator[set[int]]:
+        """A context that notes which lines run in it, where `verify` runs the case anyway; see `note`."""
+        if case.kind not in KINDS or self._is_slow(case):
+            yield set()
+            return
+        try:
+            path = self._path
+        except Exception:  # the file is no module: the case itself says so
+            yield set()
+            return
+        with watched(path) as lines:
+            yield lines
+
+    def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
+        """Of a case that compared well in `watching`."""
+        if case.kind in KINDS and not self._is_slow(case) and not self._is_told(case):
+            ready, pair = self.pair_for(case)
+            self._watched.append(Watched(ready, pair, frozenset(lines), seconds))
+
+    def _is_told(self, case: Case) -> bool:
+        """Whether it was watched, here or in a wider dtype, which sees more, and no line is missing."""
+        twin = replace(case, name="", dtype="")
+        known = twin in self._twins and (case.name in self._names or not self._missed())
+        self._twins.append(twin)
+        self._names.add(case.name)
+        return known
+
+    def watch(self, case: Case) -> None:
+        """See which lines run in `case`, where it compares something."""
+        if self._is_told(case):
+            return
+        try:
+            ready, pair = self.pair_for(case)
+        except Exception:  # the case itself has said so
+            return
+        run = watch(ready, pair, self._path)
+        if run is not None:
+            self._watched.append(run)
+
+    def cases(self, plan: Plan) -> Iterator[Case]:
+        """Those of a plan whose verdict is a comparison."""
+        for case in cases(self.subject, claims_of(self.subject.claimed), plan):
+            if case.kind in KINDS and not self._is_slow(case):
+                yield case
+
+    def _is_slow(self, case: Case) -> bool:
+        """Flex attention is compiled, which takes minutes where it is accepted."""
+        declared = any(claim.attentions is not None for claim in claims_of(self.subject.claimed))
+        return case.kind == "attention" and case.detail == "flex_attention" and not declared
+
+    @functools.cached_property
+    def _module(self) -> ModuleType:
+        return Pair(self.subject, self.subject.heads[0], self.device).module
+
+    @functools.cached_property
+    def _path(self) -> Path:
+        return Path(str(self._module.__file__))
+
+    @functools.cached_property
+    def _living(self) -> Living:
+        return living(self._module, self.flat.text)
+
+    # --- lines
+
+    @functools.cached_property
+    def _built(self) -> Mapping[int, frozenset[int]]:
+        """The lines that run while the model of each pair is built, by the pair's id."""
+        pairs = {id(run.pair): run.pair for run in self._watched}
+        return {key: self._built_by(pair) for key, pair in pairs.items()}
+
+    def _built_by(self, pair: Pair) -> frozenset[int]:
+        with watched(self._path) as lines:
+            try:
+                pair.variant_class(pair.config())
+            except (CannotBuild, TypeError, ValueError):
+                pass
+        return frozenset(lines)
+
+    @property
+    def built_lines(self) -> frozenset[int]:
+        """Those that run while a model is built."""
+        return frozenset().union(*self._built.values())
+
+    @functools.cached_property
+    def _can_run(self) -> frozenset[int]:
+        """The changed lines at which something can run."""
+        return self.flat.changed & executable_lines(self.flat.text, self.flat.name)
+
+    @functools.cached_property
+    def _imported(self) -> frozenset[int]:
+        return run_by_import(self.flat.text, self.flat.name)
+
+    def _missed(self) -> frozenset[int]:
+        """The changed lines that no case watched so far has run, nor the import."""
+        return self._can_run - self._imported.union(*(run.lines for run in self._watched))
+
+    def lines_run(self) -> LinesRun:
+        """Which of the changed lines ran."""
+        refusing = refusals(self.tree)
+        missed = sorted(self._missed() - self.built_lines)
+        named = tuple(
+            (line, self.flat.line(line).strip()) for line in missed if line not in refusing
+        )
+        refused = tuple((line, self.flat.line(line).strip()) for line in missed if line in refusing)
+        ran = len(self._can_run) - len(missed)
+        unplanted = sum(not self._has_run(mutant) for mutant in self._every_mutant)
+        made = len(self._every_mutant) - unplanted
+        return LinesRun(self.flat.name, len(self._can_run), ran, named, refused, made, unplanted)
+
+    # --- mutants
+
+    @functools.cached_property
+    def _every_mutant(self) -> tuple[Mutant, ...]:
+        return mutants_of(self.flat.text, self.flat.changed)
+
+    @functools.cached_property
+    def _ran(self) -> frozenset[int]:
+        return self.built_lines.union(*(run.lines for run in self._watched))
+
+    def mutants(self, number: int | None) -> tuple[Mutant, ...]:
+        """A sample of `number`, the same in every run, of those whose lines ran; None: all."""
+        ran = tuple(mutant for mutant in self._every_mutant if self._has_run(mutant))
+        return drawn(ran, self.flat.text, number, self.subject.name)
+
+    def _has_run(self, mutant: Mutant) -> bool:
+        return not is_in_function(mutant) or _touches(mutant, self._ran)
+
+    def unknown(self, mutant: Mutant) -> Fate:
+        """What is known of `mutant` before it is planted."""
+        place, text = f"{self.flat.name}:{mutant.line}", self.flat.text
+        diff, digest = mutant.diff(text), mutant.digest(text)
+        return Fate(place, mutant.function, mutant.says, diff, "unseen", digest=digest)
+
+    def fate(self, mutant: Mutant) -> Fate:
+        """What becomes of `mutant`."""
+        fate = self.unknown(mutant)
+        telling, rest = self._that_run(mutant)
+        if not telling:
+            return replace(fate, note="no case runs its line")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                with self._planted(mutant) as pairs:
+                    trials = _Trials(pairs)
+                    if trials.judge(telling[:FEW]):
+                        return trials.outcome(fate, len(telling) + len(rest))
+                same, crash = self._computes_the_same(mutant, telling)
+                note = f"the same operations in {same} of the {len(telling) + len(rest)} cases that run it"
+                if crash:
+                    return replace(
+                        fate, outcome="failed", note=f"crashes in {crash}; {note}", cases=same
+                    )
+                if same:
+                    return replace(fate, outcome="equivalent", note=note, cases=same)
+                with self._planted(mutant) as pairs:
+                    trials.pairs = pairs
+                    trials.judge([*telling[FEW:], *rest[:MORE]])
+                    return trials.outcome(fate, len(telling) + len(rest))
+            except Exception as error:  # the text with the error is no module
+                told = f"{type(error).__name__}: {error}"
+                return replace(fate, outcome="failed", note=told[:200])
+
+    @contextmanager
+    def _planted(self, mutant: Mutant) -> Iterator[_Wrong]:
+        anew = not is_in_function(mutant) or self._runs_at_build(mutant)
+        with planted_in(self._living, mutant) as wrong, ExitStack() as loans:
+            yield _Wrong(wrong, loans, anew)
+
+    def _that_run(self, mutant: Mutant) -> tuple[Sequence[Watched], Sequence[Watched]]:
+        """The cases that run its line: those of which each brings something new, and the rest.
+
+        What is compiled takes long, and is only run where nothing else runs the line.
+        """
+        runs = self._watched
+        if is_in_function(mutant):
+            runs = [run for run in runs if _touches(mutant, run.lines | self._built[id(run.pair)])]
+        runs = [run for run in runs if run.case.kind != "compiled"] or runs
+        paths = [run.lines & self._can_run for run in runs]
+        order = most_telling_first([run.case for run in runs], paths)
+        return [runs[at] for at in order.telling], [runs[at] for at in order.rest]
+
+    def _runs_at_build(self, mutant: Mutant) -> bool:
+        return _touches(mutant, self.built_lines)
+
+    def _computes_the_same(self, mutant: Mutant, runs: Sequence[Watched]) -> tuple[int, str]:
+        """In how many of `runs` the same operations run with the error, and the first in which it crashes.
+
+        0 where others run in one of them.
+        """
+        same, crash = 0, ""
+        recorded = [run for run in runs if run.digest]  # without the error
+        with self._planted(mutant) as pairs:
+            for run in recorded:
+                digest = recording_of(run.case, pairs.of(run.pair), run.limit)
+                if digest and digest != run.digest:
+                    return 0, ""
+                same += bool(digest)
+                crash = crash or ("" if digest else run.case.name)
+        return same, crash
+
+
+def _touches(mutant: Mutant, lines: Collection[int]) -> bool:
+    return any(line in lines for line in range(mutant.line, mutant.last_line + 1))
+
+
+class _Trials:
+    """What cases said of one error, as they came."""
+
+    def __init__(self, pairs: _Wrong) -> None:
+        self.pairs = pairs
+        self.seen_by = ""
+        self.run = 0
+        self.crashes: list[str] = []
+
+    def judge(self, runs: Sequence[Watched]) -> bool:
+        """Run each until one compares unequal: whether one did."""
+        for run in runs:
+            answer, note = judged(run.case, self.pairs.of(run.pair), run.limit)
+            self.run += 1
+            if answer == "unequal":
+                self.seen_by = run.case.name
+                return True
+            if answer == "crash":
+                self.crashes.append(f"{run.case.name}: {note}")
+                if note.startswith(TooSlow.__name__):
+                    return False  # so would the others be
+        return False
+
+    def outcome(self, fate: Fate, every: int) -> Fate:
+        """seen; failed where no case ran to its end; else unseen."""
+        fate = replace(fate, cases=self.run)
+        if self.seen_by:
+            return replace(fate, outcome="seen", note=self.seen_by)
+        if len(self.crashes) == self.run:
+            return replace(fate, outcome="failed", note=self.crashes[0])
+        more = f", {len(self.crashes)} of which crashed" if self.crashes else ""
+        return replace(
+            fate, note=f"{self.run} of {every} cases ran it{more}; it computes something else"
+        )
+
+
+class _Wrong:
+    """The mutated pairs of one error, each made once."""
+
+    def __init__(self, module: ModuleType, loans: ExitStack, is_built_anew: bool) -> None:
+        self.module, self.loans, self.is_built_anew = module, loans, is_built_anew
+        self.made: dict[int, MutatedPair] = {}
+
+    def of(self, right: Pair) -> MutatedPair:
+        if id(right) not in self.made:
+            self.made[id(right)] = mutated(
+                right, self.module, self.loans, is_built_anew=self.is_built_anew
+            )
+        return self.made[id(right)]

@@ -1,0 +1,1 @@
+"""What a model computes in one step, and which operations it runs for that."""

@@ -1,0 +1,53 @@
+"""Which tokens of a text a model's outputs depend on, measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from patchgen.verify.inputs.arguments import BOUNDARY, Inputs
+from patchgen.verify.observe.step import outputs, takes_cache
+
+
+def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
+    """No output depends on a later token of the text."""
+    return _is_apart(model, full, changed=-1, looked_at=slice(0, -1))
+
+
+def keeps_packed_apart(model: PreTrainedModel, packed: Inputs) -> bool:
+    """The second of two texts in a row does not see the first."""
+    return _is_apart(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
+
+
+def _is_apart(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: slice) -> bool:
+    given = inputs.given
+    if "input_ids" not in given or "MultipleChoice" in type(model).__name__:
+        return False
+    states = []
+    asked: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
+    if takes_cache(type(model)):
+        asked["use_cache"] = False
+    with torch.no_grad():
+        for shift in (0, 1):
+            ids = given["input_ids"].clone()
+            ids[:, changed] = (ids[:, changed] + shift - 3) % 90 + 3
+            out = model.eval()(**{**given, "input_ids": ids}, **asked)
+            hidden = out.get("hidden_states") or out.get("encoder_hidden_states")
+            states.append(_of_text(hidden[-1]) if hidden else _by_token(out, ids))
+    # Rounding of sums that have a masked term more or less; what is attended to moves states by far more.
+    return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
+
+
+def _by_token(out: Any, ids: Tensor) -> Tensor:
+    """The first of the outputs that has an entry for each token."""
+    return next(tensor for _, tensor in outputs(out) if tensor.shape[:2] == ids.shape)
+
+
+def _of_text(states: Any) -> Tensor:
+    """Layers that keep text and image apart give a pair, the text first."""
+    while isinstance(states, tuple | list):
+        states = states[0]
+    return states

@@ -1,0 +1,173 @@
+"""One step of training as a scene sets it, and all that can be seen of it."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, set_seed
+
+from patchgen.runtime.checkpointing import is_on, switch_off, switch_on
+from patchgen.verify.inputs.arguments import Inputs, takes
+from patchgen.verify.inputs.calls import BY_CONFIGURATION, dressed
+from patchgen.verify.observe.float64 import widened
+from patchgen.verify.parts.part_check import Scene
+
+SEED = 11  # of dropout
+TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in training alone
+
+
+def observe_step(
+    model: PreTrainedModel,
+    inputs: Inputs,
+    scene: Scene,
+    *,
+    weights: bool = False,
+    checkpointing: bool = True,
+) -> dict[str, Tensor]:
+    """Every floating output by its path, and the gradient of every parameter, of `model` in `scene`.
+
+    Per-token outputs are kept at real tokens.  Without a loss the gradients are those of a fixed random sum of the
+    outputs.  A parameter without a gradient has no entry.  In a float64 model all is computed in float64.  Buffers,
+    such as the running statistics of a norm, are as before afterwards, and so is what a model remembers.
+    """
+    model.train(scene.train or model.config.model_type in TRAINED_ONLY)
+    _set_checkpointing(model, scene.checkpointing if checkpointing else None)
+    model.zero_grad(set_to_none=True)
+    set_seed(SEED)  # of Python and numpy too: some models draw from them
+    wide: AbstractContextManager[Any] = widened() if model.dtype == torch.float64 else nullcontext()
+    with wide, _kept_buffers(model), remembering_nothing(model), dressed(model, scene.ways):
+        seen = (
+            _accumulated(model, inputs, scene)
+            if scene.accumulate > 1
+            else _step(model, inputs, scene, weights)
+        )
+        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
+    return {name: tensor.detach().clone() for name, tensor in seen.items()}
+
+
+@contextmanager
+def _kept_buffers(model: nn.Module) -> Iterator[None]:
+    kept = [
+        (module, name, buffer, buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for module, name, buffer, value in kept:
+                setattr(module, name, buffer.copy_(value))
+
+
+@contextmanager
+def remembering_nothing(model: nn.Module) -> Iterator[None]:
+    """Objects of classes from the model's own file, as a cache of what was computed with other weights or graphs."""
+    kept = [
+        (module, name, copy.deepcopy(value))
+        for module in model.modules()
+        for name, value in vars(module).items()
+        if type(value).__module__ == type(module).__module__ and not isinstance(value, nn.Module)
+    ]
+    try:
+        yield
+    finally:
+        for module, name, value in kept:
+            setattr(module, name, value)
+
+
+def _set_checkpointing(model: PreTrainedModel, how: Mapping[str, Any] | None) -> None:
+    if is_on(model):
+        switch_off(model)
+    if how is not None:
+        # Non-reentrant is transformers' default, which given options replace.
+        switch_on(model, {"use_reentrant": False, **how})
+
+
+def _step(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool) -> dict[str, Tensor]:
+    out = _forward(model, inputs, scene, weights)
+    seen = {name: _at_real_tokens(name, tensor, inputs.real) for name, tensor in outputs(out)}
+    loss = seen.get("loss")
+    (loss if loss is not None else _random_sum(seen)).backward()
+    return seen
+
+
+def _accumulated(model: PreTrainedModel, inputs: Inputs, scene: Scene) -> dict[str, Tensor]:
+    """Micro-batches whose losses are of all labels, as `Trainer` makes them."""
+    rows = next(iter(inputs.given.values())).shape[0]
+    labelled = (inputs.given["labels"] != -100).sum()
+    total = torch.zeros((), device=labelled.device)
+    step = math.ceil(rows / scene.accumulate)
+    for first in range(0, rows, step):
+        part = inputs.rows(first, first + step)
+        loss = _forward(model, part, scene, False, num_items_in_batch=labelled).loss
+        loss.backward()
+        total = total + loss.detach()
+    return {"loss": total}
+
+
+def _forward(
+    model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool, **more: Any
+) -> Any:
+    asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": scene.states}
+    if takes_cache(type(model)):
+        asked["use_cache"] = False
+    if weights and BY_CONFIGURATION not in scene.ways:
+        asked["output_attentions"] = True
+    asked |= inputs.options
+    device = inputs.given[next(iter(inputs.given))].device.type
+    with torch.autocast(device, torch.bfloat16, enabled=scene.autocast):
+        try:
+            return model(**inputs.given, **asked, **more)
+        except ValueError as error:
+            if "'output_hidden_states' option cannot be set" not in str(error):
+                raise
+            del asked["output_hidden_states"]  # a backbone from timm that gives its features alone
+            return model(**inputs.given, **asked, **more)
+
+
+def takes_cache(model_class: type[PreTrainedModel]) -> bool:
+    """Whether the forward may keep keys and values, and must be told not to."""
+    return bool({"use_cache", "past_key_values"} & takes(model_class))
+
+
+def outputs(out: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Each floating tensor of an output by its path, caches left out."""
+    items = out.items() if isinstance(out, Mapping) else enumerate(out)
+    for key, value in items:
+        name = f"{prefix}{key}"
+        if name == "past_key_values" or value is None:
+            continue
+        if isinstance(value, Tensor):
+            if value.is_floating_point():
+                yield name, value
+        elif isinstance(value, Mapping | tuple | list):
+            yield from outputs(value, f"{name}.")
+
+
+def _at_real_tokens(name: str, tensor: Tensor, real: tuple[Tensor, ...]) -> Tensor:
+    for mask in real:
+        if tensor.shape[:2] == mask.shape:
+            return tensor[mask]
+        # (rows, heads, queries, keys)
+        if "attentions" in name and tensor.dim() == 4 and tensor.shape[:3:2] == mask.shape:
+            return tensor.transpose(1, 2)[mask]
+    return tensor
+
+
+def _random_sum(seen: Mapping[str, Tensor]) -> Tensor:
+    """What is derived where a class has no loss: it depends on every output that has a gradient."""
+    terms = []
+    for i, (name, tensor) in enumerate(sorted(seen.items())):
+        if tensor.requires_grad and "hidden_states." not in name:
+            draw = torch.Generator().manual_seed(i)
+            factors = torch.randn(tensor.shape, generator=draw, dtype=torch.float64)
+            terms.append((tensor * factors.to(tensor)).mean())
+    return torch.stack(terms).sum()

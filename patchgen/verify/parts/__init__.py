@@ -1,0 +1,1 @@
+"""What verify checks of each part: one module a part, with `CLAIM`."""

@@ -1,0 +1,167 @@
+"""attention_interface: the model calls transformers' attention interface, with the masks that come with it.
+
+No part of patchgen: it is claimed of whatever the diff calls the interface in.  The errors are planted around
+transformers' own function for "sdpa".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.parts.part_check import Claim, Plant, Route, Scene, Specimen
+from patchgen.verify.parts.sdpa import effect
+
+Given = tuple[Tensor, Tensor | None]
+Attention = Callable[..., Given]
+
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    """The parent's own scores; that "eager" is they to the last bit is a case of its own."""
+    return (
+        Route(
+            "eager", REORDERED, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}
+        ),
+    )
+
+
+def _around_sdpa(
+    wrong: Callable[..., Given],
+) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+    @contextmanager
+    def apply(model: PreTrainedModel) -> Iterator[None]:
+        right = ALL_ATTENTION_FUNCTIONS["sdpa"]
+        ALL_ATTENTION_FUNCTIONS["sdpa"] = lambda *args, **kwargs: wrong(right, *args, **kwargs)
+        try:
+            yield
+        finally:
+            del ALL_ATTENTION_FUNCTIONS["sdpa"]
+
+    return apply
+
+
+def wrong_scale(
+    right: Attention, module: nn.Module, query: Tensor, *rest: Any, **given: Any
+) -> Given:
+    scaling = query.shape[-1] ** -0.5 if given.get("scaling") is None else given["scaling"]
+    return right(module, query, *rest, **{**given, "scaling": scaling * 2})
+
+
+def forgotten_mask(
+    right: Attention,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    **given: Any,
+) -> Given:
+    return right(module, query, key, value, None, **given)
+
+
+def lost_causality(
+    right: Attention,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    **given: Any,
+) -> Given:
+    """Whether order is told by the flag or by the mask, as it is where a bias is added to the scores."""
+    if mask is not None:
+        shape = (query.shape[2], key.shape[2])
+        later = torch.ones(shape, dtype=torch.bool, device=query.device).triu(
+            shape[1] - shape[0] + 1
+        )
+        mask = (
+            mask | later
+            if mask.dtype == torch.bool
+            else mask.masked_fill(later & (mask <= -1e4), 0.0)
+        )
+    return right(module, query, key, value, mask, **{**given, "is_causal": False})
+
+
+def unseen_self(
+    right: Attention,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    **given: Any,
+) -> Given:
+    """A mask off by one: no query sees its own key, but the first."""
+    causal = given.get("is_causal")
+    causal = getattr(module, "is_causal", True) if causal is None else causal
+    queries, keys = query.shape[2], key.shape[2]
+    places = torch.arange(keys, device=query.device)
+    seen = places[keys - queries :, None] != places
+    seen = seen.tril(keys - queries) if causal and mask is None else seen
+    seen[0, 0] = True  # or it would see none
+    if mask is None:
+        mask = seen[None, None]
+    elif mask.dtype == torch.bool:
+        mask = mask & seen
+    else:
+        mask = mask.masked_fill(~seen, torch.finfo(mask.dtype).min)
+    return right(module, query, key, value, mask, **given)
+
+
+def swapped_heads(
+    right: Attention,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *rest: Any,
+    **given: Any,
+) -> Given:
+    return right(module, query, key.flip(1), value.flip(1), *rest, **given)
+
+
+def _is_causal(specimen: Specimen) -> bool:
+    return specimen.causal
+
+
+def _is_not_causal(specimen: Specimen) -> bool:
+    return not specimen.causal
+
+
+CLAIM = Claim(
+    part="attention_interface",
+    says="attention is what transformers' interface gives, and computes what the parent's does",
+    routes=routes,
+    effect=effect,
+    attentions=("sdpa", "eager"),
+    by_flags=True,
+    weights_under="eager",
+    plants=(
+        Plant("scale", "scores are twice as large", _around_sdpa(wrong_scale)),
+        Plant(
+            "forgotten mask",
+            "padding on the left is attended to",
+            _around_sdpa(forgotten_mask),
+            scene=Scene(rows="left"),
+        ),
+        Plant(
+            "forgotten padding",
+            "padding on the right is attended to",
+            _around_sdpa(forgotten_mask),
+            scene=Scene(rows="right"),
+            fits=_is_not_causal,  # a causal query before the padding does not see it anyway
+        ),
+        Plant(
+            "lost causality", "later tokens are seen", _around_sdpa(lost_causality), fits=_is_causal
+        ),
+        Plant("mask off by one", "no token sees itself", _around_sdpa(unseen_self)),
+        Plant("heads swapped", "each query reads another's keys", _around_sdpa(swapped_heads)),
+    ),
+)

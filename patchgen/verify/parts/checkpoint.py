@@ -1,0 +1,155 @@
+"""checkpoint: layers run again in the backward pass, and compute what they did before.
+
+It is claimed of whatever its diff turns checkpointing on in, written by `patchgen new` or by hand.  The errors are
+planted around the function that transformers runs a layer by.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from os.path import commonprefix
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedModel, modeling_utils
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from patchgen.runtime.checkpointing import keep_products
+from patchgen.verify.compare.tolerance import EQUAL, REORDERED
+from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.parts.part_check import Claim, Plant, Route, Scene, Specimen, replaced
+
+DROPOUT = 0.4
+
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    """Bit for bit what the parent computes without checkpointing, by the attention that it takes by itself."""
+    # Not by name: a model that has SDPA can have a backbone that has not, and refuses to be asked for it.
+    # XLM computes with an empty cache that it makes itself; a layer that is run again gets none.
+    makes_a_cache = "cache" in inspect.signature(parent_class.forward).parameters
+    same = Route("its own attention", REORDERED if makes_a_cache else EQUAL)
+    if not parent_class._supports_sdpa:
+        return (same,)
+    return same, Route("eager", REORDERED, {"attn_implementation": "eager"})
+
+
+def _layers(specimen: Specimen) -> frozenset[str]:
+    """The names of the classes of layers that this file makes to be run again."""
+    return frozenset(
+        name
+        for name, one in vars(specimen.module).items()
+        if isinstance(one, type) and issubclass(one, GradientCheckpointingLayer)
+    )
+
+
+def _ran_again(name: str, parent: Evidence, variant: Evidence, specimen: Specimen) -> bool:
+    """Whether a class of modules ran twice wherever it runs, or inside each layer that has a gradient."""
+    again = variant.ran(in_variant(name, specimen)) - parent.ran(name)
+    return again > 0 and again in (parent.ran(name), parent.ran_inside(name, _layers(specimen)))
+
+
+def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+    """Every attention of a layer ran twice, and fewer bytes were saved."""
+    # By kernels: what Python calls in the backward pass is not traced.
+    # A softmax is an attention only where SDPA computes none: routers take it too.
+    kind = attends if any(map(attends, parent.kernels)) else takes_softmax
+    once, ran = (
+        sum(count for name, count in each.kernels.items() if kind(name))
+        for each in (parent, variant)
+    )
+    # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
+    layers = sum(map(parent.ran, _layers(specimen)))
+    if ran != 2 * once and not (layers and ran - once >= layers) or not (once or layers):
+        yield f"{once} attentions ran {ran} times, not twice each, in {layers} layers"
+    # Not every module of a layer does: the recompute ends as soon as it has what was saved.
+    if not any(_ran_again(name, parent, variant, specimen) for name in parent.forwards):
+        yield "no class of modules ran its forward twice as often"
+    if variant.saved_bytes >= parent.saved_bytes:
+        yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+
+
+def in_variant(class_name: str, specimen: Specimen) -> str:
+    """What a class of the parent is called in the variant, which may have a prefix of its own."""
+    theirs, ours = specimen.parent_class.__name__, specimen.variant_class.__name__
+    ending = commonprefix([theirs[::-1], ours[::-1]])[::-1]
+    prefix = theirs.removesuffix(ending)
+    return (
+        ours.removesuffix(ending) + class_name.removeprefix(prefix)
+        if class_name.startswith(prefix)
+        else class_name
+    )
+
+
+def attends(kernel: str) -> bool:
+    """Whether this is attention by SDPA, in a forward pass."""
+    return "backward" not in kernel and "_scaled_dot_product_" in kernel
+
+
+def takes_softmax(kernel: str) -> bool:
+    """Whether this is a softmax in a forward pass: that of an attention made by hand, or of a router."""
+    return kernel in ("aten._softmax", "aten._safe_softmax")
+
+
+Checkpoint = Callable[..., Any]
+
+
+def _around_checkpoint(
+    wrong: Checkpoint,
+) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+    """For `Plant.apply`: transformers runs each layer by `wrong(checkpoint, ...)`."""
+
+    def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
+        def make(right: Checkpoint) -> Checkpoint:
+            return lambda *args, **kwargs: wrong(right, *args, **kwargs)
+
+        return replaced(modeling_utils, "checkpoint", make)
+
+    return apply
+
+
+def reseeded(right: Checkpoint, *args: Any, **kwargs: Any) -> Any:
+    return right(*args, **{**kwargs, "preserve_rng_state": False})
+
+
+def cut_off(right: Checkpoint, function: Any, *args: Any, **kwargs: Any) -> Any:
+    # Of states that are given by keyword too.
+    named = {name: _detached(value) for name, value in getattr(function, "keywords", {}).items()}
+    run = partial(function.func, *function.args, **named) if named else function
+    return right(run, *map(_detached, args), **kwargs)
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+def has_dropout(specimen: Specimen) -> bool:
+    settings = specimen.config.to_dict().items()
+    return any("drop" in name and isinstance(value, float) for name, value in settings)
+
+
+CLAIM = Claim(
+    part="checkpoint",
+    says="layers run again in the backward pass, and compute what the parent computes without checkpointing",
+    routes=routes,
+    effect=effect,
+    shown_in=Scene(train=True, checkpointing={}),
+    checkpointing=({}, {"context_fn": keep_products}),
+    plants=(
+        Plant(
+            "dropout reseeded",
+            "the recompute draws other dropout masks",
+            _around_checkpoint(reseeded),
+            scene=Scene(train=True, dropout=DROPOUT, checkpointing={}),
+            fits=has_dropout,
+        ),
+        Plant(
+            "gradient cut off",
+            "nothing below a layer gets a gradient from it",
+            _around_checkpoint(cut_off),
+            scene=Scene(train=True, checkpointing={}),
+        ),
+    ),
+)

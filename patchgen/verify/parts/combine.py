@@ -1,0 +1,105 @@
+"""What the parts of one variant claim together."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from patchgen.verify.compare.tolerance import REORDERED, loosest
+from patchgen.verify.parts.part_check import Claim, Route, Rows, Scene
+
+# The parent as it is by default.
+PLAIN = Route("its defaults", REORDERED)
+ATTENTION = "attn_implementation"
+EAGER = {ATTENTION: "eager"}
+
+
+def claims_of(parts: tuple[str, ...]) -> tuple[Claim, ...]:
+    """What each of `parts` claims.  Raises LookupError for a part that claims nothing: it would go unproven."""
+    found = []
+    for part in parts:
+        try:
+            found.append(importlib.import_module(f"patchgen.verify.parts.{part}").CLAIM)
+        except ModuleNotFoundError as error:
+            if error.name != f"patchgen.verify.parts.{part}":
+                raise
+            raise LookupError(
+                f"the part {part} has no claim in patchgen/verify/parts/{part}.py"
+            ) from error
+    return tuple(found)
+
+
+def decides_attention(claim: Claim) -> bool:
+    """Whether the part replaces the attention, so that it and no other says which one a variant has."""
+    return claim.attentions is not None
+
+
+def merged_routes(
+    claims: tuple[Claim, ...], parent_class: type[PreTrainedModel]
+) -> tuple[Route, Route]:
+    """The closest computation of the parent that all claims know, and the most independent one."""
+    if not claims:  # made by hand
+        return PLAIN, PLAIN
+    deciding = any(map(decides_attention, claims))
+    each = []
+    for claim in claims:
+        routes = claim.routes(parent_class)
+        each.append(
+            [_elsewhere(r) for r in routes]
+            if deciding and not decides_attention(claim)
+            else [*routes]
+        )
+    return _merge([routes[0] for routes in each]), _merge([routes[-1] for routes in each])
+
+
+def _elsewhere(route: Route) -> Route:
+    """`route` without a word about the attention."""
+    return replace(
+        route, parent=_but_attention(route.parent), variant=_but_attention(route.variant)
+    )
+
+
+def _but_attention(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != ATTENTION}
+
+
+def _merge(routes: list[Route]) -> Route:
+    parent: dict[str, Any] = {}
+    variant: dict[str, Any] = {}
+    for route in routes:
+        for into, settings in ((parent, route.parent), (variant, route.variant)):
+            for name, value in settings.items():
+                if into.setdefault(name, value) != value:
+                    raise ValueError(f"claims disagree about {name}: {into[name]!r} and {value!r}")
+    name = " + ".join(dict.fromkeys(route.name for route in routes))
+    return Route(name, loosest(route.bound for route in routes), parent, variant)
+
+
+def weights_route(claims: tuple[Claim, ...], routes: tuple[Route, Route]) -> Route:
+    """Along which both sides give attention weights.
+
+    The parent's come from its eager attention.  So do the variant's where no part replaces the attention; else it is
+    asked for them in the settings of its closest route, or where a claim says that it gives them.
+    """
+    closest, independent = routes
+    if any(map(decides_attention, claims)):
+        under = [claim.weights_under for claim in claims if claim.weights_under is not None]
+        variant = {**closest.variant, **({ATTENTION: under[0]} if under else {})}
+        return replace(independent, name=f"weights under {independent.name}", variant=variant)
+    name = f"{closest.name}, both eager"
+    return replace(
+        closest, name=name, parent={**closest.parent, **EAGER}, variant={**closest.variant, **EAGER}
+    )
+
+
+def trained(claims: tuple[Claim, ...], rows: Rows = "full") -> Scene:
+    """A step of training with every part at work, dropout off: checkpointed where a claim is shown so."""
+    ways = [
+        claim.shown_in.checkpointing for claim in claims if claim.shown_in.checkpointing is not None
+    ]
+    together = {name: value for way in ways for name, value in way.items()}
+    return Scene(rows=rows, train=True, checkpointing=together if ways else None)

@@ -1,0 +1,152 @@
+"""flash: layers run on real tokens alone, and compute for them what the parent does.
+
+Errors are planted around the functions that a forward calls: where texts begin among the tokens, where each token
+stands, and where states go back to.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+import patchgen.runtime.varlen
+from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.inputs.dummy import inputs_for
+from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.parts.part_check import Claim, Plant, Route, Scene, Specimen, around, defines
+
+PADDED = Scene(rows="right", train=True, states=False)
+VARLEN = {"attn_implementation": patchgen.runtime.varlen.NAME}
+
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    """An encoder takes padding out under every attention, a decoder where attention takes the lengths of texts."""
+    sdpa, eager = {"attn_implementation": "sdpa"}, {"attn_implementation": "eager"}
+    encodes = hasattr(sys.modules[parent_class.__module__], "create_bidirectional_mask")
+    if parent_class.__name__.endswith(
+        "ForQuestionAnswering"
+    ):  # it reads padding, where each attention has its own
+        return Route("sdpa", REORDERED, sdpa, sdpa), Route("eager", REORDERED, eager, sdpa)
+    written_out = Route("eager", REORDERED, eager, VARLEN)
+    if not parent_class._supports_sdpa:
+        return (written_out,)
+    return Route("sdpa", REORDERED, sdpa, sdpa if encodes else VARLEN), written_out
+
+
+def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+    """Each layer and each of its matrix products ran on as many tokens as are real, with one call of attention."""
+    real = inputs_for(specimen.parent_class, specimen.config, PADDED).real[0]
+    tokens, places = int(real.sum()), real.numel()
+    if tokens == places:
+        yield "the batch has no padding"
+    for name in layers_of(specimen):
+        shapes, before = variant.forwards.get(name, []), parent.forwards.get(name, [])
+        if len(shapes) != len(before) or any(shape[:2] != (1, tokens) for shape in shapes):
+            yield f"{name} ran on {sorted(set(shapes))}, not on one row of {tokens} tokens"
+    # A head runs on all places, or on labelled tokens.
+    layers = sum(variant.ran(name) for name in layers_of(specimen))
+    products, heads = products_over(variant, tokens), products_over(variant, places)
+    if products < layers or heads >= layers:
+        yield f"of the matrix products {products} ran over {tokens} tokens, and {heads} over all {places} places"
+    if len(variant.trace.sdpa) > max(layers, len(parent.trace.sdpa)):
+        yield f"{len(variant.trace.sdpa)} calls of SDPA in {layers} layers"
+    longest = int(real.sum(1).max())
+    if wide := [call.key for call in variant.trace.sdpa if call.key[-2] > longest]:
+        yield f"an attention ran over {wide[0][-2]} keys, and no text has more than {longest} tokens"
+
+
+def layers_of(specimen: Specimen) -> list[str]:
+    """The classes of layers that the generated module defines."""
+    members = inspect.getmembers(specimen.module, inspect.isclass)
+    own = ((name, each) for name, each in members if each.__module__ == specimen.module.__name__)
+    return [name for name, each in own if issubclass(each, GradientCheckpointingLayer)]
+
+
+def products_over(evidence: Evidence, places: int) -> int:
+    """Linear layers that ran on so many places."""
+    return sum(prod(shape[:-1]) == places for shape in evidence.forwards.get("Linear", ()))
+
+
+Found = tuple[
+    Tensor, Tensor, int
+]  # places, starts and the longest text, as `_get_unpad_data` gives them
+
+
+def shifted_boundaries(find: Callable[..., Found], *args: Any) -> Found:
+    """Each text is counted one token too long, and those after it begin late."""
+    places_T, starts_N1, _ = find(*args)
+    late = torch.arange(len(starts_N1), device=starts_N1.device, dtype=starts_N1.dtype)
+    starts_N1 = (starts_N1 + late).clamp(max=len(places_T))
+    return places_T, starts_N1, int(starts_N1.diff().max())
+
+
+def one_text(find: Callable[..., Found], *args: Any) -> Found:
+    """Tokens of all rows are one text."""
+    places_T, starts_N1, _ = find(*args)
+    return places_T, starts_N1[[0, -1]], len(places_T)
+
+
+def later_places(find: Callable[..., Found], *args: Any) -> Found:
+    """Each token is taken for the one before it."""
+    places_T, starts_N1, longest = find(*args)
+    return places_T.roll(1), starts_N1, longest
+
+
+def rolled_states(put_back: Callable[..., Tensor], states: Tensor, *args: Any) -> Tensor:
+    """Each state goes to the next token's place."""
+    return put_back(states.roll(1, dims=0), *args)
+
+
+def forgotten_mask(make: Callable[..., Any], *args: Any) -> Any:
+    """Padding is attended to."""
+    texts = make(*args)
+    return texts if texts is None else texts._replace(mask=torch.ones_like(texts.mask))
+
+
+def _plant(name: str, says: str, function: str, wrong: Callable[..., Any]) -> Plant:
+    return Plant(name, says, around(function, wrong), scene=PADDED, fits=defines(function))
+
+
+CLAIM = Claim(
+    part="flash",
+    says="layers run on real tokens alone, and compute for them what the parent computes",
+    routes=routes,
+    effect=effect,
+    shown_in=PADDED,
+    same_draws=False,
+    with_states=False,
+    plants=(
+        _plant(
+            "boundaries off by one",
+            "a text ends with the first token of the next",
+            "_get_unpad_data",
+            shifted_boundaries,
+        ),
+        _plant(
+            "boundaries lost", "tokens of other rows are attended to", "_get_unpad_data", one_text
+        ),
+        _plant(
+            "places off by one",
+            "tokens are taken from the places of others",
+            "_get_unpad_data",
+            later_places,
+        ),
+        _plant(
+            "order lost", "states go to the places of other tokens", "_pad_input", rolled_states
+        ),
+        _plant(
+            "mask lost",
+            "padding in the rows of attention is attended to",
+            "make_texts",
+            forgotten_mask,
+        ),
+    ),
+)

@@ -1,0 +1,145 @@
+"""fused: several linear layers are one matrix product, and the tanh form of GELU is one operation.
+
+Gradients of a fused weight are compared with those of the parent's weights, part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from patchgen.verify.compare.tolerance import REFORMULATED
+from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.parts.part_check import (
+    Claim,
+    Observation,
+    Plant,
+    Route,
+    Specimen,
+    around,
+    defines,
+)
+
+Function = Callable[..., Any]
+
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    eager = {"attn_implementation": "eager"}
+    return Route("its layers", REFORMULATED), Route(
+        "its layers under eager", REFORMULATED, eager, eager
+    )
+
+
+def fused_in(model: nn.Module) -> dict[str, dict[str, int]]:
+    """The parts of each fused layer of `model`, by its name."""
+    return {
+        name: module.parts
+        for name, module in model.named_modules()
+        if type(module).__name__ == "FusedLinear"
+    }
+
+
+def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+    """For each run of a fused layer as many calls of `linear` fewer as it has parts but the first; a GELU likewise."""
+    if defines("FusedLinear")(specimen):
+        ran = [
+            len(path[-1].parts)
+            for path in variant.paths
+            if type(path[-1]).__name__ == "FusedLinear"
+        ]
+        fewer = parent.functions["linear"] - variant.functions["linear"]
+        if fewer != sum(ran) - len(ran) or not fewer:
+            yield f"{fewer} linear layers fewer, where {len(ran)} of {sum(ran)} parts ran"
+    if defines("TANH_GELUS")(specimen):
+        ours = variant.functions["gelu"] - parent.functions["gelu"]
+        theirs = parent.functions["tanh"] - variant.functions["tanh"]
+        if ours != theirs or not ours:
+            yield f"{ours} GELUs by one operation, where the parent writes out {theirs}"
+        if variant.saved_bytes >= parent.saved_bytes:
+            yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+
+
+def in_parents_terms(seen: Observation, variant: PreTrainedModel) -> Observation:
+    """Gradients of fused parameters under the names that their parts have in the parent."""
+    told: dict[str, Tensor] = {}
+    layers = fused_in(variant)
+    for name, tensor in seen.items():
+        layer, _, kind = name.removeprefix("gradient of ").rpartition(".")
+        if not name.startswith("gradient of ") or layer not in layers:
+            told[name] = tensor
+            continue
+        owner = layer.rpartition(".")[0]
+        parts = zip(layers[layer], tensor.split(tuple(layers[layer].values())), strict=True)
+        told |= {f"gradient of {owner}.{part}.{kind}": gradient for part, gradient in parts}
+    return told
+
+
+@contextmanager
+def last_for_each_other(model: PreTrainedModel) -> Iterator[None]:
+    """The last two parts of each layer, which are equally wide, have each other's rows."""
+    with torch.no_grad():
+        for name in fused_in(model):
+            for weight in model.get_submodule(name).parameters():
+                *before, width = model.get_submodule(name).parts.values()
+                one, two = weight[-2 * width : -width].clone(), weight[-width:].clone()
+                if before[-1] == width:
+                    weight[-2 * width : -width], weight[-width:] = two, one
+    yield
+
+
+def no_bias(forward: Function, layer: Any, x: Tensor) -> Any:
+    return forward(layer, x) - layer.bias
+
+
+@contextmanager
+def no_activation(model: PreTrainedModel) -> Iterator[None]:
+    for module in model.modules():
+        if type(module).__name__ == "GELUTanh":
+            module.act = nn.Identity()
+    yield
+
+
+def has_bias(specimen: Specimen) -> bool:
+    if not defines("FusedLinear")(specimen):
+        return False
+    with torch.device("meta"):
+        model = specimen.variant_class(specimen.config)
+    return all(
+        getattr(model.get_submodule(name), "bias", None) is not None for name in fused_in(model)
+    )
+
+
+def has_tanh_gelu(specimen: Specimen) -> bool:
+    return defines("TANH_GELUS")(specimen) and any(
+        getattr(specimen.config, name, None) in specimen.module.TANH_GELUS
+        for name in ("activation_function", "hidden_act", "hidden_activation")
+    )
+
+
+CLAIM = Claim(
+    part="fused",
+    says="linear layers of one input are one product, and GELU one operation; the function is the parent's",
+    routes=routes,
+    effect=effect,
+    terms=in_parents_terms,
+    plants=(
+        Plant(
+            "parts swapped",
+            "values are taken for keys, up for gate",
+            last_for_each_other,
+            fits=defines("FusedLinear"),
+        ),
+        Plant(
+            "bias dropped",
+            "the fused projections lack their bias",
+            around("forward", no_bias, within="FusedLinear"),
+            fits=has_bias,
+        ),
+        Plant("activation left out", "an MLP is linear", no_activation, fits=has_tanh_gelu),
+    ),
+)

@@ -1,0 +1,221 @@
+"""loss: the loss of a language model without logits of all tokens, of the same value and gradients.
+
+Both count in training with labels alone, so everything is shown there.  Errors are planted around the functions of the
+part that a forward calls.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.parts.part_check import (
+    Claim,
+    Hidden,
+    Plant,
+    Route,
+    Scene,
+    Specimen,
+    around,
+    defines,
+)
+
+Loss = Callable[..., Tensor]
+TRAINED = Scene(train=True)
+
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    """The parent's own logits and loss, with its usual attention and with the one that is written out."""
+    eager = {"attn_implementation": "eager"}
+    return Route("logits", REORDERED), Route("logits under eager", REORDERED, parent=eager)
+
+
+def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+    """Nothing of tokens by vocabulary is kept, nor a copy of the head; or the head ran on labelled tokens alone."""
+    words = specimen.config.get_text_config().vocab_size
+    labels = specimen.inputs["labels"]
+    if not _rows_of(parent, words) >= labels.numel():
+        yield "the parent saves no logits either"
+    if MASKED(specimen):
+        labelled = int((labels != -100).sum())
+        if not any(
+            len(shape) == 2 and shape[0] == labelled
+            for shapes in variant.forwards.values()
+            for shape in shapes
+        ):
+            yield f"no module ran on the {labelled} labelled tokens"
+        return
+    if saved := _rows_of(variant, words):
+        yield f"logits of {saved} tokens are saved"
+    copies = [
+        each.shape for each in variant.saved if len(each.shape) == 2 and each.shape[0] == words
+    ]
+    if copies and not any(each.shape in copies for each in parent.saved):
+        yield f"a matrix as large as the head's is saved: {copies[0]}"
+
+
+def _rows_of(evidence: Evidence, words: int) -> int:
+    """Of the largest saved tensor whose last axis is the vocabulary."""
+    return max(
+        (prod(each.shape[:-1]) for each in evidence.saved if each.shape[-1:] == (words,)), default=0
+    )
+
+
+def forgotten_items(
+    loss: Loss, *args: Any, num_items_in_batch: Any = None, **kwargs: Any
+) -> Tensor:
+    return loss(*args, **kwargs)
+
+
+def lost_shift(loss: Loss, *args: Any, **kwargs: Any) -> Tensor:
+    """Labels are taken as they are; those that are given shifted (Moonshine's decoder) move on."""
+    given = kwargs.get("shift_labels")
+    if given is not None:
+        return loss(*args, **kwargs | {"shift_labels": given.roll(1, -1)})
+    labels = kwargs["labels"] if "labels" in kwargs else args[5]
+    return loss(*args, **kwargs | {"shift_labels": labels})
+
+
+def lost_gradient(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+    return loss(states.detach(), *rest, **kwargs)
+
+
+def lost_words(loss: Loss, states: Tensor, weight: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+    half = weight.shape[0] // 2
+    return loss(states, torch.cat([weight[:half], weight[half:].detach()]), *rest, **kwargs)
+
+
+def lost_tokens(
+    loss: Loss,
+    states: Tensor,
+    weight: Tensor,
+    chunk: int,
+    losses: Callable[..., Any],
+    *rest: Any,
+    **kwargs: Any,
+) -> Tensor:
+    """The losses of the second half of the tokens are left out, as of a last chunk."""
+
+    def first_half(*args: Any) -> tuple[Tensor, ...]:
+        given, *others = losses(*args)
+        kept = torch.arange(given.shape[0], device=given.device) < given.shape[0] // 2
+        return given * kept, *others
+
+    return loss(states, weight, chunk, first_half, *rest, **kwargs)
+
+
+def scaled(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+    return loss(2 * states, *rest, **kwargs)
+
+
+def no_cap(losses: Callable[..., Any], *args: Any, cap: float = 0.0) -> Any:
+    return losses(*args, cap=0.0)
+
+
+def no_bias(losses: Callable[..., Any], *args: Any, bias: Tensor) -> Any:
+    return losses(*args, bias=torch.zeros_like(bias))
+
+
+def neighbours_label(
+    select: Callable[..., tuple[Tensor, Tensor]], *args: Any
+) -> tuple[Tensor, Tensor]:
+    states, labels = select(*args)
+    return states, labels.roll(1)
+
+
+def missing_tokens(
+    select: Callable[..., tuple[Tensor, Tensor]], *args: Any
+) -> tuple[Tensor, Tensor]:
+    states, labels = select(*args)
+    return states[::2], labels[::2]
+
+
+CAUSAL, MASKED = defines("causal_loss"), defines("labelled_tokens")
+
+
+def _caps(specimen: Specimen) -> bool:
+    cap = getattr(specimen.config.get_text_config(), "final_logit_softcapping", None)
+    return defines("capped_losses")(specimen) and cap is not None
+
+
+def _has_bias(specimen: Specimen) -> bool:
+    head = specimen.variant_class.forward
+    return defines("biased_losses")(specimen) and "biased_losses" in inspect.getsource(head)
+
+
+def _plant(name: str, says: str, wrong: Callable[..., Any], scene: Scene = TRAINED) -> Plant:
+    return Plant(name, says, around("causal_loss", wrong), scene=scene, fits=CAUSAL)
+
+
+def _unshifted(specimen: Specimen) -> bool:
+    return "shift_labels=labels" in inspect.getsource(specimen.variant_class.forward)
+
+
+def _takes_items(specimen: Specimen) -> bool:
+    return CAUSAL(specimen) and not _unshifted(specimen)
+
+
+CLAIM = Claim(
+    part="loss",
+    says="in training the loss is taken without logits of all tokens; value and gradients are the parent's",
+    routes=routes,
+    effect=effect,
+    shown_in=TRAINED,
+    hides=(
+        Hidden(
+            "logits",
+            "they are not computed in training with labels",
+            lambda scene: scene.train and scene.labels,
+        ),
+    ),
+    plants=(
+        Plant(
+            "loss scaled by accumulation",
+            "each micro-batch's loss is its own mean",
+            around("causal_loss", forgotten_items),
+            scene=Scene(train=True, accumulate=2),
+            fits=_takes_items,
+        ),
+        _plant("shift lost", "each token has the label of another", lost_shift),
+        _plant("states detached", "the head learns, the layers do not", lost_gradient),
+        _plant("words without a gradient", "half of the words' rows do not learn", lost_words),
+        _plant("last tokens left out", "half of the tokens do not count", lost_tokens),
+        _plant("scaled", "logits are twice what they are", scaled),
+        Plant(
+            "soft-cap left out",
+            "logits are not capped",
+            around("capped_losses", no_cap),
+            scene=TRAINED,
+            fits=_caps,
+        ),
+        Plant(
+            "bias left out",
+            "logits lack the head's bias",
+            around("biased_losses", no_bias),
+            scene=TRAINED,
+            fits=_has_bias,
+        ),
+        Plant(
+            "label of the neighbour",
+            "each token has the label of the one before",
+            around("labelled_tokens", neighbours_label),
+            scene=TRAINED,
+            fits=MASKED,
+        ),
+        Plant(
+            "missing tokens",
+            "every other labelled token does not count",
+            around("labelled_tokens", missing_tokens),
+            scene=TRAINED,
+            fits=MASKED,
+        ),
+    ),
+)

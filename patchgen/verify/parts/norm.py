@@ -1,0 +1,161 @@
+"""norm: each RMSNorm is one call of torch's, and LayerNorm works in the dtype of autocast.
+
+Errors in an RMSNorm are planted around `rms_norm`, the function of the part that makes the call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
+from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.parts.part_check import (
+    Claim,
+    Plant,
+    Route,
+    Scene,
+    Specimen,
+    around,
+    defines,
+    replaced,
+)
+
+Norm = Callable[..., Tensor]
+# At the usual epsilon, a millionth, it could be left out and nothing would show.
+EPSILON = 2.0
+AUTOCAST = Scene(train=True, autocast=True)
+
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    """What the parent computes, with an epsilon that counts; rounded once or twice in narrow dtypes."""
+    given = {"rms_norm_eps": EPSILON} if hasattr(parent_class.config_class, "rms_norm_eps") else {}
+    eager = {**given, "attn_implementation": "eager"}
+    bound = REORDERED if given else REFORMULATED
+    return Route("its norms", bound, given, given), Route(
+        "its norms under eager", bound, eager, eager
+    )
+
+
+def calls_rms_norm(specimen: Specimen) -> bool:
+    return ".rms_norm(" in inspect.getsource(specimen.module)
+
+
+def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+    """As many calls of `rms_norm` as the parent takes roots of mean squares; under autocast fewer bytes are saved."""
+    fewer = variant.saved_bytes < parent.saved_bytes
+    if calls_rms_norm(specimen):
+        calls, wanted = variant.functions["rms_norm"], parent.functions["rsqrt"]
+        if calls != wanted or not calls:
+            yield f"{calls} calls of rms_norm for {wanted} norms"
+        if by_hand := variant.functions["rsqrt"]:
+            yield f"{by_hand} norms are written out"
+        # Elsewhere torch composes it, and keeps what the parent keeps.
+        if variant.kernels["aten._fused_rms_norm"] and not fewer:
+            yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+    if defines("LowPrecisionLayerNorm")(specimen):
+        if not fewer:
+            yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+        if not variant.ran("LowPrecisionLayerNorm"):
+            yield "no LayerNorm that follows autocast ran"
+
+
+def around_rms_norm(wrong: Norm) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+    """For `Plant.apply`: every call of torch's `rms_norm` is `wrong(rms_norm, x, shape, weight, eps)`."""
+    return lambda model: replaced(
+        nn.functional,
+        "rms_norm",
+        lambda norm: lambda x, shape, weight, eps: wrong(norm, x, shape, weight, eps),
+    )
+
+
+def no_one(norm: Norm, x: Tensor, shape: Any, weight: Tensor, eps: float) -> Tensor:
+    return norm(x, shape, weight - 1.0, eps)
+
+
+def no_eps(norm: Norm, x: Tensor, shape: Any, weight: Tensor | None, eps: float) -> Tensor:
+    return norm(x, shape, weight, 0.0)
+
+
+def centred(norm: Norm, x: Tensor, shape: Any, weight: Tensor | None, eps: float) -> Tensor:
+    return norm(x - x.mean(-1, keepdim=True), shape, weight, eps)
+
+
+def no_gradient(norm: Norm, x: Tensor, shape: Any, weight: Tensor | None, eps: float) -> Tensor:
+    """That of the root mean square is forgotten."""
+    scale = norm(x.detach(), shape, None, eps) / torch.where(x == 0, 1, x.detach())
+    return x * scale if weight is None else x * scale * weight
+
+
+def no_bias(forward: Norm, norm: Any, x: Tensor) -> Tensor:
+    out = forward(norm, x)
+    return out - norm.bias.to(out.dtype)
+
+
+def no_weight(forward: Norm, norm: Any, x: Tensor) -> Tensor:
+    out = forward(norm, x)
+    weight, bias = norm.weight.to(out.dtype), norm.bias.to(out.dtype)
+    return (out - bias) / weight + bias
+
+
+def has_epsilon(specimen: Specimen) -> bool:
+    return calls_rms_norm(specimen) and hasattr(type(specimen.config), "rms_norm_eps")
+
+
+def adds_one(specimen: Specimen) -> bool:
+    text = inspect.getsource(sys.modules[specimen.parent_class.__module__])
+    return calls_rms_norm(specimen) and re.search(r"\b1(\.0)? \+ self\.weight", text) is not None
+
+
+RMS, LAYER = calls_rms_norm, defines("LowPrecisionLayerNorm")
+
+CLAIM = Claim(
+    part="norm",
+    says="each RMSNorm is one call of torch's, and each LayerNorm works in the dtype of autocast",
+    routes=routes,
+    effect=effect,
+    shown_in=AUTOCAST,
+    own_dtypes=lambda scene: scene.autocast,  # the residual stream behind a LayerNorm
+    plants=(
+        Plant(
+            "added one forgotten",
+            "a norm lacks its added one",
+            around_rms_norm(no_one),
+            fits=adds_one,
+        ),
+        Plant(
+            "epsilon forgotten",
+            "nothing is added to mean squares",
+            around_rms_norm(no_eps),
+            fits=has_epsilon,
+        ),
+        Plant(
+            "mean taken away",
+            "rows are centred, as in LayerNorm",
+            around_rms_norm(centred),
+            fits=RMS,
+        ),
+        Plant("scale detached", "the root has no gradient", around_rms_norm(no_gradient), fits=RMS),
+        Plant(
+            "bias dropped",
+            "LayerNorm lacks its bias under autocast",
+            around("forward", no_bias, within="LowPrecisionLayerNorm"),
+            scene=AUTOCAST,
+            fits=LAYER,
+        ),
+        Plant(
+            "weight dropped",
+            "LayerNorm lacks its weight",
+            around("forward", no_weight, within="LowPrecisionLayerNorm"),
+            fits=LAYER,
+        ),
+    ),
+)

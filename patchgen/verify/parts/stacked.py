@@ -1,0 +1,78 @@
+"""stacked: weights are laid out in another way, and checkpoints stay the parent's.
+
+Gradients are compared in the parent's terms: they are taken apart as transformers takes weights apart that it saves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from transformers import PreTrainedModel
+from transformers.core_model_loading import revert_weight_conversion
+
+from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.parts.part_check import Claim, Observation, Plant, Route, Scene, Specimen
+
+GRADIENT = "gradient of "
+OF_AN_EXPERT = re.compile(r"\bexperts\.\w*\d+\.")
+
+
+def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
+    return (Route("its weights", REORDERED),)
+
+
+def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+    """Parameters are fewer: some of the parent's are one."""
+    theirs, ours = (len(list(each.paths[0][0].parameters())) for each in (parent, variant))
+    if ours >= theirs:
+        yield f"{ours} parameters where the parent has {theirs}"
+
+
+def in_parents_terms(seen: Observation, variant: PreTrainedModel) -> Observation:
+    """Gradients under the names and in the layout of the parent's checkpoint.
+
+    Without the zeros of experts that no token chose: a loop over modules gives them no gradient.
+    """
+    gradients = {
+        name.removeprefix(GRADIENT): each
+        for name, each in seen.items()
+        if name.startswith(GRADIENT)
+    }
+    apart = revert_weight_conversion(variant, gradients)
+    told = {
+        f"{GRADIENT}{name}": each
+        for name, each in apart.items()
+        if bool(each.any()) or not OF_AN_EXPERT.search(name)
+    }
+    return {name: each for name, each in seen.items() if not name.startswith(GRADIENT)} | told
+
+
+@contextmanager
+def in_another_order(model: PreTrainedModel) -> Iterator[None]:
+    """Rows of each stack are moved by half of them."""
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if [*revert_weight_conversion(model, {name: weight})] != [name]:
+                weight.copy_(weight.roll(weight.shape[0] // 2, 0))
+    yield
+
+
+CLAIM = Claim(
+    part="stacked",
+    says="weights are laid out in another way; checkpoints are the parent's, read and written",
+    routes=routes,
+    effect=effect,
+    terms=in_parents_terms,
+    shown_in=Scene(train=True),
+    plants=(
+        Plant(
+            "parts in another order",
+            "what was put together is taken for each other",
+            in_another_order,
+        ),
+    ),
+)

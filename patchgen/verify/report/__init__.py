@@ -1,0 +1,1 @@
+"""Results of cases, and the report that is written of them."""

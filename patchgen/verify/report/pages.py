@@ -1,0 +1,153 @@
+"""A report of `patchgen verify` to be checked in: a page for people and JSON with every number."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchgen.verify.mutation.mutant_result import counted
+from patchgen.verify.mutation.page import mutants_page
+from patchgen.verify.report.result import Result, counts
+from patchgen.verify.variants import Subject
+
+_LEGEND = """\
+Each case compares the variant with its parent: loss, logits, every hidden state, and the gradient of every parameter,
+at real tokens, in training with dropout off where it says nothing else. *closest* is the parent's nearest computation
+(its own SDPA, where it has that), *independent* another one (its eager attention). **PASS**: no further apart than the
+bound, and the smallest error planted on purpose is at least ten times larger than the bound. **WARN**: equal within
+the bound, but a planted error is not that much larger; or a plan names something that is not there, in the parent as
+well. **NONE**: there is nothing to compare, with the reason. In bfloat16 distances are in units of the parent's own
+noise there, measured in the same run, from the nearer of the parent and the parent in float32, which both round; else
+they are relative to the largest entry of each tensor. *lines run*: of the lines that the variant adds or changes,
+those that ran in some case. *mutants seen*: of small errors planted in those lines, those that a case saw; each that
+none saw is listed, with its diff, in [mutants.md](mutants.md).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """Where and how a report was made."""
+
+    command: str
+    device: str
+    versions: tuple[tuple[str, str], ...]
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device != "cpu"
+
+
+def best_device() -> str:
+    """Where models run if nobody says otherwise."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def circumstances(command: str, device: str) -> Circumstances:
+    """Of this run.  Asks torch, which is imported."""
+    import torch
+    import transformers
+
+    import patchgen
+
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else device
+    versions = {
+        "patchgen": patchgen.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    if device.startswith("cuda"):
+        versions["CUDA"] = str(torch.version.cuda)
+    return Circumstances(command, name, tuple(versions.items()))
+
+
+def as_json(results: Sequence[Result], made: Circumstances) -> str:
+    """Every case with its numbers."""
+    told: dict[str, Any] = {
+        "command": made.command,
+        "device": made.device,
+        "versions": dict(made.versions),
+        "counts": counts(results),
+        "cases": [result.as_json() for result in results],
+    }
+    return json.dumps(told, indent=1) + "\n"
+
+
+def as_markdown(subjects: Iterable[Subject], results: Sequence[Result], made: Circumstances) -> str:
+    """The page."""
+    gpu = (
+        f"The kernels of {made.device} ran."
+        if made.on_gpu
+        else "No GPU was here: this is the CPU's arithmetic."
+    )
+    lines = ["# Parity", "", f"`{made.command}`, {_versions(made)}. {gpu}", "", _LEGEND]
+    lines += [
+        "| variant | parent | parts | PASS | WARN | FAIL | NONE | lines run | mutants seen |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    by_name = {
+        subject.name: [r for r in results if r.variant == subject.name] for subject in subjects
+    }
+    for subject in subjects:
+        parent, parts = subject.parent.rpartition(".")[2], ", ".join(subject.parts)
+        numbers = " | ".join(str(n) for n in counts(by_name[subject.name]).values())
+        numbers += f" | {lines_told(by_name[subject.name])} | {mutants_told(by_name[subject.name])}"
+        lines.append(f"| [{subject.name}](#{subject.name}) | `{parent}` | {parts} | {numbers} |")
+    for name, found in by_name.items():
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            "| case | | apart | bound | planted | |",
+            "|---|---|---:|---:|---:|---|",
+        ]
+        lines += [_row(result) for result in found]
+    return "\n".join(lines) + "\n"
+
+
+def _versions(made: Circumstances) -> str:
+    return ", ".join(f"{name} {version}" for name, version in made.versions)
+
+
+def _row(result: Result) -> str:
+    numbers = " | ".join(number(value) for value in (result.apart, result.bound, result.seen))
+    note = result.note.replace("|", "\\|")
+    return f"| {result.case} | {result.status} | {numbers} | {note} |"
+
+
+def lines_told(results: Iterable[Result]) -> str:
+    """ "254 of 256" changed lines ran; nothing where nobody asked."""
+    return "".join(
+        f"{each.lines.ran} of {each.lines.changed}" for each in results if each.lines is not None
+    )
+
+
+def mutants_told(results: Iterable[Result]) -> str:
+    """ "23 of 24" mutants seen, of those that run and compute something else."""
+    found = [counted(each.fates) for each in results if each.fates]
+    return "".join(f"{each['seen']} of {each['seen'] + each['unseen']}" for each in found)
+
+
+def number(value: float | None) -> str:
+    """Short: nothing, 0, or two digits."""
+    if value is None:
+        return ""
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def write_report(
+    folder: Path, subjects: Sequence[Subject], results: Sequence[Result], made: Circumstances
+) -> None:
+    """`parity.md`, `parity.json` and `mutants.md` in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "parity.md").write_text(as_markdown(subjects, results, made), encoding="utf-8")
+    (folder / "parity.json").write_text(as_json(results, made), encoding="utf-8")
+    (folder / "mutants.md").write_text(
+        mutants_page(subjects, results, made.command, _versions(made)), encoding="utf-8"
+    )

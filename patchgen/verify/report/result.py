@@ -1,0 +1,106 @@
+"""What came of one case of `patchgen verify`: a value that goes through a pipe, into a table and into JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from patchgen.verify.mutation.mutant_result import Fate, LinesRun, counted, lines_from_json
+from patchgen.verify.mutation.mutant_result import told as told_of
+
+Status = Literal[
+    "PASS", "WARN", "FAIL", "NONE"
+]  # NONE: there is nothing to compare, and `note` says why
+
+
+LINES = "changed lines"
+MUTANTS = "mutants"
+NAMED = 6  # of what is missing, in a note
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One case.  `unit` is "relative" (to a tensor's largest entry) or "noises" (of the parent, in a narrow dtype)."""
+
+    variant: str
+    case: str
+    status: Status
+    apart: float | None = None  # the largest difference
+    bound: float | None = None
+    seen: float | None = None  # the smallest planted error of this dtype, in the same unit
+    unit: str = ""
+    note: str = ""
+    seconds: float = 0.0
+    lines: LinesRun | None = None  # of the case LINES
+    fates: tuple[Fate, ...] = ()  # of the case MUTANTS
+
+    def as_json(self) -> dict[str, Any]:
+        """For JSON, which has no infinity."""
+        told = {
+            name: value
+            for name, value in asdict(self).items()
+            if value or name not in ("lines", "fates")
+        }
+        return {
+            name: str(value) if value in (float("inf"),) else value for name, value in told.items()
+        }
+
+    def __str__(self) -> str:
+        numbers = [f"{self.apart:.2e} apart"] if self.apart is not None else []
+        numbers += [f"{self.bound:.2e} allowed"] if self.bound is not None else []
+        numbers += [f"{self.seen:.2e} the smallest planted error"] if self.seen is not None else []
+        told = f" ({self.unit}: {', '.join(numbers)})" if numbers else ""
+        return (
+            f"{self.status} {self.variant} {self.case}{told}{': ' if self.note else ''}{self.note}"
+        )
+
+
+def result_of_lines(variant: str, lines: LinesRun) -> Result:
+    """PASS where every line ran but those that only refuse."""
+    note = f"{lines.ran} of {lines.changed} changed lines ran"
+    note += f", {len(lines.refusals)} more only refuse" if lines.refusals else ""
+    if lines.not_run:
+        note += f"; not run: {lines.file}:{_listed([str(number) for number, _ in lines.not_run])}"
+    return Result(variant, LINES, "WARN" if lines.not_run else "PASS", note=note, lines=lines)
+
+
+def result_of_mutants(
+    variant: str, fates: tuple[Fate, ...], lines: LinesRun | None = None
+) -> Result:
+    """PASS where each that runs was seen, or computes the same."""
+    found = counted(fates)
+    note = told_of(fates, lines)
+    if unseen := [f"{fate.place} {fate.says}" for fate in fates if fate.outcome == "unseen"]:
+        note += f"; unseen: {_listed(unseen)}"
+    status: Status = "WARN" if unseen else "PASS" if found["seen"] else "NONE"
+    return Result(variant, MUTANTS, status, note=note, fates=fates)
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def counts(results: Iterable[Result]) -> dict[str, int]:
+    """How many of each status, in this order."""
+    found = Counter(result.status for result in results)
+    return {status: found[status] for status in ("PASS", "WARN", "FAIL", "NONE")}
+
+
+def unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
+    """Those of `variants` of which no number was held against anything: each case is NONE, or of something else."""
+    shown = {
+        each.variant for each in results if each.apart is not None and " planted: " not in each.case
+    }
+    return tuple(name for name in variants if name not in shown)
+
+
+def from_json(told: dict[str, Any]) -> Result:
+    """The inverse of `as_json`."""
+    for name in ("apart", "bound", "seen"):
+        told[name] = None if told[name] is None else float(told[name])
+    lines = lines_from_json(told["lines"]) if told.get("lines") else None
+    fates = tuple(Fate(**fate) for fate in told.get("fates", ()))
+    return Result(**{**told, "lines": lines, "fates": fates})

@@ -1,0 +1,140 @@
+"""A process that runs cases one after the other and says each result on its stdout, a line of JSON each.
+
+It is started by `patchgen.verify.run.children`, which ends it where a case takes too long or too much memory.  On stdin: the
+`Work`.  Before each case a line names it, so that whoever listens knows which one it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from patchgen.verify.report.result import Result
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Subject
+
+if TYPE_CHECKING:
+    from patchgen.verify.case_runner import Bench
+    from patchgen.verify.cases.select import Case
+    from patchgen.verify.mutation.mutation_test import Proof
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one child is to do."""
+
+    subject: Subject
+    plan: Plan
+    device: str
+    skip: tuple[str, ...] = ()  # names of cases that are done, and of what is not to be tried again
+    compared: tuple[str, ...] = ()  # those of them that compared something, and well
+
+    def without(self, *names: str) -> Work:
+        return replace(self, skip=(*self.skip, *names))
+
+    def with_result(self, result: Result) -> Work:
+        """Without the case of `result`, of which it is known how it went."""
+        well = (result.case,) if result.status in ("PASS", "WARN") else ()
+        return replace(self.without(result.case), compared=(*self.compared, *well))
+
+    def as_text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def work_of(text: str) -> Work:
+    """The inverse of `Work.as_text`."""
+    told: dict[str, Any] = json.loads(text, object_hook=_with_tuples)
+    return Work(**{**told, "subject": Subject(**told["subject"]), "plan": Plan(**told["plan"])})
+
+
+def _with_tuples(told: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in told.items()
+    }
+
+
+def main() -> None:
+    """Do the work on stdin."""
+    # What models print must not get between the lines.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    work = work_of(sys.stdin.read())
+
+    import torch
+    from transformers.utils import logging
+
+    from patchgen.verify.case_runner import Bench
+    from patchgen.verify.cases.select import cases
+    from patchgen.verify.parts.combine import claims_of
+
+    def say(**told: Any) -> None:
+        print(json.dumps(told), file=answers, flush=True)
+
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    try:
+        todo = cases(work.subject, claims_of(work.subject.claimed), work.plan)
+    except LookupError as error:
+        say(refused=str(error))
+        return
+    bench = Bench(work.subject, work.device)
+    compared = set(work.compared)
+    proof = _proof_of(work, bench)
+    watches = proof is not None and work.device == "cpu"
+    for case in (case for case in todo if case.name not in work.skip):
+        say(begun=case.name)
+        result = (
+            _run_watched(bench, case, proof) if proof is not None and watches else bench.run(case)
+        )
+        compared |= {case.name} if result.status in ("PASS", "WARN") else set()
+        say(result=result.as_json())
+    if proof is not None:
+        _prove(work, proof, compared, say)
+    say(done=True)
+
+
+def _proof_of(work: Work, bench: Bench) -> Proof | None:
+    """Of the changed lines, where the plan asks for it; always on a CPU."""
+    from patchgen.verify.case_runner import Bench
+    from patchgen.verify.mutation.mutation_test import Proof
+
+    if not work.plan.lines and work.plan.mutants == 0:
+        return None
+    return Proof(work.subject, (bench if work.device == "cpu" else Bench(work.subject)).ready)
+
+
+def _run_watched(bench: Bench, case: Case, proof: Proof) -> Result:
+    """The result of `case`, and in `proof` which lines ran in it."""
+    begun = time.process_time()
+    with proof.watching(case) as lines:
+        result = bench.run(case)
+    if result.status in ("PASS", "WARN"):
+        proof.note(case, lines, time.process_time() - begun)
+    return result
+
+
+def _prove(work: Work, proof: Proof, compared: Collection[str], say: Callable[..., None]) -> None:
+    """Which changed lines run in which case, and what becomes of errors in them; of cases that compared well alone."""
+    for case in proof.cases(work.plan):
+        name = f"lines of {case.name}"
+        if case.name in compared and name not in work.skip:
+            say(begun=name)
+            proof.watch(case)
+    say(begun="lines of a model that is built")
+    say(lines=proof.lines_run().as_json())
+    for mutant in proof.mutants(work.plan.mutants):
+        fate = proof.unknown(mutant)
+        if fate.name not in work.skip:
+            say(begun=fate.name, mutant=fate.as_json())
+            say(fate=proof.fate(mutant).as_json())
+
+
+if __name__ == "__main__":
+    main()

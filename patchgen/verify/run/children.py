@@ -1,0 +1,165 @@
+"""Runs the cases of variants in child processes, within limits of time and memory for each case.
+
+A child that exceeds one, or dies, is a FAIL for the case that it was at; the next one goes on after it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from patchgen.verify.mutation.mutant_result import Fate, LinesRun, lines_from_json
+from patchgen.verify.report.result import Result, from_json, result_of_lines, result_of_mutants
+from patchgen.verify.run.child import Work
+from patchgen.verify.run.process import Child, resident, spent
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Subject
+
+SECONDS = 60  # a case, of the processor's time: on a busy machine it takes no more of it
+WAITING = 10  # times as long by the clock, if all that it does is to wait
+START = 180  # until the first case begins: importing torch and transformers on a cold, busy machine
+MEGABYTES = 3072  # a child, at any time
+COMMAND = (sys.executable, "-m", "patchgen.verify.run.child")
+
+Progress = Callable[[Result], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one case may take."""
+
+    seconds: float = SECONDS
+    megabytes: float = MEGABYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be run, of every variant."""
+
+    plan: Plan = Plan()
+    device: str = "cpu"
+    limits: Limits = Limits()
+
+
+def verify(
+    subjects: Sequence[Subject],
+    wanted: Wanted,
+    jobs: int = 0,
+    progress: Progress = lambda result: None,
+) -> tuple[Result, ...]:
+    """The results of every case of every variant, in the order of `subjects`; `progress` hears of each as it comes.
+
+    `jobs` children work at once, 0: one for each processor, on an accelerator one.
+    """
+    processors = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    several = jobs or (processors if wanted.device == "cpu" else 1)
+    several = max(1, min(several, len(subjects)))
+    told = threading.Lock()
+
+    def one(subject: Subject) -> list[Result]:
+        found = []
+        for result in results_of(Work(subject, wanted.plan, wanted.device), wanted.limits):
+            found.append(result)
+            with told:
+                progress(result)
+        return found
+
+    with ThreadPoolExecutor(several) as pool:
+        return tuple(result for found in pool.map(one, subjects) for result in found)
+
+
+def results_of(work: Work, limits: Limits) -> Iterator[Result]:
+    """Every result of `work` as it comes, by as many children as it takes."""
+    found = _Found(work.subject.name)
+    while True:
+        at: str | None = None
+        mutant: Fate | None = None
+        finished, fault = False, "the process died"
+        # The models are tiny: a second thread waits longer than it computes.
+        child = Child(COMMAND, work.as_text(), {"OMP_NUM_THREADS": "1"})
+        for answer in _within(limits, child):
+            if "begun" in answer:
+                at = answer["begun"]
+                mutant = Fate(**answer["mutant"]) if "mutant" in answer else None
+            elif "result" in answer:
+                result = from_json(answer["result"])
+                work, at = work.with_result(result), None
+                yield result
+            elif "lines" in answer:
+                found.lines, at = lines_from_json(answer["lines"]), None
+            elif "fate" in answer:
+                found.fates.append(Fate(**answer["fate"]))
+                work, at, mutant = work.without(found.fates[-1].name), None, None
+            elif "refused" in answer:
+                yield Result(work.subject.name, "all", "FAIL", note=answer["refused"])
+                finished = True
+            elif "fault" in answer:
+                fault = answer["fault"]
+            finished = finished or "done" in answer
+        if finished:
+            yield from found.results()
+            return
+        if mutant is not None:
+            found.fates.append(replace(mutant, outcome="failed", note=fault))
+        elif at is None or not at.startswith("lines of "):
+            yield Result(
+                work.subject.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}"
+            )
+        if at is None:
+            return  # it would die again
+        work = work.without(at)
+
+
+@dataclass
+class _Found:
+    """What is found of the changed lines of one variant, by several children perhaps."""
+
+    variant: str
+    lines: LinesRun | None = None
+    fates: list[Fate] = field(default_factory=list)
+
+    def results(self) -> Iterator[Result]:
+        if self.lines is not None:
+            yield result_of_lines(self.variant, self.lines)
+        if self.fates:
+            yield result_of_mutants(self.variant, tuple(self.fates), self.lines)
+
+
+def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:
+    """What it says; last of all a "fault" where it went beyond its limits, or ended badly."""
+    limit, clock = float(START), _Clock(child.process.pid)
+    for answer in child.answers():
+        fault = ""
+        if clock.shows_more_than(limit):
+            fault = f"took more than {limit:.0f} seconds"
+        elif answer is None and (used := resident(child.process.pid)) > limits.megabytes:
+            fault = f"took {used:.0f} MB of memory, more than {limits.megabytes:.0f}"
+        if fault:
+            child.end()
+            yield {"fault": fault}
+            return
+        if answer is not None:
+            limit, clock = limits.seconds, _Clock(child.process.pid)
+            yield answer
+
+
+class _Clock:
+    """What a process has taken since: of the processor's time where the system says it, else by the clock."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.began, self.had = time.monotonic(), spent(pid)
+
+    def shows_more_than(self, seconds: float) -> bool:
+        passed, now = time.monotonic() - self.began, spent(self.pid)
+        if now is None or self.had is None:
+            return passed > seconds
+        return now - self.had > seconds or passed > max(seconds, 1) * WAITING

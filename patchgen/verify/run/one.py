@@ -1,0 +1,58 @@
+"""One variant of any project, for tools that verify many: `verify_variant`."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from patchgen.verify.report.result import Result
+from patchgen.verify.run.children import Limits, Wanted, verify
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import subject_at
+
+SHORT = Plan(short=True)
+
+
+def verify_variant(
+    path: Path,
+    plan: Plan = SHORT,
+    *,
+    device: str = "cpu",
+    limits: Limits | None = None,
+    here: bool = False,
+) -> tuple[Result, ...]:
+    """The result of each case of `plan` for the variant made from the modular file (or output) at `path`.
+
+    The variant need not be in a gallery: its parent and its parts are read from the record in its project's lock, so
+    it must have been converted.  With a short plan, results that hold no FAIL and no WARN, and a PASS with `seen` for
+    numbers, show that a tiny model with drawn weights
+
+    - loads the parent's checkpoint with no key missing or unexpected, and gives it back bit for bit;
+    - ran what its parts are for (a part that does nothing is a FAIL);
+    - gives in training the parent's outputs, loss and gradient of every parameter in float64 and float32, where rows
+      are full and where they are padded at either side, within bounds at least ten times below
+    - the errors of its parts that fit this model, each planted in it and seen.
+
+    They do not show other heads, eval mode, dropout, narrow dtypes, caches, generation or compilation.  `NONE` is no
+    proof: a model that cannot be built has nothing else.
+
+    It runs in a child within `limits` (60 s and 3 GB a case), or with `here` in this process without any: then the
+    projects' packages of the same name replace each other in `sys.modules`, one project at a time.
+
+    Raises LookupError where no record has the file.
+    """
+    subject = subject_at(path)
+    if not here:
+        return verify([subject], Wanted(plan, device, limits or Limits()), jobs=1)
+    from patchgen.verify.case_runner import Bench
+    from patchgen.verify.cases.select import cases
+    from patchgen.verify.parts.combine import claims_of
+
+    try:
+        todo = cases(subject, claims_of(subject.claimed), plan)
+    except LookupError as error:  # as in a child
+        return (Result(subject.name, "all", "FAIL", note=str(error)),)
+    bench = Bench(subject, device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tuple(bench.run(case) for case in todo)

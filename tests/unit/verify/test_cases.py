@@ -1,0 +1,55 @@
+"""The matrix: whatever a case is of, the parts of the variant are at work in it."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.cases.select import cases
+from patchgen.verify.parts.combine import claims_of, trained
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Subject
+
+
+def planned(*parts, **how):
+    subject = Subject("x", "x", "x", parts, ("XForCausalLM", "XModel"), ".")
+    return {
+        case.name.removeprefix("XForCausalLM "): case
+        for case in cases(subject, claims_of(parts), Plan(**how))
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "compiled by aot_eager",
+        "compiled by inductor",
+        "compiled by inductor, packed",
+        "float32 autocast",
+        "float32 autocast, padded",
+    ],
+)
+def test_layers_are_checkpointed_where_that_is_what_the_part_is_for(name):
+    checkpointed, plain = (
+        planned("sdpa", "checkpoint", full=True)[name],
+        planned("sdpa", full=True)[name],
+    )
+    assert (checkpointed.scene.checkpointing, plain.scene.checkpointing) == ({}, None)
+    assert checkpointed.scene.train and plain.scene.train
+
+
+def test_autocast_meets_a_mask():
+    made = planned("sdpa")
+    assert made["float32 autocast, padded"].scene.rows == "right"
+    assert all(
+        made[name].scene.autocast for name in ("float32 autocast", "float32 autocast, padded")
+    )
+    assert not [name for name in planned("sdpa", dtypes=("float32",)) if "autocast" in name]
+
+
+def test_a_short_plan_trains_with_every_part_at_work():
+    claims = claims_of(("checkpoint",))
+    made = planned("checkpoint", short=True)
+    assert made["float32 right closest"].scene == trained(claims, "right")
+    kinds = {case.kind for case in made.values()}
+    assert kinds == {"checkpoints", "effect", "kept", "numbers", "planted"}

@@ -1,0 +1,86 @@
+"""What a compiled variant is held against, and how far it may be from that."""
+
+import functools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.case_runner import Bench
+from patchgen.verify.cases.select import Case
+from patchgen.verify.checks import compiled
+from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.variants import Subject
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+EPSILON = torch.finfo(torch.float32).eps
+LLAMA, T5 = ("llama", "LlamaModel"), ("t5", "T5ForConditionalGeneration")
+
+
+@functools.cache
+def bench(model, head):
+    module = f"transformers.models.{model}.modeling_{model}"
+    return Bench(Subject(model, module, module, (), (head,), "."))
+
+
+def case(head):
+    return Case("", "compiled", head, scene=Scene(train=True), detail="eager")
+
+
+def test_what_is_compiled_is_counted():
+    result = bench(*LLAMA).run(case("LlamaModel"))
+    assert result.status == "PASS" and result.seen is None  # of no part: no planted error fits
+    assert result.note.startswith("reordered to itself uncompiled;")
+    assert (
+        result.apart <= result.bound
+        and result.note.endswith("operations")
+        and "1 graphs of" in result.note
+    )
+
+
+def test_nothing_compiled_is_no_pass():
+    with torch._dynamo.config.patch(disable=True):
+        result = bench(*LLAMA).run(case("LlamaModel"))
+    assert result.status == "FAIL" and "nothing was compiled" in result.note
+
+
+@pytest.mark.parametrize(
+    ("own", "allowed"),
+    [
+        pytest.param(20, REORDERED.roundings, id="as of another order"),
+        pytest.param(300, 600, id="of both computations"),
+        pytest.param(10_000, REFORMULATED.roundings, id="never more than of another formula"),
+    ],
+)
+def test_kernels_may_be_as_far_apart_as_float32_leaves_open(own, allowed):
+    assert compiled.of_kernels(own).roundings == allowed
+
+
+@pytest.mark.parametrize(
+    ("where", "status"),
+    [
+        pytest.param(LLAMA, "FAIL", id="a model that float32 moves little"),
+        pytest.param(T5, "PASS", id="one whose scores are not scaled"),
+    ],
+)
+def test_the_same_distance_is_noise_in_one_model_and_none_in_another(where, status, monkeypatch):
+    """As of inductor's T5, which was 308 roundings from itself uncompiled."""
+
+    def apart(model, *args, **how):
+        seen = observe_step(model, *args, **how)
+        if model._compiled_call_impl is not None:
+            name = max(
+                seen, key=lambda name: seen[name].abs().max() if name.startswith("gradient") else 0
+            )
+            seen[name] = seen[name] + 308 * EPSILON * seen[name].abs().max()
+        return seen
+
+    monkeypatch.setattr(compiled, "observe_step", apart)
+    monkeypatch.setattr(compiled, "WRITE_KERNELS", {"eager"})
+    result = bench(*where).run(case(where[1]))
+    assert result.status == status, result
+    assert 300 * EPSILON < result.apart < 320 * EPSILON

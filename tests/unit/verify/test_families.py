@@ -1,0 +1,51 @@
+"""Families whose sizes hang together in ways of their own can be built tiny, and get the inputs that they ask for."""
+
+import importlib
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.configs.families import FAMILIES
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.dummy import inputs_for
+from patchgen.verify.models.build import parent_of
+from patchgen.verify.parts.part_check import Scene
+
+CLASSES = {
+    "autoformer": "AutoformerForPrediction",
+    "bros": "BrosForTokenClassification",
+    "codegen": "CodeGenForCausalLM",
+    "fastspeech2_conformer": "FastSpeech2ConformerModel",
+    "got_ocr2": "GotOcr2ForConditionalGeneration",
+    "layoutlmv3": "LayoutLMv3ForQuestionAnswering",
+    "levit": "LevitForImageClassification",
+    "lxmert": "LxmertForPreTraining",
+    "perceiver": "PerceiverForMaskedLM",
+    "pvt": "PvtForImageClassification",
+    "sam2": "Sam2Model",
+    "speecht5": "SpeechT5ForSpeechToText",
+    "squeezebert": "SqueezeBertForMaskedLM",
+    "superglue": "SuperGlueForKeypointMatching",
+    "timesfm": "TimesFmModelForPrediction",
+    "tvp": "TvpForVideoGrounding",
+    "vilt": "ViltForMaskedLM",
+}
+
+
+@pytest.mark.parametrize("model", CLASSES)
+def test_a_class_of_the_family_runs_on_its_inputs(model):
+    made = getattr(
+        importlib.import_module(f"transformers.models.{model}.modeling_{model}"), CLASSES[model]
+    )
+    config = tiny_config(made.config_class)
+    given = inputs_for(made, config, Scene()).to("cpu", torch.float32).given
+    with torch.no_grad():
+        out = parent_of(made, config, torch.float32)(**given)
+    assert all(torch.isfinite(one).all() for one in out.values() if isinstance(one, torch.Tensor))
+
+
+def test_every_family_is_one_of_transformers():
+    for model_type in FAMILIES:
+        assert tiny_config(model_type).model_type == model_type

@@ -1,0 +1,59 @@
+"""Selective checkpointing keeps what it says: too much and too little are seen, where numbers tell nothing."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.runtime import checkpointing
+from patchgen.verify.case_runner import Bench
+from patchgen.verify.cases.select import cases
+from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.parts.part_check import replaced
+from patchgen.verify.variants import subjects
+from tests.toytree import REPOSITORY
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+
+@pytest.fixture(scope="module")
+def bench():
+    (subject,) = subjects(REPOSITORY, ["openai_checkpoint"])
+    return Bench(subject)
+
+
+def verdicts(bench):
+    every = cases(bench.subject, claims_of(bench.subject.claimed))
+    return [bench.run(case).status for case in every if case.kind == "kept"]
+
+
+def kept_by(wrong):
+    """`is_kept` with another rule for what it is right about."""
+    return lambda right: lambda operation, args, kwargs: wrong(
+        right(operation, args, kwargs), operation
+    )
+
+
+WRONG = {
+    "nothing": (lambda right, operation: False, ["FAIL", "FAIL"]),
+    "no product of a batch": (
+        lambda right, operation: right and "bmm" not in str(operation),
+        ["FAIL", "FAIL"],
+    ),
+    # Of short rows scores are kept anyway.
+    "every product of a batch": (
+        lambda right, operation: right or "bmm" in str(operation),
+        ["PASS", "FAIL"],
+    ),
+}
+
+
+def test_what_is_kept_is_right(bench):
+    assert verdicts(bench) == ["PASS", "PASS"]
+
+
+@pytest.mark.parametrize(("wrong", "told"), WRONG.values(), ids=WRONG)
+def test_what_is_kept_wrongly_is_seen(bench, wrong, told):
+    with replaced(checkpointing, "is_kept", kept_by(wrong)):
+        found = verdicts(bench)
+    assert found == told

@@ -1,0 +1,500 @@
+"""Small errors in changed lines: which those are, which errors they have, what is found of each."""
+
+import importlib.util
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.case_runner import Bench
+from patchgen.verify.changes import changes_of
+from patchgen.verify.mutation.changed_lines import added_by, flat_text_of
+from patchgen.verify.mutation.lines_run import (
+    executable_lines,
+    refusals,
+    run_by_import,
+    watched,
+)
+from patchgen.verify.mutation.mutant_result import Fate, LinesRun, counted, lines_from_json, told
+from patchgen.verify.mutation.mutate import drawn, mutants_of
+from patchgen.verify.mutation.mutation_test import Proof
+from patchgen.verify.mutation.operation_log import recorded
+from patchgen.verify.mutation.page import mutants_page
+from patchgen.verify.mutation.plant import living, planted_in
+from patchgen.verify.mutation.restore import kept
+from patchgen.verify.report.result import from_json, result_of_lines, result_of_mutants
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Subject, subjects
+from tests.toytree import REPOSITORY
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+
+# --- lines
+
+DIFF = """\
+--- transformers/models/x/modeling_x.py
++++ modeling_x_y.py
+@@ -2,3 +2,4 @@
+ import torch
+-import a
++import b
++import c
+ ---
+@@ -20 +21,2 @@ class X:
++    x = 1
+     y = 2
+"""
+
+
+def test_the_lines_that_a_diff_adds_are_numbered_in_the_new_file():
+    assert added_by(DIFF) == {3, 4, 21}
+    assert added_by("") == frozenset()
+
+
+TOY = textwrap.dedent('''\
+    """A file."""
+    import torch
+
+    LIMIT = 3
+
+
+    def weigh(x, scale, *, bias=None, training=False):
+        """Its docstring + 1."""
+        if scale < 0:
+            raise ValueError(f"{scale + 1} is below 0")
+        y = x * scale
+        if bias is not None:
+            y = y + bias
+        for _ in range(LIMIT - 2):
+            y = y.clamp(min=0)
+        return y
+
+
+    class Layer:
+        slope = 2
+
+        def forward(self, x):
+            def inner(z):
+                return z - self.slope
+
+            return inner(x)
+    ''')
+EVERY = frozenset(range(1, TOY.count("\n") + 1))
+
+
+def line(text):
+    return next(number for number, each in enumerate(TOY.split("\n"), 1) if text in each)
+
+
+@pytest.fixture
+def toy(tmp_path):
+    path = tmp_path / "toy_of_mutants.py"
+    path.write_text(TOY)
+    spec = importlib.util.spec_from_file_location("toy_of_mutants", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def test_lines_that_run_are_seen_and_those_of_other_files_are_not(toy):
+    with watched(toy.__file__) as seen:
+        toy.weigh(torch.ones(2), 1.0)
+        textwrap.dedent("x")
+    assert line("y = x * scale") in seen and line("y = y.clamp") in seen
+    assert seen.isdisjoint({line("y = y + bias"), line("raise"), line("return z")})
+    assert seen <= executable_lines(TOY, "toy")
+
+
+def test_what_import_runs_is_no_function_and_no_docstring():
+    ran = run_by_import(TOY, "toy") & executable_lines(TOY, "toy")
+    assert {line("LIMIT = 3"), line("slope = 2")} <= ran
+    assert ran.isdisjoint({1, line("y = x"), line("return z")})
+
+
+def test_lines_that_only_refuse_are_told_apart():
+    import ast
+
+    assert refusals(ast.parse(TOY)) == {line("raise")}
+
+
+@pytest.mark.slow
+def test_a_compiled_line_counts(toy):
+    compiled = torch.compile(toy.weigh, backend="eager")
+    compiled(torch.ones(2), 1.0)  # what only compiles is loaded by then
+    torch._dynamo.reset()
+    with watched(toy.__file__) as seen:
+        compiled(torch.ones(2), 1.0, bias=torch.ones(2))
+    torch._dynamo.reset()
+    assert line("y = y + bias") in seen
+
+
+# --- mutants
+
+
+def mutants(source, says=""):
+    """What the file becomes by each error that is called so, the function's body alone."""
+    text = f"def f(self, a, b, c):\n    {source}\n"
+    made = mutants_of(text, {2})
+    return {m.text(text).split("\n")[1].strip() for m in made if says in m.says}
+
+
+@pytest.mark.parametrize(
+    ("source", "errors"),
+    [
+        ("return a < b", {"return a <= b", "return a >= b"}),
+        ("return a is not None", {"return a is None"}),
+        ("return a + b", {"return a - b", "return a", "return b"}),
+        ("return a @ b", {"return b @ a"}),
+        ("return a / b", {"return b / a", "return a * b"}),
+        ("return a and b and c", {"return a or b or c", "return b and c", "return a and c"}),
+        ("return not a", {"return a"}),
+        (
+            "return a.sum(-1)",
+            {
+                "return a.mean(-1)",
+                "return a.sum(-2)",
+                "return a.sum(1)",
+                "return a.sum(-1).detach()",
+            },
+        ),
+        ("return a.to(b)", {"return a"}),
+        ("return F.softmax(a)", {"return a"}),
+        ("return a[:b]", {"return a[:b + 1]", "return a[:]"}),
+        ("return a[:, 1:]", {"return a[:, 2:]", "return a[:, :]"}),
+        ("return f(a, b)", {"return f(b, a)"}),
+        ("return f(a, attn_mask=b)", {"return f(a)"}),
+        ("return f(a, **b)", {"return f(a)"}),
+        ("return f(a, self.bias)", {"return f(a, None)"}),
+        ("return a if self.training else b", {"return a", "return b", "return a if True else b"}),
+        ("return f(True)", {"return f(False)"}),
+        ("return a * 0.5", {"return a * (-0.5)", "return a * 0.0"}),
+        ("a = a + b", {"pass"}),
+        ("a += b", {"a -= b", "pass"}),
+        ("self.x = a", {"pass"}),
+        ("return (a + b) * c", {"return (a) * c", "return ((a - b)) * c"}),
+        (
+            "return [x for x in a if x > b]",
+            {"return [x for x in a if (x >= b)]", "return [x for x in a if True]"},
+        ),
+    ],
+)
+def test_errors_that_a_line_can_have(source, errors):
+    assert errors <= mutants(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise ValueError(a + 1)",
+        "assert a > 1, a + 1",
+        "logger.warning_once(a + 1)",
+        "warnings.warn(a + 1)",
+        '"""One + 1."""',
+        'return f"{a + 1}"',
+        "x: Callable[[int], Literal[1]]",
+        "import a",
+    ],
+)
+def test_no_error_in_what_only_speaks_or_refuses(source):
+    assert not mutants(source)
+
+
+def test_no_error_in_the_test_before_a_refusal():
+    refusing = "    if a < 1:\n        raise ValueError\n"
+    text = f"def f(a):\n{refusing}    elif a < 2:\n        return 3\n    return 4\n"
+    assert {m.line for m in mutants_of(text, range(1, 7))} == {4, 5, 6}
+
+
+def test_every_error_is_python():
+    made = mutants_of(TOY, EVERY)
+    assert len(made) > 20
+    for mutant in made:
+        compile(mutant.text(TOY), "toy", "exec")
+        assert mutant.text(TOY) != TOY and mutant.diff(TOY)
+
+
+def test_the_other_arguments_of_a_call_stay_as_they_are_written():
+    text = "def f(a, b):\n    return g(\n        a,\n        b,\n        mask=a,\n        **b,\n    )\n"
+    made = {m.says: m.diff(text) for m in mutants_of(text, {2})}
+    assert made["without mask="] == "-         mask=a,"
+    assert made["without **b"] == "-         **b,"
+    assert made["arguments 1 and 2 swapped"].split("\n") == [
+        "+         b,",
+        "          a,",
+        "-         b,",
+    ]
+    assert made["detached"] == "-     )\n+     ).detach()"
+
+
+def test_only_changed_lines_have_errors():
+    assert {m.line for m in mutants_of(TOY, {line("y = x * scale")})} == {line("y = x * scale")}
+
+
+def test_a_sample_is_the_same_each_time_and_has_one_of_each_line_first():
+    made = mutants_of(TOY, EVERY)
+    lines = len({mutant.line for mutant in made})
+    few = drawn(made, TOY, lines, "toy")
+    assert few == drawn(made, TOY, lines, "toy") and {m.line for m in few} == {m.line for m in made}
+    assert drawn(made, TOY, lines, "another") != few
+    assert drawn(made, TOY, None, "toy") == made and drawn(made, TOY, 0, "toy") == ()
+
+
+# --- planting
+
+
+def the_mutant(text, says):
+    return next(m for m in mutants_of(TOY, {line(text)}) if m.says == says)
+
+
+def test_an_error_is_in_the_module_and_then_no_more(toy):
+    right = living(toy, TOY)
+    kept_name = toy.weigh  # as a decorator or another module keeps it
+    with planted_in(right, the_mutant("y = x * scale", "right of * dropped")):
+        assert kept_name(torch.ones(1), 3.0) == 1
+    assert kept_name(torch.ones(1), 3.0) == 3
+
+
+def test_an_error_in_a_function_inside_a_function(toy):
+    with planted_in(living(toy, TOY), the_mutant("return z - self.slope", "- becomes +")):
+        assert toy.Layer().forward(1) == 3
+    assert toy.Layer().forward(1) == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "wrong"), [("slope = 2", "one more", -2), ("LIMIT = 3", "one less", -1)]
+)
+def test_an_error_outside_of_functions_is_in_a_module_of_its_own(toy, text, says, wrong):
+    with planted_in(living(toy, TOY), the_mutant(text, says)) as module:
+        assert module is sys.modules[toy.__name__] is not toy
+        assert module.Layer().forward(1) == wrong
+        assert toy.Layer().forward(1) == -1
+    assert sys.modules[toy.__name__] is toy
+
+
+def test_a_model_is_what_it_was():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    model.config = None
+    weight = model[0].weight
+    with kept(model):
+        with torch.no_grad():
+            weight.zero_()
+        model.seen = True
+        model[0].register_buffer("more", torch.ones(1))
+        model[0].weight = None
+    assert model[0].weight is weight and weight.abs().sum() > 0
+    assert not hasattr(model, "seen") and "more" not in dict(model.named_buffers())
+
+
+# --- equivalence
+
+
+def recording(compute):
+    x, w = torch.arange(3.0), torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    with recorded() as recording:
+        compute(x, w).sum().backward()
+    return recording.digest()
+
+
+SAME = recording(lambda x, w: x * w)
+
+
+@pytest.mark.parametrize(
+    ("compute", "is_same"),
+    [
+        pytest.param(lambda x, w: x * w, True, id="again"),
+        pytest.param(lambda x, w: x.detach() * w, True, id="what has no gradient detached"),
+        pytest.param(lambda x, w: x.contiguous() * w, True, id="what is contiguous made so"),
+        pytest.param(lambda x, w: w * x, False, id="sides swapped"),
+        pytest.param(lambda x, w: (x * w).sum(0), False, id="a sum more"),
+        pytest.param(lambda x, w: x * w.detach() + w * 0, False, id="another gradient"),
+        pytest.param(lambda x, w: x * w * 1, False, id="one operation more"),
+        pytest.param(lambda x, w: (x + 1) * w, False, id="other numbers"),
+        pytest.param(lambda x, w: torch.ones(3) * w, False, id="other data"),
+    ],
+)
+def test_the_same_operations_on_the_same_data(compute, is_same):
+    assert (recording(compute) == SAME) == is_same
+
+
+def test_an_axis_is_the_same_from_either_end():
+    def twice(first, second):
+        return recording(lambda x, w: (x[None] * w).transpose(first, second).sum(0))
+
+    assert twice(0, 1) == twice(0, -1) == twice(1, 0) != twice(0, 0)
+
+
+def test_constants_are_part_of_a_recording():
+    assert recording(lambda x, w: (w * 2).clamp(min=1)) != recording(
+        lambda x, w: (w * 2).clamp(min=1.5)
+    )
+
+
+# --- one variant, end to end
+
+
+@pytest.fixture(scope="module")
+def proof():
+    (subject,) = subjects(REPOSITORY, ["mpnet_sdpa_checkpoint"])
+    proof = Proof(subject, Bench(subject).ready)
+    names = (
+        "float64 full closest",
+        "float64 right closest",
+        "attn_implementation eager",
+        "attn_implementation misspelt",
+    )
+    for case in proof.cases(Plan(dtypes=("float64",))):
+        if case.name.startswith("MPNetForMaskedLM") and case.name.endswith(names):
+            proof.watch(case)
+    assert len(proof.runs) == 4
+    return proof
+
+
+def fate_of(proof, text, says):
+    found = [number for number in proof.flat.changed if text in proof.flat.line(number)]
+    made = [m for m in mutants_of(proof.flat.text, found) if m.says == says]
+    assert made, sorted(m.says for m in mutants_of(proof.flat.text, found))
+    return proof.fate(made[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "outcome"),
+    [
+        pytest.param("is_custom_code", "False becomes True", "equivalent", id="equivalent"),
+        pytest.param(
+            "attention_mask,", "argument is None", "seen", id="seen where rows are padded"
+        ),
+        pytest.param("scaling=self", "without minus", "seen", id="seen where rows are full"),
+        pytest.param(
+            "self.config = config", "statement removed", "failed", id="a crash is not seen"
+        ),
+        pytest.param(
+            "dropout=self.dropout.p", "condition negated", "equivalent", id="dropout is off here"
+        ),
+        pytest.param(
+            "weights + attention_mask", "statement removed", "unseen", id="no case runs it"
+        ),
+    ],
+)
+def test_what_becomes_of_an_error(proof, text, says, outcome):
+    fate = fate_of(proof, text, says)
+    assert fate.outcome == outcome, fate
+
+
+def test_nothing_of_an_error_remains(proof):
+    assert fate_of(proof, "attention_mask,", "argument is None").outcome == "seen"
+    run = next(run for run in proof.runs if run.case.name.endswith("right closest"))
+    from patchgen.verify.mutation.observe import judged, recording_of
+
+    assert (
+        judged(run.case, run.pair)[0] == "equal" and recording_of(run.case, run.pair) == run.digest
+    )
+
+
+def test_lines_that_did_not_run_are_named(proof):
+    lines = proof.lines_run()
+    missed = dict(lines.not_run)
+    assert lines.ran + len(missed) + len(lines.refusals) == lines.changed
+    assert any("weights + attention_mask" in text for text in missed.values())
+    assert all("scaling=self" not in text for text in missed.values())
+
+
+# --- what is told
+
+
+def a_fate(outcome, **more):
+    return Fate("modeling_x.py:3", "f", "+ becomes -", "- a + b\n+ a - b", outcome, **more)
+
+
+FATES = (
+    a_fate("seen"),
+    a_fate("seen"),
+    a_fate("equivalent"),
+    a_fate("unseen", note="2 cases ran it"),
+    a_fate("failed"),
+)
+LINES = LinesRun("modeling_x.py", 4, 2, ((7, "x = 1"),), ((9, "raise"),), 9, 3)
+
+
+def test_a_crash_and_an_equivalent_are_in_no_denominator():
+    assert counted(FATES) == {"seen": 2, "equivalent": 1, "unseen": 1, "failed": 1}
+    assert told(FATES) == "2 of 3 mutants seen, 1 more equivalent, 1 more failed to run"
+
+
+def test_what_is_unseen_or_did_not_run_is_a_warning():
+    assert result_of_mutants("x", FATES).status == "WARN"
+    assert result_of_mutants("x", FATES[:3]).status == "PASS"
+    assert result_of_mutants("x", FATES[-1:]).status == "NONE"
+    assert (
+        result_of_lines("x", LINES).status == "WARN"
+        and "modeling_x.py:7" in result_of_lines("x", LINES).note
+    )
+    assert result_of_lines("x", LinesRun("x.py", 3, 2, (), ((9, "raise"),))).status == "PASS"
+
+
+def test_fates_and_lines_go_through_json():
+    import json
+
+    for result in (result_of_mutants("x", FATES), result_of_lines("x", LINES)):
+        assert from_json(json.loads(json.dumps(result.as_json()))) == result
+    assert lines_from_json(json.loads(json.dumps(LINES.as_json()))) == LINES
+
+
+def test_the_page_has_each_unseen_mutant_with_its_diff():
+    subject = Subject("x", "x", "transformers.models.x", (), ("XModel",), ".")
+    page = mutants_page(
+        [subject],
+        [result_of_mutants("x", FATES), result_of_lines("x", LINES)],
+        "patchgen verify",
+        "",
+    )
+    assert "| x | 2 of 4 | 3 | 9 | 5 | 2 | 1 | 1 | 1 |" in page
+    assert "Lines that did not run: 7." in page and "```diff\n- a + b\n+ a - b\n```" in page
+    assert page.count("```diff") == 1
+
+
+# --- what is read from the diff
+
+BY_HAND = """\
+class XLayer(GradientCheckpointingLayer):
+    pass
+
+
+class XModel:
+    supports_gradient_checkpointing = True
+
+    def forward(self):
+        function = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager)
+"""
+
+
+@pytest.mark.parametrize(
+    ("added", "parts", "changes"),
+    [
+        ({1}, (), ("checkpoint",)),
+        ({6}, (), ("checkpoint",)),
+        ({2}, (), ()),
+        ({1, 6}, ("checkpoint",), ()),  # the part says it
+        ({9}, (), ("attention_interface",)),
+        ({6, 9}, ("checkpoint",), ("attention_interface",)),
+    ],
+)
+def test_what_is_turned_on_is_read_from_the_diff(added, parts, changes, tmp_path):
+    hunks = "".join(f"@@ -0,0 +{number} @@\n+x\n" for number in sorted(added))
+    (tmp_path / "modeling_x.diff").write_text(f"--- a\n+++ b\n{hunks}")
+    assert changes_of(tmp_path / "modeling_x.py", BY_HAND, parts) == changes
+
+
+def test_without_a_diff_the_parent_is_compared_under_its_own_names():
+    (subject,) = subjects(REPOSITORY, ["llama_moe"])
+    flat = flat_text_of(subject)
+    changed = {flat.line(number) for number in flat.changed}
+    assert (
+        "class LlamaMoeModel(LlamaMoePreTrainedModel):" not in changed
+        and len(flat.changed) < flat.text.count("\n") - 200
+    )

@@ -1,0 +1,67 @@
+"""A variant of another project is verified by the path of its modular file."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.run.one import verify_variant
+from patchgen.verify.variants import home_of, subject_at
+from tests.toytree import REPOSITORY
+
+PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'
+NAME = "modular_mpnet_checkpoint.py"
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """The modular file of another project, converted."""
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    path = tmp_path / "modular" / "other" / NAME
+    path.parent.mkdir(parents=True)
+    shutil.copy(REPOSITORY / "modular" / "mpnet" / NAME, path)
+    subprocess.run(
+        [sys.executable, "-m", "patchgen", "convert"], cwd=tmp_path, check=True, capture_output=True
+    )
+    return path
+
+
+@pytest.mark.slow
+def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
+    # A package of the same name is there already, of this project.
+    monkeypatch.syspath_prepend(str(REPOSITORY))
+    import generated.mpnet.modeling_mpnet_checkpoint as ours
+
+    before = {
+        name: module
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] == "generated"
+    }
+    try:
+        results = verify_variant(elsewhere, here=True)
+        theirs = sys.modules["generated.other.modeling_mpnet_checkpoint"]
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "generated"]:
+            del sys.modules[name]
+        sys.modules.update(before)
+    assert theirs.__file__.startswith(str(elsewhere.parents[2])) and theirs is not ours
+    assert {result.status for result in results} == {"PASS"}, results
+    numbers = [result for result in results if result.seen and "planted" not in result.case]
+    assert [result.case.split(" ", 1)[1] for result in numbers] == [
+        f"{dtype} {rows} closest"
+        for dtype in ("float64", "float32")
+        for rows in ("full", "right", "left")
+    ]
+    assert sum("planted" in result.case for result in results) == 3
+
+
+def test_a_file_that_no_record_has_is_said(elsewhere):
+    assert subject_at(elsewhere).home == str(home_of([str(elsewhere)])) == str(elsewhere.parents[2])
+    other = elsewhere.with_name("modular_other.py")
+    other.write_text("")
+    with pytest.raises(LookupError, match="no variant that patchgen.lock records"):
+        verify_variant(other)

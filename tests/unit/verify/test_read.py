@@ -1,0 +1,65 @@
+"""What changed lines read: names of the configuration that they test, and the classes that they stand in."""
+
+import pytest
+
+from patchgen.verify.configs.diff import defaults_of, read_by_changes
+
+DIFF = "--- a\n+++ b\n@@ -{0},1 +{0},1 @@\n-was\n+is\n"
+
+
+def read(text: str, line: int, **defaults):
+    return read_by_changes(text, DIFF.format(line), defaults)
+
+
+@pytest.mark.parametrize(
+    ("test", "default", "values"),
+    [
+        ("self.config.share", False, (True,)),
+        ("not config.share and x", True, (False,)),
+        ("config.share == 'sum' or x", "mean", ("sum",)),
+        ("getattr(config, 'share', False)", None, (True,)),
+        ("config.share > 1", 4, (5, 0)),
+        ("x < config.share", 0.5, (0.25,)),
+        ("config.share is None", None, (3, True)),
+    ],
+)
+def test_a_test_names_what_it_reads(test, default, values):
+    text = f"def f(self, config, x):\n    if {test}:\n        return x\n"
+    known = {} if "getattr" in test else {"share": default}
+    assert read(text, 3, **known).values == {"share": values}
+
+
+def test_a_flag_leads_to_the_configuration():
+    text = (
+        "class A:\n"
+        "    def __init__(self, config):\n"
+        "        self.shares = config.share_key\n"
+        "    def forward(self, x):\n"
+        "        return x if self.shares else -x\n"
+    )
+    assert read(text, 5, share_key=False).values == {"share_key": (True,)}
+
+
+def test_what_is_not_changed_or_not_tested_is_left_alone():
+    text = "class A:\n    def f(self, config):\n        return config.a\n\n\n"
+    text += "def g(config):\n    return 1 if config.b else 2\n"
+    assert read(text, 3, a=False, b=False).values == {}
+    assert read(text, 3).classes == ("A",)
+    assert read(text, 7, a=False, b=False).values == {"b": (True,)}
+    assert read(text, 7).classes == ()
+
+
+def test_lines_that_are_only_removed_change_a_class():
+    diff = "--- a\n+++ b\n@@ -1,4 +1,3 @@\n class A:\n     def f(self):\n-        x()\n         return 1\n"
+    assert read_by_changes("class A:\n    def f(self):\n        return 1\n", diff, {}).classes == (
+        "A",
+    )
+
+
+def test_defaults_of_a_configuration():
+    assert defaults_of(
+        "class C(B):\n    a: int = 3\n    b: bool | None = None\n    c: str\n    d: float = 2 * 3\n"
+    ) == {
+        "a": 3,
+        "b": None,
+    }

@@ -1,0 +1,144 @@
+"""What of a model is seen as attention, as a layer that ran again, and as something that it remembers."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from transformers import (
+    AltCLIPModel,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+    OmDetTurboForObjectDetection,
+)
+from transformers.models.bark.modeling_bark import BarkCoarseModel
+
+from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.inputs.dummy import inputs_for
+from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.observe.evidence import gathered
+from patchgen.verify.observe.step import outputs, remembering_nothing
+from patchgen.verify.observe.trace import traced
+from patchgen.verify.parts.part_check import Scene
+
+STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
+
+
+def gate(states):
+    return nn.Linear(8, 5)(states)
+
+
+def scores(states):
+    return nn.Linear(8, 8)(states) @ nn.Linear(8, 8)(states).transpose(1, 2)
+
+
+def biased(states):
+    return scores(states) / 2 + nn.Linear(8, 1)(states)
+
+
+def additive(states):
+    """Bahdanau's: of a query and a key, though no product of the two."""
+    query, key = nn.Linear(8, 8)(states), nn.Linear(8, 8)(states)
+    return (query[:, :, None] * key[:, None]).sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("made", "seen"),
+    [
+        pytest.param(gate, 0, id="a gate is no attention"),
+        pytest.param(scores, 1, id="queries with keys"),
+        pytest.param(biased, 1, id="with a bias that is projected"),
+        pytest.param(additive, 1, id="of two projections"),
+    ],
+)
+def test_a_softmax_is_attention_where_two_things_are_held_against_each_other(made, seen):
+    with traced() as trace:
+        made(STATES).softmax(-1)
+    assert trace.softmaxes_over(5) == seen
+
+
+def test_a_convolution_gives_values_as_large_as_it_got():
+    conv = nn.Conv2d(16, 16, 3)
+    draw_weights(conv)
+    image = torch.randn(4, 16, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert 0.9 < (conv(image) - conv.bias[:, None, None]).std() < 1.8
+
+
+def test_a_scale_of_each_head_is_positive_and_not_one():
+    model = nn.Module()
+    model.logit_scale = nn.Parameter(torch.zeros(64, 1, 1))
+    draw_weights(model)
+    assert (model.logit_scale > 0).all() and 0.2 < model.logit_scale.std() < 0.4
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, states):
+        return self.linear(states)
+
+
+class Model(nn.Module):
+    """Two layers, of which the second has no part in what comes out, and a module of theirs outside of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Layer(), Layer()])
+        self.head = nn.Linear(8, 8)
+
+    def forward(self, states):
+        used, unused = (checkpoint(layer, states, use_reentrant=False) for layer in self.layers)
+        return self.head(used)
+
+
+def test_runs_inside_a_layer_are_told_from_those_outside_and_from_layers_without_a_gradient():
+    model = Model()
+    with gathered(model) as evidence:
+        model(STATES).sum().backward()
+    assert evidence.ran("Linear") == 4  # the used layer's twice: the unused one's is not run again
+    assert evidence.ran_inside("Linear", frozenset({"Layer"})) == 2
+    assert evidence.ran_inside("Linear", frozenset({"Other"})) == 0
+
+
+def test_what_a_model_remembers_of_a_step_is_forgotten():
+    config = tiny_config(OmDetTurboForObjectDetection.config_class)
+    model = OmDetTurboForObjectDetection(config).eval()
+    given = inputs_for(OmDetTurboForObjectDetection, config, Scene()).to("cpu", torch.float32).given
+    with remembering_nothing(model), torch.no_grad():
+        model(**given)
+        assert model.language_cache_class.cache
+    assert not model.language_cache_class.cache
+
+
+def test_outputs_lie_where_their_paths_say():
+    one = torch.ones(1)
+    assert [name for name, _ in outputs({"logits": one, "states": (one, {"last": one})})] == [
+        "logits",
+        "states.0",
+        "states.1.last",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model_class", "labelled"),
+    [
+        pytest.param(LlamaForCausalLM, True, id="a language model"),
+        pytest.param(LlamaForSequenceClassification, True, id="a class made by a base"),
+        pytest.param(BarkCoarseModel, False, id="labels are an error"),
+    ],
+)
+def test_labels_are_given_where_they_are_taken(model_class, labelled):
+    given = inputs_for(model_class, tiny_config(model_class.config_class), Scene()).given
+    assert ("labels" in given) == labelled
+
+
+def test_a_text_beside_an_image_ends_where_its_padding_begins():
+    config = tiny_config(AltCLIPModel.config_class)
+    ids = inputs_for(AltCLIPModel, config, Scene(rows="right")).given["input_ids"]
+    real = batch("right").real
+    ends = [row[kept][-1].item() for row, kept in zip(ids, real, strict=True)]
+    assert ends == [config.text_config.eos_token_id] * len(ends)

@@ -1,0 +1,285 @@
+"""What stands around the cases: which variants there are, limits of time and memory, and what is told."""
+
+import json
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.compare.tolerance import EQUAL, REFORMULATED, REORDERED, loosest
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.arguments import CannotBuild, Inputs
+from patchgen.verify.inputs.dummy import inputs_for
+from patchgen.verify.observe.float64 import widened
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.combine import (
+    ATTENTION,
+    claims_of,
+    merged_routes,
+    trained,
+    weights_route,
+)
+from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.report.pages import Circumstances, as_json, as_markdown
+from patchgen.verify.report.result import Result, counts, from_json, unproven
+from patchgen.verify.run.child import Work, work_of
+from patchgen.verify.run.children import Limits, Wanted, results_of, verify
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Subject, heads_of, subjects
+from tests.toytree import REPOSITORY
+
+
+def named(*names):
+    return [subject.name for subject in subjects(REPOSITORY, names)]
+
+
+def test_a_variant_is_found_by_name_module_output_and_modular_file(monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    for name in (
+        "llama_loss",
+        "generated.llama.modeling_llama_loss",
+        "generated/llama/modeling_llama_loss.py",
+        "modular/llama/modular_llama_loss.py",
+    ):
+        assert named(name) == ["llama_loss"]
+    assert {"bert_mlm"} <= set(named("modular/bert")) <= set(named())
+    with pytest.raises(LookupError, match="llama_loss"):
+        named("lama_loss")
+
+
+def test_to_verify_all_of_nothing_is_an_error(tmp_path):
+    with pytest.raises(LookupError, match="no variant: run patchgen convert"):
+        subjects(tmp_path)
+
+
+def test_parent_parts_and_heads_are_read_from_the_record():
+    (found,) = subjects(REPOSITORY, ["bert_mlm"])
+    assert (found.parent, found.parts) == ("transformers.models.bert.modeling_bert", ("loss",))
+    assert found.heads[:2] == ("BertForMaskedLM", "BertModel")
+
+
+def test_a_language_model_comes_before_a_decoder_made_of_an_encoder():
+    listed = [
+        "XForCausalLM",
+        "XForMaskedLM",
+        "XModel",
+        "XPreTrainedModel",
+        "XForTokenClassification",
+    ]
+    assert heads_of(f"__all__ = {listed}") == (
+        "XForMaskedLM",
+        "XModel",
+        "XForCausalLM",
+        "XForTokenClassification",
+    )
+
+
+LLAMA = Subject(
+    "llama", *["transformers.models.llama.modeling_llama"] * 2, ("sdpa",), ("LlamaModel",), "."
+)
+
+
+def test_work_goes_through_a_pipe():
+    work = Work(LLAMA, Plan(dtypes=("float32",)), "cpu").without("one", "two")
+    assert work_of(work.as_text()) == work
+
+
+@pytest.mark.parametrize(
+    ("limits", "note"),
+    [
+        (Limits(megabytes=1), "MB of memory, more than 1"),
+        (Limits(seconds=0.0), "took more than 0 seconds"),
+    ],
+    ids=["memory", "time"],
+)
+def test_a_case_beyond_its_limits_fails_and_is_told(limits, note):
+    first = next(results_of(Work(LLAMA, Plan(dtypes=("float32",)), "cpu"), limits))
+    assert first.status == "FAIL" and note in first.note
+
+
+@pytest.mark.slow
+def test_a_part_without_a_claim_fails():
+    unclaimed = Subject("x", LLAMA.module, LLAMA.parent, ("unheard_of",), LLAMA.heads, ".")
+    (result,) = verify([unclaimed], Wanted())
+    assert (result.status, result.case) == ("FAIL", "all") and "unheard_of" in result.note
+
+
+RESULTS = (
+    Result("llama", "a", "PASS", 0.0, 1e-5, 0.5, "relative", "well"),
+    Result("llama", "b", "FAIL", float("inf"), 1e-5, None, "relative", "a|b"),
+)
+
+
+def test_results_go_through_json_infinity_included():
+    told = json.loads(as_json(RESULTS, Circumstances("patchgen verify", "cpu", ())))
+    assert told["counts"] == counts(RESULTS) == {"PASS": 1, "WARN": 0, "FAIL": 1, "NONE": 0}
+    assert [from_json(case) for case in told["cases"]] == list(RESULTS)
+
+
+SILENT = Result("llama", "LlamaModel float32 full closest", "NONE", note="it cannot be built")
+PLANTED = Result(
+    "llama",
+    "LlamaModel float32 planted: scale (sdpa)",
+    "PASS",
+    math.inf,
+    1e-5,
+    math.inf,
+    "relative",
+)
+LOADED = Result("llama", "LlamaModel checkpoints", "PASS")
+
+
+def test_a_variant_of_which_nothing_is_compared_is_told():
+    assert unproven(["llama", "other"], [SILENT, PLANTED, LOADED]) == ("llama", "other")
+    assert unproven(["llama"], [SILENT, RESULTS[0]]) == ()
+
+
+@pytest.mark.parametrize(
+    ("results", "code"), [((SILENT, LOADED), 1), ((SILENT, RESULTS[0]), 0), ((RESULTS[1],), 1)]
+)
+def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
+    monkeypatch.setattr("patchgen.verify.run.children.verify", lambda *args: results)
+    monkeypatch.setattr("patchgen.verify.variants.subjects", lambda *args: (LLAMA,))
+    from patchgen.cli.verify import verify as command
+
+    switches = {
+        "everything": True,
+        "full": False,
+        "dtypes": (),
+        "device": "cpu",
+        "jobs": 1,
+        "form": "text",
+    }
+    switches |= {"mutants": "none"}
+    assert command([], **switches, report=None, verbose=False, seconds=1, megabytes=1) == code
+    assert ("nothing was compared" in capsys.readouterr().err) == (
+        SILENT in results and RESULTS[0] not in results
+    )
+
+
+def test_a_page_says_whether_a_gpu_was_there():
+    for device, words in [("cpu", "No GPU"), ("NVIDIA H100", "The kernels of NVIDIA H100 ran")]:
+        assert words in as_markdown([LLAMA], RESULTS, Circumstances("patchgen verify", device, ()))
+
+
+def test_the_loosest_bound_of_several_parts_counts():
+    assert loosest([EQUAL, REFORMULATED, REORDERED]) is REFORMULATED
+    assert EQUAL.at(torch.float32) == EQUAL.at(torch.bfloat16) == 0
+    assert REORDERED.at(torch.float64) < REORDERED.at(torch.float32) < REORDERED.at(torch.bfloat16)
+
+
+def test_nothing_is_computed_in_float32_where_all_is_widened():
+    x = torch.full((3,), 1 / 3, dtype=torch.float64)
+    assert x.float().dtype == torch.float32
+    with widened():
+        for wide in (x.float(), x.to(torch.float32), torch.softmax(x, -1, dtype=torch.float32)):
+            assert wide.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("T5ForConditionalGeneration", {"input_ids", "labels"}),
+        ("T5Model", {"input_ids", "decoder_input_ids"}),
+        ("ViTForImageClassification", {"pixel_values", "labels"}),
+        ("BertForMultipleChoice", {"input_ids", "labels"}),
+        ("BertForQuestionAnswering", {"input_ids", "start_positions", "end_positions"}),
+        ("BertForPreTraining", {"input_ids", "labels", "next_sentence_label"}),
+        ("T5ForSequenceClassification", {"input_ids", "labels"}),
+        # Its processor says where images are, not a token of its configuration.
+        ("MiniCPMV4_6ForConditionalGeneration", {"input_ids", "labels"}),
+    ],
+)
+def test_a_model_of_any_kind_is_given_what_it_takes(model, names):
+    import transformers
+
+    model_class = getattr(transformers, model)
+    config = tiny_config(model_class.config_class)
+    inputs = inputs_for(model_class, config, Scene())
+    assert set(inputs.given) == names
+    with torch.no_grad():
+        model_class(config)(
+            **{n: t.float() if t.is_floating_point() else t for n, t in inputs.given.items()}
+        )
+
+
+def test_each_choice_is_a_row_of_its_own_where_it_is_padded():
+    import transformers
+
+    config = tiny_config("bert")
+    inputs = inputs_for(transformers.BertForMultipleChoice, config, Scene(rows="right"))
+    (real,) = inputs.real
+    assert torch.equal(inputs.given["attention_mask"].flatten(0, 1).bool(), real)
+    seen = observe_step(transformers.BertForMultipleChoice(config), inputs, Scene(rows="right"))
+    assert seen["hidden_states.1"].shape == (int(real.sum()), config.hidden_size)
+
+
+def test_what_cannot_be_made_is_said():
+    import transformers
+
+    vit = transformers.ViTForImageClassification
+    with pytest.raises(CannotBuild, match="no text to pad"):
+        inputs_for(vit, tiny_config("vit"), Scene(rows="left"))
+
+
+def test_what_is_run_again_in_the_backward_pass_is_wide_too():
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    seen = []
+
+    class Layer(torch.nn.Module):
+        def forward(self, given):
+            wide = given.float() * 2
+            seen.append(wide.dtype)
+            return wide.sin().float()  # the recompute ends before its end
+
+    with widened():
+        torch.utils.checkpoint.checkpoint(Layer(), x, use_reentrant=False).sum().backward()
+    assert seen == [torch.float64] * 2
+
+
+def test_buffers_are_as_before_after_a_step():
+    class Normed(torch.nn.BatchNorm1d):
+        dtype = torch.float32
+
+        def forward(self, x, return_dict, output_hidden_states):
+            return {"logits": super().forward(x)}
+
+    model, x = Normed(4), torch.randn(5, 4)
+    before = model.running_mean.clone()
+    for _ in range(2):
+        observe_step(model, Inputs({"x": x}), Scene(train=True))
+        assert torch.equal(model.running_mean, before) and model.num_batches_tracked == 0
+
+
+def test_parts_that_leave_attention_alone_follow_one_that_does_not():
+    mpnet = Subject(
+        "mpnet",
+        *["transformers.models.mpnet.modeling_mpnet"] * 2,
+        ("sdpa", "checkpoint"),
+        ("X",),
+        ".",
+    )
+    from transformers import MPNetForMaskedLM
+
+    claims = claims_of(mpnet.parts)
+    closest, independent = merged_routes(claims, MPNetForMaskedLM)
+    assert closest == independent
+    assert (closest.parent, closest.variant) == ({ATTENTION: "eager"}, {ATTENTION: "sdpa"})
+    assert trained(claims, "left") == Scene(rows="left", train=True, checkpointing={})
+    alone = claims[1:]
+    along = weights_route(alone, merged_routes(alone, MPNetForMaskedLM))
+    assert along.parent == along.variant == {ATTENTION: "eager"}
+
+
+def test_attention_weights_are_asked_of_the_path_that_gives_them():
+    from transformers import LlamaForCausalLM
+
+    for parts, asked in ((("sdpa",), "sdpa"), (("flash",), "eager"), (("flash", "loss"), "eager")):
+        claims = claims_of(parts)
+        along = weights_route(claims, merged_routes(claims, LlamaForCausalLM))
+        assert (along.parent[ATTENTION], along.variant[ATTENTION]) == ("eager", asked), parts
+        assert not [
+            hidden for claim in claims for hidden in claim.hides if "attentions" in hidden.pattern
+        ], parts
