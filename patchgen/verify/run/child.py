@@ -1,7 +1,8 @@
 """A process that runs cases one after the other and says each result on its stdout, a line of JSON each.
 
-It is started by `patchgen.verify.run.children`, which ends it where a case takes too long or too much memory.  On stdin: the
-`Work`.  Before each case a line names it, so that whoever listens knows which one it was.
+`patchgen.verify.run.children` starts it, and ends it where a case takes too long or too much memory.
+The `Work` comes on stdin.  A line names each case before it begins, so that the listener knows which
+case a process died in.
 """
 
 from __future__ import annotations
