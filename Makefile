@@ -29,7 +29,7 @@ check: $(ENV)
 regen: $(ENV)
 	$(BIN)/patchgen convert
 	$(BIN)/patchgen errors --markdown > docs/errors.md
-	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden tests/unit/rewrite
+	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden tests/unit/compiler
 
 clean:
 	rm -rf .venv .patchgen_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -27,12 +27,12 @@ from patchgen.compiler.link.order import OrderError
 from patchgen.compiler.link.unused import find_unused_classes
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.declare import Declaration, ModulePlan, make_plan
+from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.kinds import output_name
 from patchgen.compiler.plan.lineage import Lineages
-from patchgen.compiler.plan.loose import loose_statement
+from patchgen.compiler.plan.loose import find_loose_statement
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, Symbol
 from patchgen.compiler.plan.naming import Naming
-from patchgen.compiler.plan.territory import Territory
 from patchgen.compiler.settings import Settings
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, pointed_at, problems_of
 from patchgen.syntax.blocks import ModuleIndex, index
@@ -140,8 +140,8 @@ def _builder(
     try:
         require_compilable(source)
     except PatchgenError as error:
-        raise loose_statement(source) or error from error
-    bindings = Bindings(env, Territory(module.partition(".")[0], settings.flatten))
+        raise find_loose_statement(source) or error from error
+    bindings = Bindings(env, FlattenScope(module.partition(".")[0], settings.flatten))
     plan = make_plan(modular, bindings, kept)
     return Builder(Naming(plan, bindings), Lineages(bindings), merge)
 

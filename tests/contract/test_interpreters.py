@@ -75,8 +75,8 @@ def test_the_oracle_agrees_under_other_interpreters(python: Path, upstream: Path
     tests = [
         "tests/oracle/test_inheritance.py",
         "tests/golden",
-        "tests/unit/rewrite",
-        "tests/unit/source",
+        "tests/unit/compiler",
+        "tests/unit/syntax",
     ]
     command = [
         python,

@@ -20,10 +20,10 @@ import pytest
 from patchgen.compiler.classes.fragment import same_code
 from patchgen.compiler.classes.suite import suites
 from patchgen.compiler.merge.merge import merge_class
-from patchgen.compiler.supers.apart import names_in
+from patchgen.compiler.supers.inline_safety import names_in
 from patchgen.errors import PatchgenError
 from tests.corpus.corpus import RATCHET, find_package
-from tests.unit.rewrite.plans import Golden, plan_of
+from tests.unit.compiler.plans import Golden, plan_of
 
 PACKAGE = find_package()
 SHARES = 12

@@ -2,7 +2,8 @@
 
 `# --- parent PATH` and `# --- modular PATH` are files; `# --- flat NAME` is an output, `# --- flat NAME: A, B` only
 the definitions A and B of it, and `# --- error` the messages.  `# search: installed` lets parents be found where
-Python finds them; `# python: 3.12` is the oldest Python that reads the case.  PATCHGEN_REFRESH=1 writes what is so now; git then shows what that changes.
+Python finds them; `# python: 3.12` is the oldest Python that reads the case.
+PATCHGEN_REFRESH=1 writes the present outputs; git then shows what has changed.
 """
 
 from __future__ import annotations
@@ -74,11 +75,15 @@ def _results(entry: sections.Entry, result: Flattened, texts: dict[str, str]) ->
     """The sections that the case ought to have: those that it has, filled anew, or one for each output."""
     if result.problems:
         return {"error": "".join(f"{problem}\n" for problem in result.problems)}
-    wanted = [title for title in entry.texts if title.startswith("flat ")] or [f"flat {name}" for name in texts]
+    wanted = [title for title in entry.texts if title.startswith("flat ")] or [
+        f"flat {name}" for name in texts
+    ]
     found = {}
     for title in wanted:
         name, _, names = title.removeprefix("flat ").partition(": ")
-        found[title] = _definitions(texts.get(name, ""), names.split(", ")) if names else texts.get(name, "")
+        found[title] = (
+            _definitions(texts.get(name, ""), names.split(", ")) if names else texts.get(name, "")
+        )
     missing = set(texts) - {title.removeprefix("flat ").partition(":")[0] for title in wanted}
     return found | {f"flat {name}": texts[name] for name in sorted(missing)}
 
@@ -90,8 +95,14 @@ def _definitions(text: str, names: list[str]) -> str:
     listed = [node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)]
     parts = [f"# defines {', '.join(listed)}"]
     for node in nodes:
-        bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        if getattr(node, "name", None) in names or isinstance(node, ast.Assign) and bound & set(names):
+        bound = {
+            n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        if (
+            getattr(node, "name", None) in names
+            or isinstance(node, ast.Assign)
+            and bound & set(names)
+        ):
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
             parts.append("\n".join(lines[first - 1 : node.end_lineno]))
     return "\n\n\n".join(parts) + "\n"

@@ -13,7 +13,7 @@ from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.plan.model import ClassPlan
 
 
-def searched(bodies: Sequence[ClassBody], start: int) -> tuple[int, ...]:
+def search_places(bodies: Sequence[ClassBody], start: int) -> tuple[int, ...]:
     """The places of the class at `start` and of its bases in the chain, in the order of the search."""
     found = {start}
     for place in range(start, len(bodies)):
@@ -22,11 +22,11 @@ def searched(bodies: Sequence[ClassBody], start: int) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def outer_base(plan: ClassPlan, bodies: Sequence[ClassBody], start: int) -> str | None:
+def find_outer_base(plan: ClassPlan, bodies: Sequence[ClassBody], start: int) -> str | None:
     """The one class outside the chain that the class at `start` inherits from; None when there are several."""
     outside = {
         ast.unparse(base)
-        for place in searched(bodies, start)
+        for place in search_places(bodies, start)
         for base in bodies[place].node.bases
         if _short(base) not in _places(bodies, place)
     }
@@ -41,7 +41,7 @@ def _places(bodies: Sequence[ClassBody], place: int) -> dict[str, int]:
     known = {
         name: other
         for other in behind
-        for name in (bodies[other].own_name, bodies[other].piece.name)
+        for name in (bodies[other].own_name, bodies[other].block.name)
     }
     return {
         _short(base): known[_short(base)]

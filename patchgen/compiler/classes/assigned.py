@@ -7,7 +7,7 @@ import ast
 _REGISTERS = frozenset({"register_buffer", "register_parameter", "register_module", "add_module"})
 
 
-def assigned(node: ast.AST, receiver: str, *, deletions: bool = True) -> frozenset[str]:
+def find_assigned(node: ast.AST, receiver: str, *, deletions: bool = True) -> frozenset[str]:
     """The attributes of the object `receiver` that `node` assigns, registers, or deletes."""
     contexts = ast.Store | ast.Del if deletions else ast.Store
     found = set()

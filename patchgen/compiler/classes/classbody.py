@@ -1,7 +1,8 @@
 """A class of the chain taken apart: its head, and its body as a lossless sequence of statements.
 
-In: a piece of the plan.  Out: a `ClassBody`, whose statements know the names that they bind and where they came from.
-What the statements mean for each other is decided in `members` and `classscope`.
+In: a rewritten block of the plan.  Out: a `ClassBody`, whose statements know the names that they
+bind and where they came from.  `members` and `classscope` decide what the statements mean for each
+other.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 
 from patchgen.compiler.classes.fragment import INDENT, Fragment, Positioned, split_lines
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.classes.suite import colon_after, indent_of, owns_lines, reindent
-from patchgen.compiler.plan.model import Piece
+from patchgen.compiler.classes.suite import find_colon, indent_of, owns_lines, reindent
+from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import Location
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.scopes import bound_names
@@ -37,7 +38,7 @@ class Decorator:
 class ClassBody:
     """A class statement taken apart; `head` is `class Name...:`, and `comment` what follows it on its line."""
 
-    piece: Piece
+    block: RewrittenBlock
     own_name: str
     decorators: tuple[Decorator, ...]
     head: str
@@ -51,14 +52,14 @@ class ClassBody:
         """Where `node` of `statement`, or the statement itself, stands in its file."""
         code = statement.fragment
         if statement.changed or not isinstance(node, Positioned):
-            return self.piece.at(statement.line, len(indent_of(code.lines[0])))
-        return self.piece.at(
+            return self.block.at(statement.line, len(indent_of(code.lines[0])))
+        return self.block.at(
             statement.line + node.lineno - 1, code.column(node.lineno, node.col_offset)
         )
 
     def at_head(self) -> Location:
         """Where the class statement stands in its file."""
-        return self.piece.at(self.node.lineno, self.node.col_offset)
+        return self.block.at(self.node.lineno, self.node.col_offset)
 
     def binders(self, name: str) -> tuple[Statement, ...]:
         """The statements that bind `name`, in order."""
@@ -92,9 +93,9 @@ class ClassBody:
         return frozenset(bound - self.deleted)
 
 
-def class_body(piece: Piece, own_name: str, origin: int) -> ClassBody:
-    """Take the class statement of `piece` apart; statements are indented by four spaces afterwards."""
-    text = piece.text if piece.text.endswith("\n") else f"{piece.text}\n"
+def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassBody:
+    """Take the class statement of `block` apart; statements are indented by four spaces afterwards."""
+    text = block.text if block.text.endswith("\n") else f"{block.text}\n"
     tree = ast.parse(text)
     node = tree.body[0]
     assert isinstance(node, ast.ClassDef)
@@ -107,7 +108,7 @@ def class_body(piece: Piece, own_name: str, origin: int) -> ClassBody:
     last = max(node.body[-1].end_lineno or 0, head_end)
     tail = "".join(code.lines[last:])
     return ClassBody(
-        piece=piece,
+        block=block,
         own_name=own_name,
         decorators=_decorators(code, node),
         head=head,
@@ -121,7 +122,7 @@ def class_body(piece: Piece, own_name: str, origin: int) -> ClassBody:
 
 def _head(code: Fragment, node: ast.ClassDef) -> tuple[str, str, int]:
     """The text from `class` to its colon, a comment behind it, and the line that it ends on."""
-    line, column = colon_after(code, node.lineno, code.column(node.lineno, node.col_offset))
+    line, column = find_colon(code, node.lineno, code.column(node.lineno, node.col_offset))
     start, line_start = code.offset(node.lineno, node.col_offset), code.line_span(line, line)[0]
     rest = code.lines[line - 1][column:]
     comment = rest.rstrip() if rest.lstrip().startswith("#") else ""

@@ -56,7 +56,7 @@ def _generated_by(maker: str) -> Iterator[str]:
         yield from ("__delattr__", "__setattr__")
 
 
-def fields_of(plan: ClassPlan, bodies: Sequence[ClassBody]) -> Fields:
+def read_fields(plan: ClassPlan, bodies: Sequence[ClassBody]) -> Fields:
     """What makes fields in each class of the chain."""
     bases = tuple(base.rpartition(".")[2] for base in plan.bases)
     inherited = tuple(base for base in bases if base in FIELD_BASES)
@@ -72,7 +72,7 @@ def _decorations(body: ClassBody) -> dict[str, str]:
     return {name: texts[name] for name in sorted(FIELD_DECORATORS & set(texts))}
 
 
-def field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:
+def find_field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:
     """Where the fields of the flat class would not be those of the inherited one."""
     if len(bodies) == 1 or not fields.flat:
         return
@@ -134,7 +134,7 @@ def _seen_by_decorator(place: int, body: ClassBody, fields: Fields) -> Iterator[
         yield _problem("PG224", body, statement, what, f"decorate {body.own_name} too")
 
 
-def generated_between(
+def finds_generated(
     name: str, start: int, found: int | None, bodies: Sequence[ClassBody], fields: Fields
 ) -> bool:
     """Whether `super().name`, looked up from `start`, finds a generated method before the written one at `found`."""

@@ -64,7 +64,7 @@ class Fragment:
 
 
 @functools.lru_cache(maxsize=4096)
-def fragment(text: str) -> Fragment:
+def parse_fragment(text: str) -> Fragment:
     """The statements of `text`, which is indented as in a class body."""
     tree = ast.parse(f"class _:\n{text}")
     holder = tree.body[0]
@@ -74,7 +74,7 @@ def fragment(text: str) -> Fragment:
     return Fragment(text, tuple(holder.body), split_lines(text))
 
 
-def syntax_error(text: str) -> str | None:
+def find_syntax_error(text: str) -> str | None:
     """What Python says against `text` in a class body, such as `break` outside a loop; None where it runs it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.classes.fragment import Fragment, fragment
+from patchgen.compiler.classes.fragment import Fragment, parse_fragment
 from patchgen.syntax.scopes import bound_names
 
 
@@ -30,7 +30,7 @@ class Statement:
 
     @property
     def fragment(self) -> Fragment:
-        return fragment(self.text)
+        return parse_fragment(self.text)
 
     @property
     def node(self) -> ast.stmt:

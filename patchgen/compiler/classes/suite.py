@@ -98,7 +98,7 @@ def _last_comment(code: Fragment, last: int, indent: str) -> int:
     return found
 
 
-def colon_after(code: Fragment, line: int, column: int) -> tuple[int, int]:
+def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
     """Line and character column just behind the colon that ends the header beginning at `line` and `column`."""
     depth = 0
     text = code.text[code.line_span(line, line)[0] + column :]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.edits.dots import KINDS, dots, is_dots
+from patchgen.compiler.edits.ellipsis import KINDS, find_ellipses, is_ellipsis
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import PatchgenError
 
@@ -35,7 +35,7 @@ class EditDeclaration:
 
 def marker(body: ClassBody, node: ast.expr) -> str | None:
     """Which of the words of `patchgen.edits` stands at `node`, under whatever name it was imported."""
-    needs = body.piece.needs
+    needs = body.block.dependencies
     match node:
         case ast.Name(id=name):
             symbol = needs.get(name)
@@ -76,7 +76,7 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     if words != ["old", "new"]:
         what = f"the edit of {method} is not `with old:` followed by `with new:`"
         raise PatchgenError("PG302", at, what, "write exactly these two blocks")
-    if is_dots(old.body[0]) or is_dots(old.body[-1]):
+    if is_ellipsis(old.body[0]) or is_ellipsis(old.body[-1]):
         what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
         raise PatchgenError(
             "PG302", body.at(statement, old), what, "write the code between which it stands"
@@ -117,7 +117,7 @@ def _target(body: ClassBody, statement: Statement, call: ast.expr) -> tuple[ast.
 def _refuse_dots(body: ClassBody, statement: Statement, old: ast.With, new: ast.With) -> None:
     """`...` under `with new:` needs the one `...` under `with old:` that it stands for."""
     for kind in KINDS:
-        given, wanted = dots(old.body, kind), dots(new.body, kind)
+        given, wanted = find_ellipses(old.body, kind), find_ellipses(new.body, kind)
         if not wanted or len(given) == len(wanted) == 1:
             continue
         at = body.at(statement, wanted[-1])

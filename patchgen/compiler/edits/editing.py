@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import libcst as cst
 
 from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fragment import fragment, same_code, syntax_error
+from patchgen.compiler.classes.fragment import find_syntax_error, parse_fragment, same_code
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.capture import Check, EditNames
 from patchgen.compiler.edits.declared import EditDeclaration
-from patchgen.compiler.edits.nearmiss import nearest_miss
-from patchgen.compiler.edits.numbered import by_number, names_of, numbered, numbers_for
+from patchgen.compiler.edits.ellipsis_arguments import find_repeated
+from patchgen.compiler.edits.nearmiss import describe_nearest_miss
+from patchgen.compiler.edits.numbered import make_numbers, number_tree, read_names, read_numbered
 from patchgen.compiler.edits.pattern import Match, Run, find_expressions, find_statements, suites
-from patchgen.compiler.edits.replacement import Replacement, replaced
-from patchgen.compiler.edits.spread import repeated
-from patchgen.compiler.edits.syntax import is_dots, statements
+from patchgen.compiler.edits.replacement import Replacement, replace_matches
+from patchgen.compiler.edits.syntax import is_ellipsis, statements
 from patchgen.compiler.edits.tree import Tree, read_tree, walk
 from patchgen.errors import Location, PatchgenError
 
@@ -41,7 +41,7 @@ class Target:
         """The line of the parent's file that `match` begins on, as far as it is known."""
         here = self.statement
         line = here.line if here.changed else here.line + self.tree.line(match.nodes[0]) - 1
-        return self.owner.piece.at(line, 0).line
+        return self.owner.block.at(line, 0).line
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Made:
     changes: tuple[Replacement, ...]
 
 
-def edited_text(
+def edit_method(
     body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement
 ) -> str:
     """The text of `method` of the class `owner` after `edits`, which `body` declares, all against the same text."""
@@ -68,31 +68,33 @@ def edited_text(
     if text is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
         raise PatchgenError("PG306", at, what, "match the whole statement")
-    reason = syntax_error(text)
+    reason = find_syntax_error(text)
     if reason is not None:
         what = f"{target.name} would not be valid Python after the edit of {first.method}: {reason}"
         hint = "write under `with new:` only what can stand at that place of the method"
         raise PatchgenError("PG306", body.at(first.statement, first.new), what, hint)
-    if same_code(fragment(text).nodes[0], method.node):
+    if same_code(parse_fragment(text).nodes[0], method.node):
         raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
     return text
 
 
 def _written(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None:
     """The text after the changes, in which every name means what it meant; None where no text says it."""
-    numbers = numbers_for([target.statement.text, *(one.edit.statement.text for one in made)])
-    method, following = numbered(target.tree, numbers, 0)
+    numbers = make_numbers([target.statement.text, *(one.edit.statement.text for one in made)])
+    method, following = number_tree(target.tree, numbers, 0)
     changes: list[Replacement] = []
     edits: list[EditNames] = []
     for one in made:
-        declaration, following = numbered(one.tree, numbers, following, frozenset(one.edit.holes))
+        declaration, following = number_tree(
+            one.tree, numbers, following, frozenset(one.edit.holes)
+        )
         changes += [declaration.replacement(change, method) for change in one.changes]
-        edits.append(EditNames(one.edit, by_number(declaration.tree.text, numbers)))
-    text = replaced(method.tree, changes)
+        edits.append(EditNames(one.edit, read_numbered(declaration.tree.text, numbers)))
+    text = replace_matches(method.tree, changes)
     if text is None:
         return None
-    before = by_number(method.tree.text, numbers)
-    Check(target.name, before, edits, names_of(text, numbers)).require_meanings(body)
+    before = read_numbered(method.tree.text, numbers)
+    Check(target.name, before, edits, read_names(text, numbers)).require_meanings(body)
     return numbers.removed(text)
 
 
@@ -124,7 +126,7 @@ def _matches(
 ) -> list[Match]:
     method = target.tree.function
     match statements(pattern):
-        case (cst.Expr(value=expression) as only,) if not is_dots(only):
+        case (cst.Expr(value=expression) as only,) if not is_ellipsis(only):
             found = [
                 _whole_statement(match, method)
                 for match in find_expressions(expression, method, edit.holes)
@@ -141,7 +143,10 @@ def _matches(
         raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(found)}")
     what = f"`with old:` does not occur in {target.name}"
     raise PatchgenError(
-        "PG301", at, what, nearest_miss(edit.old.body, edit.holes, target.statement, target.owner)
+        "PG301",
+        at,
+        what,
+        describe_nearest_miss(edit.old.body, edit.holes, target.statement, target.owner),
     )
 
 
@@ -159,9 +164,9 @@ def _refuse_repeated(at: Location, change: Replacement) -> None:
     calls = [
         node
         for node in walk(change.new)
-        if isinstance(node, cst.Call) and any(map(is_dots, node.args))
+        if isinstance(node, cst.Call) and any(map(is_ellipsis, node.args))
     ]
-    for name in (name for call in calls if rest for name in repeated(call, rest.arguments)):
+    for name in (name for call in calls if rest for name in find_repeated(call, rest.arguments)):
         what = f"`...` under `with new:` stands for {name}= among others, which is also given"
         raise PatchgenError("PG307", at, what, f"write {name}= under `with old:` as well")
 

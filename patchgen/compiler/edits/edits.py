@@ -61,10 +61,10 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     for edit in edits:
         _refuse_unknown_names(body, edit, method)
     from patchgen.compiler.edits.editing import (
-        edited_text,  # libcst is loaded only where there is an edit
+        edit_method,  # libcst is loaded only where there is an edit
     )
 
-    text = edited_text(body, edits, bodies[owner], target)
+    text = edit_method(body, edits, bodies[owner], target)
     statements = tuple(
         target.with_text(text) if s.key == target.key else s for s in bodies[owner].statements
     )

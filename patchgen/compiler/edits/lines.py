@@ -24,7 +24,7 @@ class Lines:
     below: tuple[cst.EmptyLine, ...] = ()
 
 
-def lines_of(suite: cst.BaseSuite) -> Lines:
+def read_lines(suite: cst.BaseSuite) -> Lines:
     """All of `suite`."""
     if isinstance(suite, cst.IndentedBlock):
         body = tuple(
@@ -46,7 +46,7 @@ def part(suite: cst.BaseSuite, start: int, stop: int) -> tuple[Line, ...]:
 
 def _part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
     first = 0
-    for line in lines_of(suite).body:
+    for line in read_lines(suite).body:
         size = len(line.body) if isinstance(line, cst.SimpleStatementLine) else 1
         here = slice(max(start - first, 0), max(min(stop - first, size), 0))
         first += size
@@ -66,7 +66,7 @@ def _divided(line: cst.SimpleStatementLine, here: slice) -> cst.SimpleStatementL
     return line.with_changes(body=body)
 
 
-def with_replaced(
+def replace_statements(
     suite: cst.BaseSuite, changes: Iterable[tuple[int, int, Lines]]
 ) -> cst.IndentedBlock:
     """`suite` with statements `start` to `stop` replaced by lines, for each of `changes`.
@@ -82,14 +82,14 @@ def with_replaced(
         pieces += [Lines(part(suite, at, start)), Lines(below=above), new]
         at = stop
     rest = part(suite, at, len(statements(suite)))
-    done = joined([*pieces, Lines(rest, lines_of(suite).below)])
+    done = join_lines([*pieces, Lines(rest, read_lines(suite).below)])
     if not done.body:
         done = Lines((cst.SimpleStatementLine([cst.Pass()], leading_lines=done.below),))
     block = suite if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(())
     return block.with_changes(body=done.body, footer=done.below)
 
 
-def joined(pieces: Iterable[Lines]) -> Lines:
+def join_lines(pieces: Iterable[Lines]) -> Lines:
     """All of `pieces`, one below the other."""
     body: list[Line] = []
     above: tuple[cst.EmptyLine, ...] = ()

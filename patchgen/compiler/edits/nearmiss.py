@@ -9,20 +9,20 @@ from collections.abc import Collection, Iterator, Sequence
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.classes.suite import suites
-from patchgen.compiler.edits.dots import is_dots
-from patchgen.compiler.edits.likeness import likeness, spelled
+from patchgen.compiler.edits.ellipsis import is_ellipsis
+from patchgen.compiler.edits.similarity import measure_similarity, spell
 
 _ENOUGH = 0.35
 _MOST_LINES = 16
 Place = Sequence[ast.AST]
 
 
-def nearest_miss(
+def describe_nearest_miss(
     pattern: Sequence[ast.stmt], holes: Collection[str], target: Statement, body: ClassBody
 ) -> str:
     """`nearest: file:line` and a small diff, upstream's code marked `+`; says so when nothing is like it."""
     match pattern:
-        case [ast.Expr(value=expression)] if not is_dots(expression):
+        case [ast.Expr(value=expression)] if not is_ellipsis(expression):
             ratio, place = _nearest_expression(expression, holes, target.node)
         case _:
             ratio, place = _nearest_statements(pattern, target.node)
@@ -49,7 +49,7 @@ def _nearest_expression(
     found = [node for statement in body for node in ast.walk(statement) if isinstance(node, kind)]
     best: tuple[float, Place] = (0.0, ())
     for node in found:
-        ratio = likeness(pattern, node, holes)
+        ratio = measure_similarity(pattern, node, holes)
         if ratio > best[0]:
             best = (ratio, [node])
     return best
@@ -72,12 +72,12 @@ def _nearest_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[
 
 
 def _lines(nodes: Place) -> list[str]:
-    return [line for node in nodes for line in spelled(node).split("\n")]
+    return [line for node in nodes for line in spell(node).split("\n")]
 
 
 def _runs(pattern: Sequence[ast.stmt], method: ast.stmt) -> Iterator[Place]:
     """Runs of as many statements as the pattern has."""
-    size = sum(not is_dots(node) for node in pattern)
+    size = sum(not is_ellipsis(node) for node in pattern)
     for suite in suites(method):
         for start in range(max(1, len(suite) - size + 1)):
             yield suite[start : start + size]

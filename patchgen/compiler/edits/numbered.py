@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-from patchgen.compiler.classes.fragment import fragment
+from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.edits.pattern import Bound, Match, Rest, Run
 from patchgen.compiler.edits.replacement import Replacement
 from patchgen.compiler.edits.tree import Tree
@@ -46,7 +46,7 @@ class Numbers:
         return int(found.group(1)) if found else None
 
 
-def numbers_for(texts: Sequence[str]) -> Numbers:
+def make_numbers(texts: Sequence[str]) -> Numbers:
     """Numbers that can be told from everything in `texts`."""
     tag = "n"
     while any(re.search(rf"_{tag}\d", text) for text in texts):
@@ -106,7 +106,7 @@ class _Numbering(cst.CSTTransformer):
         return updated_node
 
 
-def numbered(
+def number_tree(
     tree: Tree, numbers: Numbers, first: int, kept: frozenset[str] = frozenset()
 ) -> tuple[Numbered, int]:
     """A copy of `tree` whose names have the numbers from `first` on, and the number after the last.
@@ -141,20 +141,20 @@ class Named:
         return bool(self.scope)
 
 
-def names_of(text: str, numbers: Numbers) -> tuple[Named, ...]:
+def read_names(text: str, numbers: Numbers) -> tuple[Named, ...]:
     """The names in the function that `text` is, which is numbered; nodes are those of the text without numbers."""
     with_numbers = _occurrences(text)
     without = _occurrences(numbers.removed(text))
     return tuple(_named(with_numbers, without, numbers))
 
 
-def by_number(text: str, numbers: Numbers) -> dict[int, Named]:
+def read_numbered(text: str, numbers: Numbers) -> dict[int, Named]:
     """The names of `text` that have numbers."""
-    return {name.number: name for name in names_of(text, numbers) if name.number is not None}
+    return {name.number: name for name in read_names(text, numbers) if name.number is not None}
 
 
 def _occurrences(text: str) -> tuple[Occurrence, ...]:
-    function = fragment(text).nodes[0]
+    function = parse_fragment(text).nodes[0]
     assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
     return occurrences(function)
 

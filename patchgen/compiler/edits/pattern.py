@@ -15,7 +15,7 @@ from patchgen.compiler.edits.syntax import (
     Statement,
     arguments,
     expressions,
-    is_dots,
+    is_ellipsis,
     kind,
     parts,
     statements,
@@ -117,7 +117,7 @@ def _runs(
     code = statements(suite)
     if not pattern:
         yield at, bound
-    elif is_dots(pattern[0]) and not bound.literal:
+    elif is_ellipsis(pattern[0]) and not bound.literal:
         for stop in range(at, len(code) + 1):
             yield from _runs(pattern[1:], suite, stop, replace(bound, run=Run(suite, at, stop)))
     elif at < len(code):
@@ -137,7 +137,9 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
         case cst.BaseSuite(), cst.BaseSuite():
             ends = _runs(statements(pattern), code, 0, bound)
             return next((fit for stop, fit in ends if stop == len(statements(code))), None)
-        case cst.Call(), cst.Call() if not bound.literal and any(is_dots(a) for a in pattern.args):
+        case cst.Call(), cst.Call() if not bound.literal and any(
+            is_ellipsis(a) for a in pattern.args
+        ):
             return _fit_call(pattern, code, bound)
         case cst.CSTNode(), cst.CSTNode():
             return (
@@ -165,7 +167,7 @@ def _fit_call(pattern: cst.Call, code: cst.Call, bound: Bound) -> Bound | None:
     """A call with `...`: what stands before and after it must be there, keywords by name; the rest is anything."""
     wanted, named = arguments(pattern)
     given, given_by_name = arguments(code)
-    place = next(number for number, argument in enumerate(wanted) if is_dots(argument))
+    place = next(number for number, argument in enumerate(wanted) if is_ellipsis(argument))
     before, behind = wanted[:place], wanted[place + 1 :]
     if len(given) < len(before) + len(behind):
         return None

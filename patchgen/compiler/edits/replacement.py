@@ -13,11 +13,11 @@ from typing import Any
 
 import libcst as cst
 
-from patchgen.compiler.classes.fragment import fragment
-from patchgen.compiler.edits.lines import Lines, joined, lines_of, part, with_replaced
+from patchgen.compiler.classes.fragment import parse_fragment
+from patchgen.compiler.edits.ellipsis_arguments import insert_rest
+from patchgen.compiler.edits.lines import Lines, join_lines, part, read_lines, replace_statements
 from patchgen.compiler.edits.pattern import Match, Run, same
-from patchgen.compiler.edits.spread import with_rest
-from patchgen.compiler.edits.syntax import expressions, is_dots, statements
+from patchgen.compiler.edits.syntax import expressions, is_ellipsis, statements
 from patchgen.compiler.edits.tree import Tree, read_function, walk
 
 Parts = Mapping[int, Callable[[Any], Any]]
@@ -59,7 +59,7 @@ class _Changed(cst.CSTTransformer):
         return change(updated_node) if change else updated_node
 
 
-def replaced(tree: Tree, changes: Sequence[Replacement]) -> str | None:
+def replace_matches(tree: Tree, changes: Sequence[Replacement]) -> str | None:
     """The text of the method after all of `changes`, with no more parentheses than it needs."""
     number = sum(1 for change in changes for _ in change.sites()) + len(changes)
     wrapped = frozenset[int]()
@@ -79,7 +79,7 @@ def _text(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -
     """The text with parentheses at the places `wrapped`, where Python and libcst read it as the changed tree."""
     try:
         meant, text = tree.visited(_Changed(_parts(tree, changes, wrapped)))
-        fragment(text)
+        parse_fragment(text)
         return text if same(read_function(text), meant) else None
     except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError):
         return None
@@ -97,7 +97,7 @@ def _parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) 
         wrap = next(number) in wrapped
         place = change.match.place
         if isinstance(place, Run):
-            lines = _without_pass(block) if change.deletes else lines_of(block)
+            lines = _without_pass(block) if change.deletes else read_lines(block)
             if id(place.suite) in tree.spans:
                 runs.setdefault(id(place.suite), []).append((place.start, place.stop, lines))
             else:
@@ -105,21 +105,21 @@ def _parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) 
         else:
             (statement,) = statements(block)
             assert isinstance(statement, cst.Expr)
-            parts[id(place)] = _in_place(enclosed(statement.value, wrap))
+            parts[id(place)] = _in_place(enclose(statement.value, wrap))
             comments.setdefault(id(_line_of(tree, place)), []).append(_without_pass(block))
     parts |= {suite: _with_runs(replaced) for suite, replaced in runs.items()}
     return parts | {line: _commented(above) for line, above in comments.items()}
 
 
 def _with_runs(replaced: list[tuple[int, int, Lines]]) -> Callable[[cst.BaseSuite], cst.BaseSuite]:
-    return lambda suite: with_replaced(suite, replaced)
+    return lambda suite: replace_statements(suite, replaced)
 
 
 def _branch(lines: Lines) -> Callable[[cst.If], cst.If | cst.Else | cst.RemovalSentinel]:
     """`lines` in the place of an `elif`: as one where they can be, else under `else:`."""
 
     def changed(old: cst.If) -> cst.If | cst.Else | cst.RemovalSentinel:
-        block = with_replaced(cst.IndentedBlock([old]), [(0, 1, lines)])
+        block = replace_statements(cst.IndentedBlock([old]), [(0, 1, lines)])
         match block.body:
             case [cst.If() as only] if not block.footer:
                 return only
@@ -133,7 +133,7 @@ def _branch(lines: Lines) -> Callable[[cst.If], cst.If | cst.Else | cst.RemovalS
 
 def _commented(above: list[Lines]) -> Callable[[Any], Any]:
     """The statement with `above` over it, below what stands there already."""
-    lines = joined(above).below
+    lines = join_lines(above).below
     return (
         lambda line: line.with_changes(leading_lines=(*line.leading_lines, *lines))
         if lines
@@ -160,7 +160,7 @@ def _line_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
 
 def _without_pass(block: cst.BaseSuite) -> Lines:
     """The comments of `block`, which holds one statement, without that."""
-    lines = lines_of(block)
+    lines = read_lines(block)
     every = (*lines.body[0].leading_lines, *lines.below)
     return Lines(below=every if any(line.comment for line in every) else ())
 
@@ -172,17 +172,17 @@ def _filled(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
     for site in change.sites():
         value = bound.holes[site.value]
         filled[id(site)] = _put(
-            enclosed(value, wraps[id(site)]) if isinstance(value, cst.BaseExpression) else value
+            enclose(value, wraps[id(site)]) if isinstance(value, cst.BaseExpression) else value
         )
     for node in walk(change.new):
-        if isinstance(node, cst.Call) and bound.rest and any(map(is_dots, node.args)):
+        if isinstance(node, cst.Call) and bound.rest and any(map(is_ellipsis, node.args)):
             filled[id(node)] = _put_rest(bound.rest.call, bound.rest.arguments)
         elif isinstance(node, cst.BaseSuite) and bound.run:
             run = Lines(part(bound.run.suite, bound.run.start, bound.run.stop))
             places = [
                 (at, at + 1, run)
                 for at, statement in enumerate(statements(node))
-                if is_dots(statement)
+                if is_ellipsis(statement)
             ]
             if places:
                 filled[id(node)] = _with_runs(places)
@@ -194,10 +194,10 @@ def _put(value: cst.CSTNode | None) -> Callable[[cst.CSTNode], cst.CSTNode | Non
 
 
 def _put_rest(old: cst.Call, rest: tuple[cst.Arg, ...]) -> Callable[[cst.Call], cst.Call]:
-    return lambda call: with_rest(call, old, rest)
+    return lambda call: insert_rest(call, old, rest)
 
 
-def enclosed(node: cst.BaseExpression, wrap: bool) -> cst.BaseExpression:
+def enclose(node: cst.BaseExpression, wrap: bool) -> cst.BaseExpression:
     """`node` in parentheses, its own where it has some; or without any, unless there is a comment in them."""
     if wrap:
         new = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])

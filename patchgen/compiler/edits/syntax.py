@@ -128,7 +128,7 @@ def is_positional(argument: cst.Arg) -> bool:
     return argument.keyword is None and argument.star != "**"
 
 
-def is_dots(node: cst.CSTNode) -> bool:
+def is_ellipsis(node: cst.CSTNode) -> bool:
     """Whether `node` is `...`, as an argument or as a statement."""
     match node:
         case cst.Arg(star="", keyword=None, value=cst.Ellipsis()) | cst.Expr(value=cst.Ellipsis()):

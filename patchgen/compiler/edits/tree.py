@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from patchgen.compiler.classes.fragment import INDENT, fragment
+from patchgen.compiler.classes.fragment import INDENT, parse_fragment
 from patchgen.errors import Location, PatchgenError
 
 _HEAD = "class _:\n"
@@ -61,7 +61,7 @@ def read_tree(text: str, at: Location) -> Tree:
     if _brackets(text) > _MOST_BRACKETS or _levels(text) > _MOST_LEVELS:
         raise _too_deep(at)
     try:
-        module = parsed(text)
+        module = parse_method(text)
         function = _function(module)
         return Tree(module, function, dict(_spans(function)))
     except RecursionError as error:
@@ -75,10 +75,10 @@ def read_tree(text: str, at: Location) -> Tree:
 
 def read_function(text: str) -> cst.FunctionDef:
     """The function that `text` is; raises cst.ParserSyntaxError where it is none."""
-    return _function(parsed(text))
+    return _function(parse_method(text))
 
 
-def parsed(text: str) -> cst.Module:
+def parse_method(text: str) -> cst.Module:
     """The module that has `text` as the body of its only class."""
     return cst.parse_module(f"{_HEAD}{text}", _CONFIG)
 
@@ -124,7 +124,7 @@ def _brackets(text: str) -> int:
 
 def _levels(text: str) -> int:
     """How many nodes of the syntax tree stand inside each other at most; long sums and chains of calls are deep."""
-    levels, nodes = 0, list[ast.AST](fragment(text).nodes)
+    levels, nodes = 0, list[ast.AST](parse_fragment(text).nodes)
     while nodes:
         levels += 1
         nodes = [child for node in nodes for child in ast.iter_child_nodes(node)]

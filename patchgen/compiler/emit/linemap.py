@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from patchgen.compiler.flat import LineOrigin
 from patchgen.compiler.link.flatblock import FlatBlock
-from patchgen.compiler.plan.model import Piece
+from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.syntax.blocks import first_line
 
 _WORD = re.compile(r"\w+")
@@ -56,7 +56,7 @@ def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> list[tuple[int
     return [origins[line] for line in sorted(origins)]
 
 
-def _aligned(generated: list[str], piece: Piece) -> Iterator[tuple[int, int]]:
+def _aligned(generated: list[str], piece: RewrittenBlock) -> Iterator[tuple[int, int]]:
     """(offset in `generated`, line of the piece's file) of lines that are equal but for indentation."""
     ours = [line.strip() for line in generated]
     theirs = [line.strip() for line in piece.text.split("\n")]

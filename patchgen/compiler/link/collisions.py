@@ -78,7 +78,7 @@ def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, De
     for piece in (piece for block in blocks for piece in block.pieces) if definers else ():
         for reference in references(ast.parse(piece.text).body):
             name = reference.name
-            if name in definers and name not in piece.needs and name not in piece.defines:
+            if name in definers and name not in piece.dependencies and name not in piece.defines:
                 what = f"{name} is the builtin here, and in the flat file that of {definers[name]}"
                 hint = f"write builtins.{name} here, or give the other one another name"
                 raise PatchgenError("PG401", piece.at(reference.line, reference.column), what, hint)

@@ -65,7 +65,7 @@ def _resolved(symbol: Symbol, bindings: Bindings) -> Symbol:
 def _same_text(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool:
     """Whether two functions or constants are copies, and what they read of their modules is the same too."""
     if not all(
-        bindings.territory.flattens(s.module) and bindings.env.path(s.module) for s in (a, b)
+        bindings.flatten_scope.flattens(s.module) and bindings.env.path(s.module) for s in (a, b)
     ):
         return False
     first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)

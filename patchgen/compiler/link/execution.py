@@ -83,7 +83,7 @@ class _Run:
 
 def is_followed(module: str, bindings: Bindings) -> bool:
     """Whether `module` is one of the project, whose imports and statements count wherever they are reached from."""
-    return bindings.territory.is_own(module) and bindings.env.path(module) is not None
+    return bindings.flatten_scope.is_own(module) and bindings.env.path(module) is not None
 
 
 def executed_modules(index: ModuleIndex, block: Block, bindings: Bindings) -> tuple[str, ...]:

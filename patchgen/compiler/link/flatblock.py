@@ -20,11 +20,11 @@ from patchgen.compiler.link.strings import staying_strings
 from patchgen.compiler.plan.bindings import Bindings, is_kept
 from patchgen.compiler.plan.changes import Changes
 from patchgen.compiler.plan.declare import Declaration
+from patchgen.compiler.plan.flatten_scope import PARTS
 from patchgen.compiler.plan.lineage import Lineages, bases_of
-from patchgen.compiler.plan.model import ClassPlan, MergedClass, Piece, Symbol
+from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.outside import outside
-from patchgen.compiler.plan.territory import PARTS
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import references
@@ -66,7 +66,7 @@ class FlatBlock:
     text: str
     needs: tuple[Dependency, ...]
     defines: tuple[str, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RewrittenBlock, ...]
     notes: tuple[str, ...] = ()
     parents: tuple[Symbol, ...] = ()
     aside: bool = False
@@ -165,11 +165,11 @@ class Builder:
 
     def _piece(
         self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
-    ) -> Piece:
+    ) -> RewrittenBlock:
         piece = qualify_names(index, block, key, self.naming, chain)
         return with_strings(piece) if self.spells and block.lazy_annotations else piece
 
-    def _with_private_names(self, piece: Piece) -> str:
+    def _with_private_names(self, piece: RewrittenBlock) -> str:
         """A renamed class whose `__names` keep the mangling of the old one."""
         node = next(n for n in ast.parse(piece.text).body if isinstance(n, ast.ClassDef))
         bases = tuple(ast.unparse(base) for base in node.bases)
@@ -235,7 +235,9 @@ class Builder:
         assert block is not None and block.kind == "class"
         return block
 
-    def _bases(self, declaration: Declaration, pieces: tuple[Piece, ...]) -> tuple[str, ...]:
+    def _bases(
+        self, declaration: Declaration, pieces: tuple[RewrittenBlock, ...]
+    ) -> tuple[str, ...]:
         """The expressions of the bases that stay, as the pieces spell them."""
         spelled: dict[Symbol, str] = {}
         for symbol, piece in zip(declaration.chain, pieces, strict=True):
@@ -267,17 +269,17 @@ def _nameless(index: ModuleIndex, block: Block) -> str:
 
 
 def _needs(
-    text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, bindings: Bindings
+    text: str, pieces: tuple[RewrittenBlock, ...], lazy_annotations: bool, bindings: Bindings
 ) -> tuple[Dependency, ...]:
     """What the global names of `text` mean, by the pieces that it was made from.
 
     Raises PatchgenError PG401 when two pieces mean different things by one name.
     """
-    meanings: dict[str, tuple[Symbol, Piece]] = {}
+    meanings: dict[str, tuple[Symbol, RewrittenBlock]] = {}
     found: dict[str, Dependency] = {}
     for reference in references(ast.parse(text).body, lazy_annotations):
         for piece in pieces:
-            symbol = piece.needs.get(reference.name)
+            symbol = piece.dependencies.get(reference.name)
             if symbol is None:
                 continue
             known, first = meanings.setdefault(reference.name, (symbol, piece))
@@ -295,7 +297,7 @@ def _needs(
     return tuple(found.values())
 
 
-def _other_name(name: str, own: Piece) -> str:
+def _other_name(name: str, own: RewrittenBlock) -> str:
     """What to do about a name that means two things: what the modular file, of which `own` is, can do."""
     imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
     if imports.search(own.source.text):

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from patchgen.compiler.plan.model import Edit, Piece
+from patchgen.compiler.plan.model import Edit, RewrittenBlock
 from patchgen.syntax.blocks import ModuleIndex
 
 _EDITS = "patchgen.edits"  # whose annotations are instructions, and stand in no output
@@ -32,7 +32,7 @@ def is_annotated(text: str) -> bool:
     return any(True for _ in _annotations([ast.parse(text)]))
 
 
-def with_strings(piece: Piece) -> Piece:
+def with_strings(piece: RewrittenBlock) -> RewrittenBlock:
     """`piece` with each of its annotations as the string that Python makes of it."""
     found = [node for node in _annotations([ast.parse(piece.text)]) if not _says_more(node, piece)]
     for node in sorted(found, key=lambda node: (node.lineno, node.col_offset), reverse=True):
@@ -60,14 +60,14 @@ def _annotations(nodes: Iterable[ast.AST], in_function: bool = False) -> Iterato
                 yield from _annotations(ast.iter_child_nodes(node), in_function)
 
 
-def _says_more(annotation: ast.expr, piece: Piece) -> bool:
+def _says_more(annotation: ast.expr, piece: RewrittenBlock) -> bool:
     """Whether `annotation` is read by patchgen itself: `gate: Hole`, or a parent that is merged."""
     names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
-    homes = {piece.needs[name].module for name in names if name in piece.needs}
+    homes = {piece.dependencies[name].module for name in names if name in piece.dependencies}
     return _EDITS in homes or any(name.startswith(_PARENT) for name in names)
 
 
-def _spelled(piece: Piece, node: ast.expr) -> Piece:
+def _spelled(piece: RewrittenBlock, node: ast.expr) -> RewrittenBlock:
     text = repr(ast.unparse(node))
     first, last = node.lineno, node.end_lineno or node.lineno
     lines = piece.text.split("\n")
@@ -86,7 +86,7 @@ def _column(line: str, byte_column: int) -> int:
     return len(line.encode()[:byte_column].decode())
 
 
-def _replaced(piece: Piece, line: int, start: int, end: int, new: str) -> Piece:
+def _replaced(piece: RewrittenBlock, line: int, start: int, end: int, new: str) -> RewrittenBlock:
     """`piece` with the characters `start` to `end` of a line replaced; positions stay known."""
     lines = piece.text.split("\n")
     written = lines[line - 1]

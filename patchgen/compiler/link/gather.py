@@ -141,13 +141,13 @@ class _Closure:
         if self._builder.naming.plan.declaration(Symbol(home, block.name)) is not None:
             return False  # reached by its name, or declared anew by a nearer file
         kinds = {
-            self._builder.naming.place(Symbol(home, name), home).kind for name in block.defines
+            self._builder.naming.resolve(Symbol(home, name), home).kind for name in block.defines
         }
         return not kinds - {None, self._kind}
 
     def _meet(self, need: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         """The units that meet `need`; imports and other outputs are only noted."""
-        place = self._builder.naming.place(need.symbol, need.home)
+        place = self._builder.naming.resolve(need.symbol, need.home)
         if place.key is None:
             return self._import(need, block)
         if place.kind is not None and place.kind != self._kind:
@@ -184,7 +184,9 @@ class _Closure:
             b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks
         ):
             return tuple(BlockId(need.home, guard.first) for guard in guards)
-        self.homes |= {(need.name, p.symbol.module) for p in block.pieces if need.name in p.needs}
+        self.homes |= {
+            (need.name, p.symbol.module) for p in block.pieces if need.name in p.dependencies
+        }
         known = self.imports.setdefault(need.name, need)
         if not is_same_definition(known.symbol, need.symbol, self._builder.naming.bindings):
             at = block.pieces[0].at(1, 0)

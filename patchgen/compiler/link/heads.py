@@ -176,7 +176,7 @@ def _on(
     read = {reference.name for reference in references(ast.parse(_dedented(method)).body, True)}
     needs = tuple(
         Dependency(name, symbol, GENERIC, False)
-        for name, symbol in piece.needs.items()
+        for name, symbol in piece.dependencies.items()
         if name in read and name != own
     )
     return replace(block, text=_with_method(block.text, method)), needs

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.declare import Declaration
-from patchgen.compiler.plan.model import Piece, Symbol
+from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.errors import Location, PatchgenError
 
 _CLASSES = re.compile(
@@ -143,7 +143,7 @@ def _shared(
             yield f"{others[0]} has the same {parent.name}.{held}"
 
 
-def _held(piece: Piece) -> str | None:
+def _held(piece: RewrittenBlock) -> str | None:
     """The name of an object that the class body makes."""
     owner = next(node for node in ast.parse(piece.text).body if isinstance(node, ast.ClassDef))
     for node in owner.body:

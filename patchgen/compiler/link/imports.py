@@ -113,7 +113,7 @@ def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
     read = any(item.bound in block.uses for block in index.blocks) or item.bound in (
         index.exports or ()
     )
-    return not read and not builder.naming.bindings.territory.flattens(item.module)
+    return not read and not builder.naming.bindings.flatten_scope.flattens(item.module)
 
 
 def _statement(module: str, item: Import) -> str:
@@ -128,6 +128,6 @@ def _sibling(kind: str, need: Dependency, builder: Builder) -> str:
     path = builder.naming.plan.modular.source.path
     name = path.rpartition("/")[2].removesuffix(".py")
     key: Symbol = need.symbol
-    place = builder.naming.place(key, need.home)
+    place = builder.naming.resolve(key, need.home)
     alias = "" if place.name == need.name else f" as {need.name}"
     return f"from .{output_name(name, kind)} import {place.name}{alias}\n"

@@ -20,7 +20,7 @@ from patchgen.compiler.link.execution import trace
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.imports import NeededImport
-from patchgen.compiler.plan.model import Piece, Symbol
+from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.syntax.blocks import Import
 
 
@@ -84,7 +84,7 @@ def _block(needed: NeededImport, builder: Builder) -> FlatBlock:
     leading = builder.source_block(needed.unit).leading
     names = tuple(dict.fromkeys(item.bound for item in needed.items))
     key = Symbol(needed.unit.module, names[0])
-    piece = Piece(
+    piece = RewrittenBlock(
         key, "import", names[0], leading, needed.text, index.source, needed.unit.first, names
     )
     return FlatBlock(needed.unit, "import", names[0], leading, needed.text, (), names, (piece,))

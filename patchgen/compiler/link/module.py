@@ -152,6 +152,6 @@ def _exports(gathered: Gathered, builder: Builder) -> str:
 
 
 def _key(builder: Builder, symbol: Symbol, home: str) -> Symbol:
-    key = builder.naming.place(symbol, home).key
+    key = builder.naming.resolve(symbol, home).key
     assert key is not None
     return key

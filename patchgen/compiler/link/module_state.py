@@ -13,9 +13,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen.compiler.plan.flatten_scope import MODELS
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
-from patchgen.compiler.plan.territory import MODELS
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import ScopeNode, own_nodes, references
@@ -56,7 +56,8 @@ def _refuse_conditional_imports(module: ModuleIndex, block: Block, naming: Namin
 
 def _is_flattened(module: str, naming: Naming) -> bool:
     return (
-        naming.bindings.territory.flattens(module) and naming.bindings.env.path(module) is not None
+        naming.bindings.flatten_scope.flattens(module)
+        and naming.bindings.env.path(module) is not None
     )
 
 
@@ -99,7 +100,11 @@ def _module_before(
     """The flattened module of which the last of `attributes` is a name."""
     symbol = naming.bindings.meaning(module, name)
     for attribute in attributes[:-1]:
-        if symbol is None or symbol.name or not naming.bindings.territory.flattens(symbol.module):
+        if (
+            symbol is None
+            or symbol.name
+            or not naming.bindings.flatten_scope.flattens(symbol.module)
+        ):
             return None
         symbol = naming.bindings.canonical(
             Symbol(symbol.module, attribute), Location(module.source.path)

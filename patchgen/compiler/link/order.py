@@ -24,7 +24,7 @@ from patchgen.compiler.link.collisions import choose_reported_block
 from patchgen.compiler.link.execution import trace
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
-from patchgen.compiler.plan.model import Piece, Symbol
+from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.errors import Location, PatchgenError
 
 
@@ -62,7 +62,7 @@ def _spine(
     for block in builder.index(gathered.base).blocks:
         unit = BlockId(gathered.base, block.first)
         keys = [
-            builder.naming.place(Symbol(gathered.base, name), gathered.base).key
+            builder.naming.resolve(Symbol(gathered.base, name), gathered.base).key
             for name in block.defines
         ]
         for key in keys:
@@ -122,7 +122,7 @@ def _before(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[BlockId, di
 
 def _note(
     block: FlatBlock,
-    piece: Piece,
+    piece: RewrittenBlock,
     places: dict[BlockId, int],
     uses: dict[str, _Uses],
     builder: Builder,
@@ -135,7 +135,7 @@ def _note(
         uses.setdefault(block.name, _Uses()).changes.append((places[unit], block.unit))
     change = builder.changes.of(index, source)
     for symbol in change.symbols | change.reads:
-        found = builder.naming.place(symbol, home)
+        found = builder.naming.resolve(symbol, home)
         if found.key is None:
             continue
         place = places[unit]
@@ -161,7 +161,7 @@ def _name_in(block: FlatBlock, symbol: Symbol, name: str, builder: Builder) -> s
 def _merged_places(block: FlatBlock, places: dict[BlockId, int], builder: Builder) -> Iterator[int]:
     """Where the parents define a class that was merged into `block` and is called as it is."""
     for piece in block.pieces[1:]:
-        if builder.naming.place(piece.symbol, piece.symbol.module).name == block.name:
+        if builder.naming.resolve(piece.symbol, piece.symbol.module).name == block.name:
             yield places[BlockId(piece.symbol.module, piece.first)]
 
 
@@ -177,7 +177,7 @@ def _replaced_places(
             unit = BlockId(parent, block.first)
             taken = (
                 name in block.defines
-                and builder.naming.place(Symbol(parent, name), parent).key == key
+                and builder.naming.resolve(Symbol(parent, name), parent).key == key
             )
             if taken and block.kind != "import" and unit in places:
                 yield places[unit]

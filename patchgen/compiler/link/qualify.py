@@ -1,7 +1,8 @@
 """A block rewritten from the names of its own module into those of the flat file.
 
-In: a block, its module, and a `Naming`.  Out: a `Piece`.  Text is replaced at the positions that `ast` gives; every
-line keeps its place, so that positions can be translated back.  What is not a name of the module stays byte for byte.
+In: a block, its module, and a `Naming`.  Out: a `RewrittenBlock`.  Text is replaced at the
+positions that `ast` gives; every line keeps its place, so that positions can be translated back.
+What is not a name of the module stays byte for byte.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from dataclasses import dataclass
 
 from patchgen.compiler.link.module_state import refuse_module_state
 from patchgen.compiler.link.strings import data_strings, looks_up_names_of_classes, naming_strings
-from patchgen.compiler.plan.indentation import with_plain_indentation
-from patchgen.compiler.plan.model import DataString, Edit, Piece, Symbol
-from patchgen.compiler.plan.naming import Naming, Place
+from patchgen.compiler.plan.indentation import normalize_indentation
+from patchgen.compiler.plan.model import DataString, Edit, RewrittenBlock, Symbol
+from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
@@ -50,7 +51,7 @@ class _Change:
 
 def qualify_names(
     module: ModuleIndex, block: Block, key: Symbol, naming: Naming, chain: tuple[Symbol, ...] = ()
-) -> Piece:
+) -> RewrittenBlock:
     """`block`, which defines `key`, in the names of the flat file.
 
     `chain` are the classes that are merged with it: an explicit `Parent.method(self)` of one of them is marked
@@ -60,7 +61,7 @@ def qualify_names(
     """
     refuse_module_state(module, block, naming)
     work = _Localiser(module, block, key, naming, chain)
-    return with_plain_indentation(work.piece())
+    return normalize_indentation(work.piece())
 
 
 class _Localiser:
@@ -86,7 +87,7 @@ class _Localiser:
         )
         self._changes: set[_Change] = set()
 
-    def piece(self) -> Piece:
+    def piece(self) -> RewrittenBlock:
         block = self._block
         for reference in block.references:
             self._refer(reference)
@@ -101,7 +102,7 @@ class _Localiser:
         defines = tuple(self._renamed.get(defined, defined) for defined in block.defines)
         leading = _rename_words(block.leading, self._renamed)
         source = self._module.source
-        return Piece(
+        return RewrittenBlock(
             self._key,
             block.kind,
             name,
@@ -170,17 +171,17 @@ class _Localiser:
             self._renamed[symbol.name] = place.name
         self._replace(reference, used, new)
 
-    def _place(self, symbol: Symbol, reference: Reference) -> Place:
+    def _place(self, symbol: Symbol, reference: Reference) -> Resolution:
         """Where the flat file has what `reference` reads.
 
         A parent that its subclass has taken the place of is still meant where its own module looks for what it
         inherits, or gives it further attributes below the class.
         """
-        place = self._naming.place(symbol, self._module.source.module)
+        place = self._naming.resolve(symbol, self._module.source.module)
         aside = self._naming.aside(symbol) if place.key and place.key != symbol else None
         own = symbol == self._key and self._inside_super(reference)
         if aside is not None and (own or (reference.eager and self._changes_attributes)):
-            return Place(symbol, aside, place.kind)
+            return Resolution(symbol, aside, place.kind)
         return place
 
     @functools.cached_property
@@ -191,7 +192,7 @@ class _Localiser:
         return any(map(_changes_attribute, ast.walk(ast.parse(self._block.text))))
 
     def _refuse_replaced(
-        self, reference: Reference, symbol: Symbol, place: Place, used: int
+        self, reference: Reference, symbol: Symbol, place: Resolution, used: int
     ) -> None:
         """Raises PG117: a modular file that calls the parent's own version of what it replaces would call itself."""
         source = self._module.source
@@ -241,7 +242,7 @@ class _Localiser:
         return symbol
 
     def _flattens(self, module: str) -> bool:
-        return self._naming.bindings.territory.flattens(module)
+        return self._naming.bindings.flatten_scope.flattens(module)
 
     def _parent_index(self, symbol: Symbol) -> int:
         """The place of `symbol` in the chain behind this block's own class; 0 when it is not there."""
@@ -272,7 +273,7 @@ class _Localiser:
     def _may_bring(self, target: str, name: str) -> bool:
         """Whether a module that is not carried may have `name`: one that cannot be read, or that spells it."""
         bindings = self._naming.bindings
-        if bindings.territory.looks_into(target) and bindings.env.path(target):
+        if bindings.flatten_scope.looks_into(target) and bindings.env.path(target):
             return False
         if bindings.env.path(target) is None:
             return True
@@ -344,7 +345,9 @@ class _Localiser:
     def _define(self, tree: ast.Module) -> str:
         """The flat name of the definition, its statement renamed."""
         name = (
-            self._naming.place(self._key, self._module.source.module).name if self._key.name else ""
+            self._naming.resolve(self._key, self._module.source.module).name
+            if self._key.name
+            else ""
         )
         own = self._key.name
         if name == own or not name:
@@ -387,7 +390,7 @@ class _Localiser:
         if self._block.kind == "import":
             return
         symbol = self._naming.bindings.canonical(symbol, at)
-        place = self._naming.place(symbol, self._module.source.module)
+        place = self._naming.resolve(symbol, self._module.source.module)
         if place.key is not None and place.key != symbol:
             what = (
                 f"{symbol} is imported inside a block, but the flat file has its own {place.name}"

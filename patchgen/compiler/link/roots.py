@@ -54,7 +54,7 @@ def _declared_roots(kind: str, builder: Builder) -> list[BlockId]:
             if declaration is not None:
                 wanted = (
                     declaration.kind == kind
-                    and builder.naming.place(symbol, symbol.module).key == symbol
+                    and builder.naming.resolve(symbol, symbol.module).key == symbol
                 )
                 wanted = wanted and (symbol not in mixins or block.name in (layer.exports or ()))
             else:
@@ -79,7 +79,7 @@ def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
     return (
         block.kind not in ("import", "doc")
         and not block.is_of_exports
-        and not builder.changes.is_quiet(layer, block)
+        and not builder.changes.is_pure(layer, block)
     )
 
 
@@ -88,7 +88,9 @@ def _in_place(unit: BlockId, names: list[str], builder: Builder) -> tuple[BlockI
 
     Raises PatchgenError PG118 when only some of the names that the block binds are declared anew.
     """
-    replaced = [builder.naming.place(Symbol(unit.module, name), unit.module).key for name in names]
+    replaced = [
+        builder.naming.resolve(Symbol(unit.module, name), unit.module).key for name in names
+    ]
     others = [key for key in replaced if key is not None and key.module != unit.module]
     if not others:
         return (unit,)

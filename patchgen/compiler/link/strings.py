@@ -14,7 +14,7 @@ import ast
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.plan.model import Piece
+from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import PatchgenError
 from patchgen.syntax.scopes import quoted_annotations
 
@@ -116,7 +116,7 @@ def _depends_on(node: ast.AST, name: ast.AST) -> bool:
             return False
 
 
-def staying_strings(text: str, pieces: Sequence[Piece]) -> tuple[str, ...]:
+def staying_strings(text: str, pieces: Sequence[RewrittenBlock]) -> tuple[str, ...]:
     """A note for each string of `pieces` that is still in `text` and was the name of a class.
 
     Raises PatchgenError PG128 where code of its file may compare it with the name of a class.

@@ -10,11 +10,11 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.classes.ancestry import searched
+from patchgen.compiler.classes.ancestry import search_places
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.fragment import Splice, splice
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.supers.supercall import class_reads, marker_index
+from patchgen.compiler.supers.supercall import find_class_reads, marker_index
 from patchgen.errors import PatchgenError, Problem
 
 
@@ -38,7 +38,7 @@ def write_out_literals(bodies: Sequence[ClassBody]) -> ClassReads:
 def _missing(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
     for body in bodies:
         for statement in body.statements:
-            for node in class_reads(statement.node):
+            for node in find_class_reads(statement.node):
                 start = marker_index(node.value) or 0
                 if _owner(bodies, start, node.attr) is None:
                     own = bodies[start].own_name
@@ -52,7 +52,7 @@ def _missing(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
 def _written(statement: Statement, bodies: Sequence[ClassBody]) -> Statement:
     code = statement.fragment
     changes = []
-    for node in class_reads(statement.node):
+    for node in find_class_reads(statement.node):
         owner = _owner(bodies, marker_index(node.value) or 0, node.attr)
         binders = bodies[owner].binders(node.attr) if owner is not None else ()
         text = _literal(binders[0]) if len(binders) == 1 else None
@@ -64,7 +64,9 @@ def _written(statement: Statement, bodies: Sequence[ClassBody]) -> Statement:
 
 
 def _owner(bodies: Sequence[ClassBody], start: int, name: str) -> int | None:
-    return next((place for place in searched(bodies, start) if name in bodies[place].names), None)
+    return next(
+        (place for place in search_places(bodies, start) if name in bodies[place].names), None
+    )
 
 
 def _literal(statement: Statement) -> str | None:

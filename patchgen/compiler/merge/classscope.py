@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fragment import fragment
+from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.classes.members import lay, members
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.supers.supercall import class_reads, marker_index
+from patchgen.compiler.supers.supercall import find_class_reads, marker_index
 from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.scopes import references
 
@@ -39,12 +39,12 @@ def reads(statement: Statement) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
 def _reads(text: str) -> frozenset[str]:
-    nodes = fragment(text).nodes
+    nodes = parse_fragment(text).nodes
     names = {r.name for r in references(nodes) if r.eager and not r.quoted}
-    return frozenset(names | {node.attr for node in class_reads(nodes[0])})
+    return frozenset(names | {node.attr for node in find_class_reads(nodes[0])})
 
 
-def written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
+def read_written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
     """For each statement and name that it reads: the statement that it reads it from, if a class of the chain has it.
 
     That is the last one above it in its own body; for `Parent.name`, the last one of the parent's body.
@@ -57,14 +57,14 @@ def written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
                 {(statement.key, name): bound[name] for name in reads(statement) if name in bound}
             )
             bound.update(dict.fromkeys(statement.names, statement.key))
-            for node in class_reads(statement.node):
+            for node in find_class_reads(statement.node):
                 found[statement.key, node.attr] = (
                     bodies[marker_index(node.value) or 0].binders(node.attr)[-1].key
                 )
     return found
 
 
-def changed_reads(
+def find_changed_reads(
     order: Sequence[Statement], written: Mapping[tuple[Key, str], Key]
 ) -> tuple[Changed, ...]:
     """Every read in the class body `order` that does not find what it found as written.
@@ -83,7 +83,7 @@ def changed_reads(
     return tuple(found)
 
 
-def laid_over(bodies: Sequence[ClassBody], after: frozenset[Key]) -> tuple[Statement, ...]:
+def lay_over(bodies: Sequence[ClassBody], after: frozenset[Key]) -> tuple[Statement, ...]:
     """The statements of all classes of the chain as one body; see `members.lay` for `after`."""
     order: tuple[Statement, ...] = ()
     for body in reversed(bodies):
@@ -91,7 +91,7 @@ def laid_over(bodies: Sequence[ClassBody], after: frozenset[Key]) -> tuple[State
     return tuple(statement for statement in order if not statement.removes)
 
 
-def movable(bodies: Sequence[ClassBody], changes: Sequence[Changed]) -> frozenset[Key]:
+def find_movable(bodies: Sequence[ClassBody], changes: Sequence[Changed]) -> frozenset[Key]:
     """The members that could come after the whole parent, so that the reads find what they found."""
     names = {change.name for change in changes}
     readers = {change.statement.key for change in changes}
@@ -104,7 +104,7 @@ def movable(bodies: Sequence[ClassBody], changes: Sequence[Changed]) -> frozense
     )
 
 
-def captured(bodies: Sequence[ClassBody], change: Changed) -> Problem:
+def report_capture(bodies: Sequence[ClassBody], change: Changed) -> Problem:
     """What stands in the way of an order."""
     body = bodies[change.statement.origin]
     now = (

@@ -15,9 +15,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from patchgen.compiler.classes.assigned import assigned, registers_by_expression
+from patchgen.compiler.classes.assigned import find_assigned, registers_by_expression
 from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.supers.supercall import first_parameter, methods_of
+from patchgen.compiler.supers.supercall import find_methods, first_parameter
 from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.scopes import FunctionNode
 
@@ -54,7 +54,7 @@ _SETTING_NOTHING = frozenset(
 _SETTING = frozenset({"__dict__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__"})
 
 
-def useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) -> Iterator[Problem]:
+def find_useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) -> Iterator[Problem]:
     """A problem for each `del self.x` of the first class that must raise AttributeError.
 
     `bases` are the bases outside the chain.
@@ -63,7 +63,7 @@ def useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) -> Iter
         return
     known = {name for body in bodies for name in body.names} | _SET_BY_BASES
     for method in _methods(bodies):
-        known |= assigned(method, first_parameter(method) or "", deletions=False)
+        known |= find_assigned(method, first_parameter(method) or "", deletions=False)
     for statement in bodies[0].binders("__init__"):
         if not isinstance(statement.node, ast.FunctionDef):
             continue
@@ -101,7 +101,7 @@ def _all_is_seen(bodies: Sequence[ClassBody], bases: Sequence[str]) -> bool:
 def _methods(bodies: Sequence[ClassBody]) -> Iterator[FunctionNode]:
     for body in bodies:
         for statement in body.statements:
-            yield from methods_of(statement.node)
+            yield from find_methods(statement.node)
 
 
 def _may_set_unseen(method: FunctionNode) -> bool:

@@ -12,12 +12,12 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.classes.assigned import assigned
+from patchgen.compiler.classes.assigned import find_assigned
 from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fragment import fragment
+from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.merge.reach import calls_inherited
-from patchgen.compiler.supers.supercall import first_parameter, methods_of
+from patchgen.compiler.merge.self_uses import calls_inherited
+from patchgen.compiler.supers.supercall import find_methods, first_parameter
 
 SETS = frozenset(
     {
@@ -74,7 +74,7 @@ def _read(order: Sequence[Statement]) -> set[str]:
     """Attributes of the decorator that the class reads of its object; all of them where it hands its object on."""
     found: set[str] = set()
     for statement in order:
-        for method in methods_of(fragment(statement.text).nodes[0]):
+        for method in find_methods(parse_fragment(statement.text).nodes[0]):
             receiver = first_parameter(method)
             held = {id(n.value) for n in ast.walk(method) if isinstance(n, ast.Attribute)}
             for node in ast.walk(method):
@@ -93,8 +93,8 @@ def _read(order: Sequence[Statement]) -> set[str]:
 def _assigned(order: Sequence[Statement]) -> set[str]:
     found: set[str] = set()
     for statement in order:
-        for method in methods_of(statement.node):
-            found |= assigned(method, first_parameter(method) or "")
+        for method in find_methods(statement.node):
+            found |= find_assigned(method, first_parameter(method) or "")
     return found
 
 

@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.classes.classbody import ClassBody, class_body
-from patchgen.compiler.classes.fields import field_problems, fields_of
+from patchgen.compiler.classes.classbody import ClassBody, read_class_body
+from patchgen.compiler.classes.fields import find_field_problems, read_fields
 from patchgen.compiler.classes.fragment import INDENT
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.edits import apply_edits
 from patchgen.compiler.merge.classreads import write_out_literals
 from patchgen.compiler.merge.classscope import (
     Key,
-    captured,
-    changed_reads,
-    laid_over,
-    movable,
-    written_order,
+    find_changed_reads,
+    find_movable,
+    lay_over,
+    read_written_order,
+    report_capture,
 )
-from patchgen.compiler.merge.deletions import useless_deletions
-from patchgen.compiler.merge.overrides import claimed_twice, missing_parameters
+from patchgen.compiler.merge.deletions import find_useless_deletions
+from patchgen.compiler.merge.overrides import find_claimed_twice, find_missing_parameters
 from patchgen.compiler.merge.private import write_out_private_names
-from patchgen.compiler.merge.removal import mark_removals, still_there
-from patchgen.compiler.merge.signature import class_head
+from patchgen.compiler.merge.removal import find_remaining, mark_removals
+from patchgen.compiler.merge.signature import make_class_head
 from patchgen.compiler.merge.specials import settle_specials
-from patchgen.compiler.plan.indentation import with_plain_indentation
+from patchgen.compiler.plan.indentation import normalize_indentation
 from patchgen.compiler.plan.model import ClassPlan, MergedClass
 from patchgen.compiler.supers.inline import is_placeholder
 from patchgen.compiler.supers.resolve import resolve_supers
@@ -73,8 +73,8 @@ class Draft:
 def check_declaration(draft: Draft) -> Draft:
     """What the child says twice, and what it takes away."""
     removals = mark_removals(draft.bodies)
-    twice = claimed_twice(draft.bodies[0]) if len(draft.bodies) > 1 else ()
-    useless = useless_deletions(draft.bodies, draft.plan.bases)
+    twice = find_claimed_twice(draft.bodies[0]) if len(draft.bodies) > 1 else ()
+    useless = find_useless_deletions(draft.bodies, draft.plan.bases)
     return replace(draft, bodies=removals.bodies).found(*removals.problems, *useless, *twice)
 
 
@@ -88,7 +88,7 @@ def settle_names(draft: Draft) -> Draft:
     """What class bodies read of parents, the names that Python itself reads, and the fields of dataclasses."""
     reads = write_out_literals(draft.bodies)
     specials = settle_specials(reads.bodies, draft.plan.name)
-    fields = field_problems(specials.bodies, fields_of(draft.plan, specials.bodies))
+    fields = find_field_problems(specials.bodies, read_fields(draft.plan, specials.bodies))
     return replace(draft, bodies=specials.bodies).found(
         *reads.problems, *specials.problems, *fields
     )
@@ -97,8 +97,8 @@ def settle_names(draft: Draft) -> Draft:
 def lay_members(draft: Draft) -> Draft:
     """The child's members over the parents', from the last class of the chain to the first."""
     laid = _in_order(draft, lambda order: order)
-    notes = tuple(missing_parameters(draft.bodies))
-    return replace(laid, notes=notes).found(*still_there(laid.bodies, laid.order))
+    notes = tuple(find_missing_parameters(draft.bodies))
+    return replace(laid, notes=notes).found(*find_remaining(laid.bodies, laid.order))
 
 
 def resolve(draft: Draft) -> Draft:
@@ -115,21 +115,23 @@ def resolve(draft: Draft) -> Draft:
 
 def _in_order(draft: Draft, step: Callable[[Statements], Statements]) -> Draft:
     """The draft with its members in an order in which, after `step`, the class body reads what it read."""
-    written = written_order(draft.bodies)
+    written = read_written_order(draft.bodies)
     after = draft.after
     while True:
-        order = step(laid_over(draft.bodies, after))
-        changes = changed_reads(order, written)
-        more = movable(draft.bodies, changes) - after
+        order = step(lay_over(draft.bodies, after))
+        changes = find_changed_reads(order, written)
+        more = find_movable(draft.bodies, changes) - after
         if not more:
-            problems = [captured(draft.bodies, change) for change in changes]
+            problems = [report_capture(draft.bodies, change) for change in changes]
             return replace(draft, order=order, after=after).found(*problems)
         after |= more
 
 
 def write_head(draft: Draft) -> Draft:
     """Decorators, bases and keywords."""
-    head = class_head(draft.plan, draft.bodies, draft.changed, draft.order, dict(draft.decorators))
+    head = make_class_head(
+        draft.plan, draft.bodies, draft.changed, draft.order, dict(draft.decorators)
+    )
     return replace(draft, head=head.text, notes=(*draft.notes, *head.notes)).found(*head.problems)
 
 
@@ -152,7 +154,7 @@ def merge_class(
     Raises Refusals with every problem that the first pass with problems finds.
     """
     try:
-        draft = replace(taken_apart(plan), decorators=tuple(decorators))
+        draft = replace(take_apart(plan), decorators=tuple(decorators))
         for name, step in PASSES:
             draft = step(draft)
             if draft.problems:
@@ -167,12 +169,12 @@ def merge_class(
     return MergedClass(plan.name, draft.text, draft.notes)
 
 
-def taken_apart(plan: ClassPlan) -> Draft:
+def take_apart(plan: ClassPlan) -> Draft:
     """The classes of the chain as they stand, with private names that mean the same in the flat class."""
     bodies = []
     for place, (piece, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):
-        plain = with_plain_indentation(piece)
-        bodies.append(class_body(write_out_private_names(plain, own, plan.name), own, place))
+        plain = normalize_indentation(piece)
+        bodies.append(read_class_body(write_out_private_names(plain, own, plan.name), own, place))
     return Draft(plan, tuple(bodies))
 
 

@@ -12,7 +12,7 @@ from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.scopes import parameters
 
 
-def claimed_twice(body: ClassBody) -> Iterator[Problem]:
+def find_claimed_twice(body: ClassBody) -> Iterator[Problem]:
     """Two plain definitions of one method in a class body: the first would be ignored without a word."""
     for name in sorted(body.names - {"_"}):
         functions = [s for s in body.binders(name) if isinstance(s.node, Function)]
@@ -32,7 +32,7 @@ def _belongs_to(one: ast.stmt, other: ast.stmt) -> bool:
     return other.name in reads or "overload" in overloads
 
 
-def missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
+def find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
     """Notes on overrides that do not take a parameter of the method that they override."""
     for place, body in enumerate(bodies[:-1]):
         for statement in body.statements:

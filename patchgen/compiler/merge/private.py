@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from patchgen.compiler.classes.fragment import split_lines
-from patchgen.compiler.plan.model import Edit, Piece
+from patchgen.compiler.plan.model import Edit, RewrittenBlock
 from patchgen.errors import PatchgenError
 
 Place = tuple[int, int]  # a line from 1 and a character column from 0
 
 
-def write_out_private_names(piece: Piece, own: str, flat: str) -> Piece:
+def write_out_private_names(piece: RewrittenBlock, own: str, flat: str) -> RewrittenBlock:
     """`piece` with the private names of the class `own` spelled out for a class `flat`.
 
     Raises PatchgenError PG241 for one inside an f-string that has it as text as well.
@@ -75,7 +75,7 @@ def _in_code(text: str) -> Iterator[tuple[Place, str]]:
             yield token.start, token.string
 
 
-def _in_fstrings(piece: Piece) -> Iterator[tuple[Place, str]]:
+def _in_fstrings(piece: RewrittenBlock) -> Iterator[tuple[Place, str]]:
     """Private names inside f-strings, which are one token before Python 3.12; the rule is the same behind it."""
     lines = split_lines(piece.text)
     for node in ast.walk(ast.parse(piece.text)):

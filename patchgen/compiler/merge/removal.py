@@ -46,7 +46,7 @@ def mark_removals(bodies: Sequence[ClassBody]) -> Removals:
     return Removals(tuple(done), tuple(problems))
 
 
-def still_there(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iterator[Problem]:
+def find_remaining(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iterator[Problem]:
     """Removals of what the class body `order` binds all the same, because it needs the statement."""
     for place, body in enumerate(bodies):
         for statement in body.statements:

@@ -15,7 +15,7 @@ from enum import Enum
 from patchgen.compiler.classes.classbody import ClassBody, Decorator
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.merge import experts
-from patchgen.compiler.merge.reach import reaches_parent, read_through_self
+from patchgen.compiler.merge.self_uses import always_calls_inherited, collect_self_uses
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.errors import PatchgenError, Problem
 
@@ -57,7 +57,7 @@ class Head:
     problems: tuple[Problem, ...] = ()
 
 
-def class_head(
+def make_class_head(
     plan: ClassPlan,
     bodies: Sequence[ClassBody],
     edited: frozenset[str],
@@ -111,11 +111,11 @@ class _Chosen:
                     f"decorate {self.plan.name} with it too, or with what shall stand in its place"
                 )
                 self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
-            case Rule.KERNEL if changed & read_through_self(self.bodies[place:], "forward"):
+            case Rule.KERNEL if changed & collect_self_uses(self.bodies[place:], "forward"):
                 self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
             case Rule.REGISTERS if any(other.text == decorator.text for other in self.kept):
                 pass
-            case Rule.REGISTERS if not reaches_parent(self.bodies[:place], "__init__"):
+            case Rule.REGISTERS if not always_calls_inherited(self.bodies[:place], "__init__"):
                 self._drop(
                     decorator,
                     place,
@@ -150,7 +150,7 @@ class _Chosen:
         body = self.bodies[place]
         what = f"{body.own_name} is decorated with {decorator.name}, {why}"
         self.problems.append(
-            PatchgenError(code, body.piece.at(decorator.line, 0), what, hint).problem
+            PatchgenError(code, body.block.at(decorator.line, 0), what, hint).problem
         )
 
 
@@ -169,7 +169,7 @@ def _keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
                 own.setdefault(keyword.arg, value)
                 continue
             what = f"{body.own_name} is made with {keyword.arg or '**'}={value}, which its child does not say"
-            at = body.piece.at(keyword.lineno, keyword.col_offset)
+            at = body.block.at(keyword.lineno, keyword.col_offset)
             problems.append(
                 PatchgenError(
                     "PG221", at, what, f"write {keyword.arg}={value} in the child too"

@@ -11,20 +11,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.territory import Territory
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
-from patchgen.syntax.deeds import deeds_at_import
 from patchgen.syntax.locate import Environment
+from patchgen.syntax.side_effects import read_import_effects
 
 
 @dataclass(frozen=True)
 class Bindings:
-    """Answers for one modular file, whose `territory` says which files are looked into."""
+    """Answers for one modular file, whose `flatten_scope` says which files are looked into."""
 
     env: Environment
-    territory: Territory
+    flatten_scope: FlattenScope
     _meanings: dict[tuple[str, int, str], Symbol | None] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -92,7 +92,7 @@ class Bindings:
         symbols = {str(self.imported_symbol(module, item)) for item in items}
         symbol = self.imported_symbol(module, items[0])
         carried = (
-            self.territory.flattens(symbol.module) and self.env.path(symbol.module) is not None
+            self.flatten_scope.flattens(symbol.module) and self.env.path(symbol.module) is not None
         )
         return len(symbols) == 1 and not carried and all(block.imports for block in binders)
 
@@ -149,7 +149,7 @@ class Bindings:
         return symbol
 
     def _follow(self, symbol: Symbol, at: Location) -> Symbol | None:
-        if not self.territory.looks_into(symbol.module):
+        if not self.flatten_scope.looks_into(symbol.module):
             return None
         inside = f"{symbol.module}.{symbol.name}"
         if self.env.path(symbol.module) is None:  # a folder without `__init__.py`
@@ -170,7 +170,7 @@ class Bindings:
             at = module.source.at(star.line, star.column)
             target = self.absolute(module, star.module, star.level, at)
             path = self.env.path(target)
-            if path is None or not self.territory.looks_into(target):
+            if path is None or not self.flatten_scope.looks_into(target):
                 continue
             # Hundreds of files can stand behind a star, and their text tells most of them apart from the one.
             if path.name != "__init__.py" and not self._may_export(target, name):
@@ -283,5 +283,5 @@ def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) 
         return True
     if any(r.name == name and r.eager for block in between for r in block.references):
         return True
-    runs = any(not deeds_at_import(block.text).is_quiet for block in between)
+    runs = any(not read_import_effects(block.text).is_pure for block in between)
     return runs and any(name in block.uses for block in module.blocks if block.first < last.first)

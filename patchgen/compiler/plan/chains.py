@@ -26,7 +26,7 @@ class Split:
     obstacle: str = ""
 
 
-def no_class_statement(bindings: Bindings, base: Base) -> Problem | None:
+def check_class_statement(bindings: Bindings, base: Base) -> Problem | None:
     """What is wrong with a base that a class cannot be merged with, because no class statement makes it.
 
     Raises PatchgenError PG109 for a module, PG103 for what does not exist.
@@ -64,7 +64,7 @@ def split(
     if len(chain) == 1:
         return Split(chain, written)
     for kept in chain:
-        if not bindings.territory.flattens(kept.module):
+        if not bindings.flatten_scope.flattens(kept.module):
             what = (
                 f"{kept} stays a base and stands before {chain[-1]} in the method resolution order"
             )
@@ -96,7 +96,7 @@ def _merged_length(
         if member.module not in layers:
             continue
         for base in lineages.direct_bases(member, at) or ():
-            if base.symbol.module != member.module and bindings.territory.flattens(
+            if base.symbol.module != member.module and bindings.flatten_scope.flattens(
                 base.symbol.module
             ):
                 length = max(length, mro.index(base.symbol) + 1)

@@ -24,8 +24,8 @@ from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.deeds import Deeds, deeds_at_import, deeds_when_called
 from patchgen.syntax.scopes import Reference
+from patchgen.syntax.side_effects import SideEffects, read_call_effects, read_import_effects
 
 _NOWHERE = Location("")
 # What these packages give has no effect but its value, called at module level or as a decorator.
@@ -85,7 +85,7 @@ class Changes:
             self._known[key] = self._work_out(module, block)
         return self._known[key]
 
-    def is_quiet(self, module: ModuleIndex, block: Block) -> bool:
+    def is_pure(self, module: ModuleIndex, block: Block) -> bool:
         """Whether running `block` has no effect but that its names are bound."""
         change = self.of(module, block)
         return not change.outside and change.symbols <= own_symbols(module, block)
@@ -120,44 +120,46 @@ class _Search:
     def run(self, module: ModuleIndex, block: Block) -> None:
         """The statement itself: what it reads at once, and what it does."""
         eager = [reference for reference in block.references if reference.eager]
-        deeds = deeds_at_import(block.text)
+        effects = read_import_effects(block.text)
         self.read.update(
             s for r in eager if (s := self._meaning(module, r)) and self._is_carried(s)
         )
-        self._deeds(module, block.references, deeds)
+        self._apply(module, block.references, effects)
         # What a loop binds stands for what the statement reads: `for t in (A, B): t["x"] = 1`.
-        if block.kind not in ("class", "def", "import") and not deeds.is_quiet:
+        if block.kind not in ("class", "def", "import") and not effects.is_pure:
             stored = {
                 r.name
                 for r in block.references
-                if (r.line, r.column) in deeds.changed | deeds.handed
+                if (r.line, r.column) in effects.changed | effects.handed
             }
             if stored & set(block.defines):
                 self._change_all(module, eager)
 
-    def _deeds(self, module: ModuleIndex, references: Iterable[Reference], deeds: Deeds) -> None:
+    def _apply(
+        self, module: ModuleIndex, references: Iterable[Reference], effects: SideEffects
+    ) -> None:
         for reference in references:
             place = (reference.line, reference.column)
             symbol = self._meaning(module, reference)
             if symbol is None:
-                self.outside |= place in deeds.called and reference.name in _ACTING_BUILTINS
-                self.anything |= place in deeds.called and reference.name in _UNBOUNDED
+                self.outside |= place in effects.called and reference.name in _ACTING_BUILTINS
+                self.anything |= place in effects.called and reference.name in _UNBOUNDED
                 continue
             if not self._is_carried(symbol):
-                self.outside |= _acts_outside(symbol, reference, deeds)
+                self.outside |= _acts_outside(symbol, reference, effects)
                 continue
-            if place in deeds.called:
+            if place in effects.called:
                 self._call(symbol)
-            if place in deeds.called and not self._is_state(symbol):
+            if place in effects.called and not self._is_state(symbol):
                 continue
-            if place in deeds.called | deeds.changed | deeds.handed | deeds.aside:
+            if place in effects.called | effects.changed | effects.handed | effects.aside:
                 self._change(symbol)
-            elif place in deeds.kept and self._is_state(symbol):
+            elif place in effects.kept and self._is_state(symbol):
                 self._change(symbol)
-            elif place in deeds.used and self._is_of_own_class(symbol):
+            elif place in effects.used and self._is_of_own_class(symbol):
                 self._change(symbol)
-            if place in deeds.metaclasses or (
-                place in deeds.bases and self._runs_for_heirs(symbol)
+            if place in effects.metaclasses or (
+                place in effects.bases and self._runs_for_heirs(symbol)
             ):
                 self._change(symbol)
 
@@ -169,7 +171,7 @@ class _Search:
                 if (
                     symbol is None
                     or symbol.name
-                    or not self._bindings.territory.flattens(symbol.module)
+                    or not self._bindings.flatten_scope.flattens(symbol.module)
                 ):
                     break
                 symbol = self._bindings.canonical(Symbol(symbol.module, attribute), _NOWHERE)
@@ -183,7 +185,7 @@ class _Search:
         bindings = self._bindings
         return (
             bool(symbol.name)
-            and bindings.territory.flattens(symbol.module)
+            and bindings.flatten_scope.flattens(symbol.module)
             and bool(bindings.env.path(symbol.module))
         )
 
@@ -213,8 +215,8 @@ class _Search:
                 self._alias(symbol, module, block)
 
     def _run_body(self, module: ModuleIndex, block: Block) -> None:
-        deeds = deeds_when_called(block.text)
-        self._deeds(module, block.references, deeds)
+        effects = read_call_effects(block.text)
+        self._apply(module, block.references, effects)
         rebound = _global_names(block.text)
         self.changed.update(Symbol(module.source.module, name) for name in rebound)
         for reference in block.references:
@@ -224,18 +226,18 @@ class _Search:
             self.read.add(symbol)
             if self._is_state(symbol):
                 self._change(symbol)
-            elif (reference.line, reference.column) in deeds.called or not reference.quoted:
+            elif (reference.line, reference.column) in effects.called or not reference.quoted:
                 self._call(symbol)
 
     def _alias(self, symbol: Symbol, module: ModuleIndex, block: Block) -> None:
         """`B = A`: a change of B is one of A; `OBJ = Registry()`: a method of OBJ is code of Registry."""
-        deeds = deeds_at_import(block.text)
+        effects = read_import_effects(block.text)
         for reference in block.references:
             other = self._meaning(module, reference)
             if other is None or not self._is_carried(other) or not reference.eager:
                 continue
             self.read.add(other)
-            if (reference.line, reference.column) in deeds.called and not self._is_state(other):
+            if (reference.line, reference.column) in effects.called and not self._is_state(other):
                 self._call(other)
             elif symbol in self._altered and not self._is_plain(other):
                 self._change(other)
@@ -259,7 +261,9 @@ class _Search:
     def _is_of_own_class(self, symbol: Symbol) -> bool:
         """Whether a name stands for what a carried class or function made: its operators and properties are code."""
         for module, block in self._blocks(symbol):
-            called = deeds_at_import(block.text).called if block.kind == "assign" else frozenset()
+            called = (
+                read_import_effects(block.text).called if block.kind == "assign" else frozenset()
+            )
             for reference in block.references:
                 maker = (
                     self._meaning(module, reference)
@@ -290,18 +294,18 @@ class _Search:
                     above = self._meaning(module, reference)
                     if above is None or not self._is_carried(above):
                         continue  # `metaclass=ABCMeta` changes nothing here
-                    if place in deeds_at_import(block.text).metaclasses:
+                    if place in read_import_effects(block.text).metaclasses:
                         return True
-                    queue += [above] if place in deeds_at_import(block.text).bases else []
+                    queue += [above] if place in read_import_effects(block.text).bases else []
         return False
 
 
-def _acts_outside(symbol: Symbol, reference: Reference, deeds: Deeds) -> bool:
+def _acts_outside(symbol: Symbol, reference: Reference, effects: SideEffects) -> bool:
     """Whether others may see what is done with an imported name: `torch.manual_seed(3)`, not `torch.zeros(3)`."""
     place = (reference.line, reference.column)
-    if place in deeds.stored or place in deeds.aside:
+    if place in effects.stored or place in effects.aside:
         return True
-    if place not in deeds.changed and place not in deeds.called:
+    if place not in effects.changed and place not in effects.called:
         return False
     dotted = ".".join([str(symbol), *reference.attributes])
     plain = symbol.module.partition(".")[0] in _PLAIN and not dotted.startswith(_REGISTERING)

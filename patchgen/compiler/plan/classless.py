@@ -7,8 +7,8 @@ nothing for a file that imports from no parent or defines nothing, from which no
 from __future__ import annotations
 
 from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.flatten_scope import PARTS
 from patchgen.compiler.plan.kinds import MODELING, kind_of_module
-from patchgen.compiler.plan.territory import PARTS
 from patchgen.errors import PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, ModuleIndex
 
@@ -17,7 +17,7 @@ _HINT = (
 )
 
 
-def followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
+def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     """The module that the output of each kind follows, at most one.
 
     Raises PatchgenError PG125 where no imported module, or more than one, defines what the file defines.
@@ -69,4 +69,4 @@ def _parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]
 def _may_be_followed(module: str, bindings: Bindings) -> bool:
     is_modular = module.rpartition(".")[2].startswith("modular_")
     is_part = module == PARTS or module.startswith(f"{PARTS}.")
-    return bindings.territory.flattens(module) and not is_modular and not is_part
+    return bindings.flatten_scope.flattens(module) and not is_modular and not is_part

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.chains import no_class_statement, split
-from patchgen.compiler.plan.classless import followed
-from patchgen.compiler.plan.identity import reason
-from patchgen.compiler.plan.intent import rewritten
+from patchgen.compiler.plan.chains import check_class_statement, split
+from patchgen.compiler.plan.classless import find_followed
+from patchgen.compiler.plan.identity import find_reason
+from patchgen.compiler.plan.intent import makes_rewrites
 from patchgen.compiler.plan.kinds import MODELING, kind_of_class, kind_of_module
 from patchgen.compiler.plan.lineage import Base, Lineages, bases_of
-from patchgen.compiler.plan.mentions import mentions
+from patchgen.compiler.plan.mentions import find_mentions
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import Prefix, agree, derive, model_prefix
-from patchgen.compiler.plan.soundness import unsound
+from patchgen.compiler.plan.soundness import find_unsound
 from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.blocks import ModuleIndex
 
@@ -101,7 +101,7 @@ def make_plan(
     declared: list[Declaration] = []
     problems: list[Problem] = []
     for layer in layers:
-        problems += unsound(layer, bindings)
+        problems += find_unsound(layer, bindings)
         for name in layer.classes:
             try:
                 declared.append(_declare(layer, name, known))
@@ -109,9 +109,9 @@ def make_plan(
                 problems += problems_of(error)
     if problems:
         raise Refusals(problems)
-    mentioned = mentions(layers, {d.symbol: d.parents for d in declared}, bindings)
+    mentioned = find_mentions(layers, {d.symbol: d.parents for d in declared}, bindings)
     declared = [_staying(d, mentioned[d.symbol]) if d.symbol in mentioned else d for d in declared]
-    bases = _bases(declared, bindings, layers) if declared else followed(modular, bindings)
+    bases = _bases(declared, bindings, layers) if declared else find_followed(modular, bindings)
     return ModulePlan(
         modular, layers, tuple(declared), bases, _prefixes(declared, bases, bindings, layers)
     )
@@ -158,15 +158,15 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     assert block is not None
     at = layer.source.at(block.first)
     bases = bases_of(bindings, layer, name)
-    flattened = [base for base in bases if bindings.territory.flattens(base.symbol.module)]
+    flattened = [base for base in bases if bindings.flatten_scope.flattens(base.symbol.module)]
     unknown = [
-        (base, problem) for base in flattened if (problem := no_class_statement(bindings, base))
+        (base, problem) for base in flattened if (problem := check_class_statement(bindings, base))
     ]
     found = split(symbol, bases, lineages, bindings, known.modules, at)
     classes = tuple(
-        (known.index(s.module), s) for s in found.chain if bindings.territory.flattens(s.module)
+        (known.index(s.module), s) for s in found.chain if bindings.flatten_scope.flattens(s.module)
     )
-    kind, rewrites = _kind(symbol, found.chain), rewritten(classes, bindings)
+    kind, rewrites = _kind(symbol, found.chain), makes_rewrites(classes, bindings)
     merged = Declaration(
         symbol, at, bases, found.chain, found.rest, kind, found.chain[1:], rewrites=rewrites
     )
@@ -176,7 +176,7 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
         raise Refusals(problem for _, problem in unknown)
     if unknown:
         return _staying(merged, unknown[0][1].what)
-    why = known.kept.get(symbol) or found.obstacle or reason(classes, lineages, at)
+    why = known.kept.get(symbol) or found.obstacle or find_reason(classes, lineages, at)
     return _staying(merged, why) if why else merged
 
 
@@ -248,4 +248,4 @@ def _prefixes(
 
 
 def _is_model_file(module: str, bindings: Bindings) -> bool:
-    return bindings.territory.flattens(module) and not module.startswith("patchgen.parts")
+    return bindings.flatten_scope.flattens(module) and not module.startswith("patchgen.parts")

@@ -17,10 +17,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.flatten_scope import Everywhere
 from patchgen.compiler.plan.intent import MODULE as EDITS
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.territory import Everywhere
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference, own_nodes
@@ -38,7 +38,7 @@ _ACCESSORS = frozenset({"getter", "setter", "deleter"})
 _LOOKS_AROUND = frozenset({"dir", "eval", "exec", "globals", "locals", "vars"})
 
 
-def reason(chain: Sequence[Class], lineages: Lineages, at: Location) -> str:
+def find_reason(chain: Sequence[Class], lineages: Lineages, at: Location) -> str:
     """Why the first class of `chain` stays a subclass of the others, or ""."""
     symbols = [symbol for _, symbol in chain]
     bases = [symbol for symbol in lineages.mro(symbols[0], at) if symbol not in symbols]
@@ -251,7 +251,7 @@ def _is_known(index: ModuleIndex, reference: Reference, bindings: Bindings) -> b
         return True  # a builtin
     if str(symbol).startswith(EDITS):
         return True  # not there any more when the class is made
-    return not bindings.territory.flattens(symbol.module) and _is_of_a_known_package(symbol)
+    return not bindings.flatten_scope.flattens(symbol.module) and _is_of_a_known_package(symbol)
 
 
 def _is_of_a_known_package(symbol: Symbol) -> bool:
@@ -265,7 +265,7 @@ def _is_told_its_name(index: ModuleIndex, reference: Reference, bindings: Bindin
     if (
         symbol is None
         or _is_of_a_known_package(symbol)
-        and not bindings.territory.flattens(symbol.module)
+        and not bindings.flatten_scope.flattens(symbol.module)
     ):
         return False
     if symbol.module != index.source.module and bindings.env.path(symbol.module) is None:

@@ -17,7 +17,7 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.plan.model import Edit, Piece
+from patchgen.compiler.plan.model import Edit, RewrittenBlock
 
 INDENT = "    "
 _ODD = re.compile(r"^ *(?:[\t\f]|\\$)", re.MULTILINE)
@@ -33,7 +33,7 @@ class _Beginning:
     depth: int
 
 
-def with_plain_indentation(piece: Piece) -> Piece:
+def normalize_indentation(piece: RewrittenBlock) -> RewrittenBlock:
     """`piece` with nothing but spaces before its statements; as it is where that is so already."""
     if not _ODD.search(piece.text):
         return piece

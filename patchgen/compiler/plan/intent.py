@@ -20,7 +20,7 @@ from patchgen.syntax.scopes import bound_names
 MODULE = "patchgen.edits"
 
 
-def rewritten(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindings) -> bool:
+def makes_rewrites(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindings) -> bool:
     """Whether a class of `chain` edits or removes what a class behind it has."""
     bodies = [(index, node) for index, symbol in chain for node in _statement(index, symbol.name)]
     for place, (index, node) in enumerate(bodies[:-1]):

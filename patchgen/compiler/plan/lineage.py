@@ -120,7 +120,7 @@ class Lineages:
     def _read_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
         env = self.bindings.env
         if (
-            not self.bindings.territory.knows_bases_of(symbol.module)
+            not self.bindings.flatten_scope.knows_bases_of(symbol.module)
             or env.path(symbol.module) is None
         ):
             return None

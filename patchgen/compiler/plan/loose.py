@@ -34,7 +34,7 @@ class _Loose:
     hint: str
 
 
-def loose_statement(source: Source) -> PatchgenError | None:
+def find_loose_statement(source: Source) -> PatchgenError | None:
     """The error for the first statement of an edit in `source` that lacks its loop or coroutine."""
     tree = parse(source)
     words = set(_names_of_edit(tree))

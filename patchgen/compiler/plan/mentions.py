@@ -22,7 +22,7 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
 
 
-def mentions(
+def find_mentions(
     layers: Sequence[ModuleIndex], parents: Mapping[Symbol, Sequence[Symbol]], bindings: Bindings
 ) -> dict[Symbol, str]:
     """The classes of the modular files, `parents` by class, that stay subclasses because a parent itself is used.

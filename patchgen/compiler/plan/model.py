@@ -52,10 +52,10 @@ class DataString:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RewrittenBlock:
     """A block in the names of the flat file.
 
-    `text` has as many lines as the block had.  `needs` says what every global name in `text` stands for.  `first` is
+    `text` has as many lines as the block had.  `dependencies` says what every global name in `text` stands for.  `first` is
     the line of the file at `source` on which `text` begins.
     """
 
@@ -67,7 +67,7 @@ class Piece:
     source: Source
     first: int
     defines: tuple[str, ...] = ()
-    needs: Mapping[str, Symbol] = field(default_factory=dict)
+    dependencies: Mapping[str, Symbol] = field(default_factory=dict)
     edits: tuple[Edit, ...] = ()
     data: tuple[DataString, ...] = ()
 
@@ -95,7 +95,7 @@ class ClassPlan:
     """
 
     name: str
-    chain: tuple[Piece, ...]
+    chain: tuple[RewrittenBlock, ...]
     bases: tuple[str, ...]
     own_names: tuple[str, ...]
     beyond: Callable[[str, str], frozenset[str] | None] = field(

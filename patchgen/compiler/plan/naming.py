@@ -1,6 +1,6 @@
 """What a symbol is called in the flat files, and where it comes from there.
 
-In: a canonical symbol and the module whose code mentions it.  Out: a `Place`: defined in the output of some kind, or
+In: a canonical symbol and the module whose code mentions it.  Out: a `Resolution`: defined in the output of some kind, or
 imported.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.declare import ModulePlan
+from patchgen.compiler.plan.flatten_scope import MODELS
 from patchgen.compiler.plan.kinds import kind_of_module
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.territory import MODELS
 from patchgen.errors import Location
 from patchgen.syntax.blocks import ModuleIndex
 
@@ -21,7 +21,7 @@ _NOWHERE = Location("")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Resolution:
     """`key` is the definition that the flat file carries as `name`; `kind` is its file, or None where it is needed.
 
     A place without a key is imported from where the symbol says.
@@ -38,12 +38,12 @@ class Naming:
 
     plan: ModulePlan
     bindings: Bindings
-    _known: dict[tuple[Symbol, bool, bool, bool], Place] = field(
+    _known: dict[tuple[Symbol, bool, bool, bool], Resolution] = field(
         default_factory=dict, repr=False, compare=False
     )
     _renames: dict[str, dict[str, str]] = field(default_factory=dict, repr=False, compare=False)
 
-    def place(self, symbol: Symbol, home: str) -> Place:
+    def resolve(self, symbol: Symbol, home: str) -> Resolution:
         """Where code that stands in module `home` finds `symbol` in the flat files."""
         above = self.plan.layer(home) < self.plan.layer(symbol.module)
         key = (symbol, home in self._layer_modules, home == symbol.module, above)
@@ -52,7 +52,7 @@ class Naming:
             self._known[key] = (
                 self._find(*key[:3])
                 if aside is None
-                else Place(symbol, aside, self._kind_aside(symbol))
+                else Resolution(symbol, aside, self._kind_aside(symbol))
             )
         return self._known[key]
 
@@ -106,7 +106,7 @@ class Naming:
                 if i.name
             ]
             placed = [
-                (s.name, self.place(s, home).name)
+                (s.name, self.resolve(s, home).name)
                 for s in symbols
                 if s.module in self.plan.prefixes
             ]
@@ -121,27 +121,27 @@ class Naming:
     def _base_kinds(self) -> dict[str, str]:
         return {module: kind for kind, module in self.plan.bases.items()}
 
-    def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Place:
+    def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Resolution:
         module, name = symbol.module, symbol.name
-        imported = Place(None, name)
+        imported = Resolution(None, name)
         if not name:
             return imported
         if module in self._layer_modules:
-            return self._declared(name) or Place(symbol, name)
+            return self._declared(name) or Resolution(symbol, name)
         if module in self._base_kinds:
-            return self._declared(name) or Place(symbol, name, self._base_kinds[module])
+            return self._declared(name) or Resolution(symbol, name, self._base_kinds[module])
         if module in self.plan.prefixes:
             return self._renamed(symbol)
-        if not self.bindings.territory.flattens(module):
+        if not self.bindings.flatten_scope.flattens(module):
             return imported
         # A class of another model that is used and not derived from stays where it is, and so does what parents
         # import; a function that is carried brings what it uses of its own module.
         stays = not from_layer or self._is_class(symbol)
         if module.startswith(f"{MODELS}.") and stays and not from_its_own:
             return imported
-        return Place(symbol, name)
+        return Resolution(symbol, name)
 
-    def _declared(self, name: str) -> Place | None:
+    def _declared(self, name: str) -> Resolution | None:
         """The definition of `name` in the nearest layer that has one: it takes the place of a parent's."""
         for layer in self.plan.layers:
             block = layer.definition(name)
@@ -149,20 +149,20 @@ class Naming:
                 continue
             symbol = Symbol(layer.source.module, name)
             declaration = self.plan.declaration(symbol)
-            return Place(symbol, name, declaration.kind if declaration else None)
+            return Resolution(symbol, name, declaration.kind if declaration else None)
         return None
 
-    def _renamed(self, symbol: Symbol) -> Place:
+    def _renamed(self, symbol: Symbol) -> Resolution:
         prefix = self.plan.prefixes[symbol.module]
         if not self._is_class(symbol):
-            return self._declared(symbol.name) or Place(symbol, symbol.name)
+            return self._declared(symbol.name) or Resolution(symbol, symbol.name)
         name = prefix.apply(symbol.name) if prefix else symbol.name
         declared = self._declared(name)
         if declared is not None and name == symbol.name and not self._derives(declared, symbol):
             declared = None  # a chance likeness of names, which the linker refuses
-        return declared or Place(symbol, name, kind_of_module(symbol.module))
+        return declared or Resolution(symbol, name, kind_of_module(symbol.module))
 
-    def _derives(self, place: Place, symbol: Symbol) -> bool:
+    def _derives(self, place: Resolution, symbol: Symbol) -> bool:
         declaration = self.plan.declaration(place.key) if place.key else None
         return declaration is not None and symbol in declaration.parents
 

@@ -14,9 +14,9 @@ from itertools import chain
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.declare import Declaration, ModulePlan
+from patchgen.compiler.plan.flatten_scope import Everywhere
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.territory import Everywhere
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.locate import Environment

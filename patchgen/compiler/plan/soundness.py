@@ -10,7 +10,7 @@ from patchgen.errors import Problem
 from patchgen.syntax.blocks import ModuleIndex
 
 
-def unsound(layer: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:
+def find_unsound(layer: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:
     """Statements of a modular file that would be lost or mean something else in the flat file."""
     return (
         *_conditional_classes(layer, bindings),
@@ -30,7 +30,7 @@ def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Pro
             for base in node.bases:
                 at = layer.source.at(block.first + base.lineno - 1, base.col_offset)
                 symbol = bindings.dotted(layer, ast.unparse(base), at)
-                if symbol is not None and bindings.territory.flattens(symbol.module):
+                if symbol is not None and bindings.flatten_scope.flattens(symbol.module):
                     what = f"class {node.name} derives from {symbol} under a condition"
                     yield Problem(at, "PG111", what, "declare it at the top level of the file")
 

@@ -30,7 +30,7 @@ _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
 _KNOWS_ITS_NAME = frozenset({"cached_property"})
 
 
-def identifiers(plan: ClassPlan) -> frozenset[str]:
+def collect_identifiers(plan: ClassPlan) -> frozenset[str]:
     """Every identifier of the chain."""
     found: set[str] = set()
     for piece in plan.chain:
@@ -39,7 +39,7 @@ def identifiers(plan: ClassPlan) -> frozenset[str]:
     return frozenset(found)
 
 
-def private_name(name: str, owner: str, taken: Sequence[str] | frozenset[str]) -> str:
+def make_private_name(name: str, owner: str, taken: Sequence[str] | frozenset[str]) -> str:
     """`_name_of_Owner`, numbered when it is taken."""
     wanted = f"_{name.strip('_') or 'method'}_of_{owner.strip('_')}"
     number, found = 2, wanted
@@ -48,7 +48,7 @@ def private_name(name: str, owner: str, taken: Sequence[str] | frozenset[str]) -
     return found
 
 
-def obstacle(group: Sequence[Statement], name: str, order: Sequence[Statement]) -> str | None:
+def find_obstacle(group: Sequence[Statement], name: str, order: Sequence[Statement]) -> str | None:
     """Why a copy of the member would not do for the member; None when it does."""
     if any(set(member.names) != {name} for member in group):
         return "it is bound together with other names"
@@ -75,7 +75,7 @@ def is_literal(node: ast.stmt) -> bool:
     return value is not None and all(isinstance(child, kinds) for child in ast.walk(value))
 
 
-def hoisted(member: Statement, name: str, private: str) -> Statement:
+def hoist(member: Statement, name: str, private: str) -> Statement:
     """`member`, which binds `name`, as a copy that binds `private`, and reads it in the class body."""
     code = member.fragment
     text = splice(code.text, _changes(code, member.node, name, private))

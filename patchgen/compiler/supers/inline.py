@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from patchgen.compiler.classes.fragment import Fragment
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.classes.suite import colon_after, indent_of, owns_lines, reindent, suite_text
-from patchgen.compiler.supers.apart import Site
+from patchgen.compiler.classes.suite import find_colon, indent_of, owns_lines, reindent, suite_text
+from patchgen.compiler.supers.inline_safety import Site
 from patchgen.compiler.supers.supercall import SuperUse
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.scopes import FunctionNode
@@ -29,7 +29,7 @@ class Inlined:
     count: int
 
 
-def call_site(method: FunctionNode, use: SuperUse, code: Fragment) -> Site | None:
+def find_call_site(method: FunctionNode, use: SuperUse, code: Fragment) -> Site | None:
     """Where `use` stands, if the whole of a statement at the top of the method's body is this call."""
     if isinstance(method, ast.Lambda) or use.call is None or use.nested or method.name != use.name:
         return None
@@ -45,7 +45,7 @@ def call_site(method: FunctionNode, use: SuperUse, code: Fragment) -> Site | Non
     return None
 
 
-def inlined(
+def inline_call(
     site: Site, child: Statement, parent: Statement, bound: Sequence[tuple[str, str]]
 ) -> Inlined:
     """`parent`, a method, written out in place of the call, below the lines that bind its parameters."""
@@ -91,7 +91,7 @@ def _above(code: Fragment, function: ast.FunctionDef) -> int:
     """The last line of the signature, or of the docstring below it."""
     if ast.get_docstring(function, clean=False) is not None:
         return function.body[0].end_lineno or 0
-    return colon_after(code, function.lineno, code.column(function.lineno, function.col_offset))[0]
+    return find_colon(code, function.lineno, code.column(function.lineno, function.col_offset))[0]
 
 
 def _trailing_comment(code: Fragment, statement: ast.stmt) -> str:

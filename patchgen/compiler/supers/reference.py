@@ -57,12 +57,12 @@ class Asked:
         if first_parameter(self.method) is None:
             what = f"{self.what} in a function without a first parameter"
             raise PatchgenError("PG210", self.at, what, "write the parameter: self")
-        if self.use.receiver in rebound(self.method):
+        if self.use.receiver in find_rebound(self.method):
             what = f"{self.what} where {self.use.receiver} is bound again"
             raise PatchgenError("PG213", self.at, what, "give the other value a name of its own")
 
 
-def rebound(method: FunctionNode) -> frozenset[str]:
+def find_rebound(method: FunctionNode) -> frozenset[str]:
     """The names that the body of `method` binds."""
     body: list[ast.AST] = list(method.body) if isinstance(method.body, list) else [method.body]
     return frozenset(bound_names(body))
@@ -134,7 +134,7 @@ def _object_given(asked: Asked, code: Fragment) -> tuple[str, int] | None:
     own = first_parameter(asked.method)
     decorators = getattr(asked.method, "decorator_list", [])
     is_static = any(isinstance(node, ast.Name) and node.id == "staticmethod" for node in decorators)
-    if asked.use.nested or is_static or own in rebound(asked.method):
+    if asked.use.nested or is_static or own in find_rebound(asked.method):
         return None
     match asked.use.call:
         case ast.Call(args=[ast.Name(id=receiver) as first, *rest], keywords=keywords) if (

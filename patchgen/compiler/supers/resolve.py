@@ -11,24 +11,29 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.classes.ancestry import outer_base, searched
+from patchgen.compiler.classes.ancestry import find_outer_base, search_places
 from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fields import Fields, fields_of, generated_between
+from patchgen.compiler.classes.fields import Fields, finds_generated, read_fields
 from patchgen.compiler.classes.fragment import Splice, splice
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.plan.model import ClassPlan
-from patchgen.compiler.supers.apart import Site, binding
-from patchgen.compiler.supers.hoist import hoisted, identifiers, obstacle, private_name
-from patchgen.compiler.supers.inline import Inlined, call_site, inlined
+from patchgen.compiler.supers.hoist import (
+    collect_identifiers,
+    find_obstacle,
+    hoist,
+    make_private_name,
+)
+from patchgen.compiler.supers.inline import Inlined, find_call_site, inline_call
+from patchgen.compiler.supers.inline_safety import Site, bind_safely
 from patchgen.compiler.supers.reference import Asked, reference, survives
 from patchgen.compiler.supers.supercall import (
     Misuse,
     SuperUse,
-    class_reads,
+    find_class_reads,
+    find_marker,
+    find_methods,
+    find_super_uses,
     is_tried,
-    marker_in,
-    methods_of,
-    super_uses,
 )
 from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.scopes import FunctionNode
@@ -49,7 +54,7 @@ def resolve_supers(
     plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequence[Statement]
 ) -> Resolved:
     """The class body `order` with every `super()` of a class of the chain resolved."""
-    work = _Resolver(plan, bodies, order, fields_of(plan, bodies))
+    work = _Resolver(plan, bodies, order, read_fields(plan, bodies))
     last = {name: place for place, statement in enumerate(order) for name in statement.names}
     done: list[Statement] = []
     waiting: list[tuple[int, list[Statement]]] = []
@@ -68,7 +73,7 @@ def resolve_supers(
 def _left_over(done: Sequence[Statement], bodies: Sequence[ClassBody]) -> Iterator[Problem]:
     """Parents by name at places where their members cannot be reached: a nested class, a comprehension."""
     for statement in done:
-        if marker_in(statement.node):
+        if find_marker(statement.node):
             what = "a parent that is merged is named where the flat class is not made yet"
             hint = "bind what is needed of it to a name of the class body"
             yield PatchgenError("PG210", bodies[statement.origin].at(statement), what, hint).problem
@@ -77,7 +82,7 @@ def _left_over(done: Sequence[Statement], bodies: Sequence[ClassBody]) -> Iterat
 def _with_class_reads(statement: Statement) -> Statement:
     """What `statement` reads of a parent in the class body stands above it, as `classscope` saw to."""
     code = statement.fragment
-    changes = [Splice(*code.span(node), node.attr) for node in class_reads(statement.node)]
+    changes = [Splice(*code.span(node), node.attr) for node in find_class_reads(statement.node)]
     return statement.with_text(splice(code.text, changes))
 
 
@@ -94,7 +99,7 @@ class _Resolver:
         self.problems: list[Problem] = []
         self._plan, self._bodies, self._order, self._fields = plan, bodies, order, fields
         self._names: dict[tuple[str, int], str] = {}
-        self._taken = identifiers(plan)
+        self._taken = collect_identifiers(plan)
         self._copies: list[Statement] = []
 
     def take_copies(self) -> list[Statement]:
@@ -105,8 +110,8 @@ class _Resolver:
     def resolved(self, statement: Statement) -> Statement:
         """`statement` with each `super()` that a class of the chain answers replaced."""
         changes: list[Splice] = []
-        for method in methods_of(statement.node):
-            uses = tuple(super_uses(method, statement.origin, self._plan))
+        for method in find_methods(statement.node):
+            uses = tuple(find_super_uses(method, statement.origin, self._plan))
             for use in uses:
                 try:
                     changes += self._changes(use, uses, method, statement)
@@ -128,7 +133,7 @@ class _Resolver:
                 raise PatchgenError("PG210", body.at(statement, use.node), use.what, use.hint)
             return
         target = self._target(use)
-        if generated_between(use.name, use.start, target, self._bodies, self._fields):
+        if finds_generated(use.name, use.start, target, self._bodies, self._fields):
             what = f"super().{use.name} means the method that a decorator generates for a class that is merged"
             raise PatchgenError(
                 "PG224", body.at(statement, use.node), what, f"write out what {use.name} does"
@@ -141,7 +146,7 @@ class _Resolver:
         asked.require_resolvable(self._bodies)
         alone = sum(isinstance(other, SuperUse) and other.name == use.name for other in uses) == 1
         site = (
-            call_site(method, use, statement.fragment)
+            find_call_site(method, use, statement.fragment)
             if alone and statement.node is method
             else None
         )
@@ -154,7 +159,9 @@ class _Resolver:
     def _target(self, use: SuperUse) -> int | None:
         by_name = use.receiver is None
         places = (
-            searched(self._bodies, use.start) if by_name else range(use.start, len(self._bodies))
+            search_places(self._bodies, use.start)
+            if by_name
+            else range(use.start, len(self._bodies))
         )
         return next((place for place in places if use.name in self._bodies[place].members), None)
 
@@ -162,7 +169,7 @@ class _Resolver:
         """A use that no class of the chain answers: `super()` stays, a parent by name becomes the base."""
         code = statement.fragment
         if use.receiver is None:
-            base = outer_base(self._plan, self._bodies, use.start)
+            base = find_outer_base(self._plan, self._bodies, use.start)
             if base is None:
                 at = self._bodies[statement.origin].at(statement, use.node)
                 own = self._bodies[use.start].own_name
@@ -182,7 +189,7 @@ class _Resolver:
         strict = any(d.short_name == "strict" for b in self._bodies for d in b.decorators)
         if made or (strict and use.name in _ADDED_BY_STRICT) or is_tried(use.node, method):
             return
-        known = self._plan.beyond(body.piece.symbol.module, use.name)
+        known = self._plan.beyond(body.block.symbol.module, use.name)
         if known is None:
             return
         near = {
@@ -203,10 +210,10 @@ class _Resolver:
         if len(binders) != 1 or _has_super(site.call):
             return None
         parent = self.resolved(binders[0])
-        bound = binding(site, use, parent.node)
+        bound = bind_safely(site, use, parent.node)
         if bound is None:
             return None
-        return inlined(
+        return inline_call(
             site, child, parent, [(name, _argument(value, child)) for name, value in bound.bound]
         )
 
@@ -225,14 +232,14 @@ class _Resolver:
         if (name, target) in self._names:
             return self._names[name, target]
         owner = self._bodies[target].own_name
-        why = obstacle(group, name, self._order)
+        why = find_obstacle(group, name, self._order)
         if why:
             what = f"{name} of {owner} cannot be kept under a private name: {why}"
             raise PatchgenError("PG214", asked.at, what, f"write {name} out in the child")
-        private = private_name(name, owner, self._taken)
+        private = make_private_name(name, owner, self._taken)
         self._taken |= {private}
         self._names[name, target] = private
-        self._copies += [self.resolved(hoisted(member, name, private)) for member in group]
+        self._copies += [self.resolved(hoist(member, name, private)) for member in group]
         return private
 
 

@@ -50,7 +50,7 @@ class Misuse:
         return not (isinstance(self.node, ast.Name) and self.node.id != "super")
 
 
-def methods_of(statement: ast.stmt) -> Iterator[FunctionNode]:
+def find_methods(statement: ast.stmt) -> Iterator[FunctionNode]:
     """The functions and lambdas that stand in a class body, those under `if` and the like included."""
     stack: list[ast.AST] = [statement]
     while stack:
@@ -73,7 +73,7 @@ def marker_index(node: ast.AST) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
+def find_class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
     """The attributes of a parent by name that a statement reads in the scope of the class body."""
     stack: list[ast.AST] = [statement]
     while stack:
@@ -96,7 +96,7 @@ def class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
                 stack.extend(ast.iter_child_nodes(node))
 
 
-def marker_in(statement: ast.stmt) -> ast.Name | None:
+def find_marker(statement: ast.stmt) -> ast.Name | None:
     """A parent by name anywhere in `statement`."""
     return next(
         (n for n in ast.walk(statement) if isinstance(n, ast.Name) and _MARKER.fullmatch(n.id)),
@@ -104,7 +104,9 @@ def marker_in(statement: ast.stmt) -> ast.Name | None:
     )
 
 
-def super_uses(method: FunctionNode, origin: int, plan: ClassPlan) -> Iterator[SuperUse | Misuse]:
+def find_super_uses(
+    method: FunctionNode, origin: int, plan: ClassPlan
+) -> Iterator[SuperUse | Misuse]:
     """Every use of `super` and of a parent class by name in the body of `method`, which is of `plan.chain[origin]`."""
     body: list[ast.AST] = list(method.body) if isinstance(method.body, list) else [method.body]
     walker = _Walker(None if _is_static(method) else first_parameter(method), origin, plan)
@@ -251,7 +253,7 @@ class _Walker:
         piece = self._plan.chain[self._origin]
         if owner.id in (self._plan.name, piece.name):
             return self._origin + 1
-        symbol = piece.needs.get(owner.id)
+        symbol = piece.dependencies.get(owner.id)
         places = [
             i
             for i, other in enumerate(self._plan.chain)

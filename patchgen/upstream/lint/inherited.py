@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 
-from patchgen.compiler.plan.model import ClassPlan, Piece, Symbol
+from patchgen.compiler.plan.model import ClassPlan, RewrittenBlock, Symbol
 from patchgen.syntax.text import Source, make_source
 from patchgen.upstream.lint.case import Case, Pair, class_in
 from patchgen.upstream.lint.normalize import FunctionDef, dumped, with_fields
@@ -60,8 +60,10 @@ def _plan(pair: Pair, case: Case) -> ClassPlan:
 _source = functools.lru_cache(maxsize=64)(make_source)  # one parent has many classes
 
 
-def _piece(name: str, text: str, source: Source, first: int) -> Piece:
-    return Piece(Symbol(source.module, name), "class", name, "", text, source, first, (name,))
+def _piece(name: str, text: str, source: Source, first: int) -> RewrittenBlock:
+    return RewrittenBlock(
+        Symbol(source.module, name), "class", name, "", text, source, first, (name,)
+    )
 
 
 def _bases(pair: Pair) -> list[str]:

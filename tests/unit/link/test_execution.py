@@ -4,7 +4,7 @@ import pytest
 
 from patchgen.compiler.link.execution import executed_modules, is_followed, with_packages
 from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.territory import Territory
+from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.syntax.locate import make_environment
 
 
@@ -16,7 +16,7 @@ def bindings(tmp_path):
     (inner / "__init__.py").write_text("from .table import TABLE\n")
     (inner / "table.py").write_text("TABLE = {}\n")
     (inner / "wide.py").write_text("from .table import TABLE\n")
-    return Bindings(make_environment(tmp_path), Territory("own"))
+    return Bindings(make_environment(tmp_path), FlattenScope("own"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.compiler.merge.merge import merge_class
-from patchgen.compiler.plan.model import ClassPlan, Edit, Piece, Symbol
+from patchgen.compiler.plan.model import ClassPlan, Edit, RewrittenBlock, Symbol
 from patchgen.errors import PatchgenError, problems_of
 from patchgen.syntax.text import make_source
 
@@ -129,7 +129,7 @@ def resolve(
 
 def piece(
     text: str, module: str, node: ast.ClassDef, chain: list[tuple[str, str]], name: str
-) -> Piece:
+) -> RewrittenBlock:
     """The class as a block, in the names of the flat file: `parent.Name` becomes `Name` or `__parent_<index>__`."""
     lines = text.splitlines(keepends=True)
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
@@ -171,7 +171,7 @@ def piece(
     source = make_source(text, f"{module}.py", module)
     ordered = tuple(sorted(edits, key=lambda e: (e.line, e.column)))
     symbol = Symbol(module, node.name)
-    return Piece(
+    return RewrittenBlock(
         symbol, "class", node.name, "", text_out, source, first, (node.name,), needs, ordered
     )
 

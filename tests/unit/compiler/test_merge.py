@@ -6,14 +6,14 @@ import sys
 import pytest
 
 from patchgen.compiler.merge.merge import PASSES, merge_class
-from patchgen.compiler.plan.model import ClassPlan, Piece, Symbol
+from patchgen.compiler.plan.model import ClassPlan, RewrittenBlock, Symbol
 from patchgen.errors import PatchgenError
 from patchgen.syntax.text import make_source
 from tests.toytree import REPOSITORY
 
 
 def piece(text, name, module):
-    return Piece(
+    return RewrittenBlock(
         Symbol(module, name), "class", name, "", text, make_source(text, f"{module}.py", module), 1
     )
 
@@ -79,7 +79,7 @@ def test_every_problem_of_a_pass_is_raised_together():
 def test_libcst_is_loaded_only_where_there_is_an_edit():
     script = """
 import sys
-from tests.unit.rewrite.test_merge import CHILD, PARENT, merge_class, plan
+from tests.unit.compiler.test_merge import CHILD, PARENT, merge_class, plan
 parent = PARENT.removeprefix("@register" + chr(10))
 merge_class(plan(CHILD, parent))
 print("libcst" in sys.modules)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.rewrite.plans import Golden, classes_of, plan_of, read_golden
+from tests.unit.compiler.plans import Golden, classes_of, plan_of, read_golden
 
 CASES = sorted((Path(__file__).parents[2] / "golden" / "merge").glob("*.py"))
 PROBED = [

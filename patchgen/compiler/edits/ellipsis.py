@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 KINDS = ("arguments", "statements")
 
 
-def is_dots(node: ast.AST) -> bool:
+def is_ellipsis(node: ast.AST) -> bool:
     """Whether `node` is `...`, as an expression or as a statement."""
     node = node.value if isinstance(node, ast.Expr) else node
     return isinstance(node, ast.Constant) and node.value is ...
 
 
-def dots(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
+def find_ellipses(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
     """Every `...` of `kind` in `body`, in no particular order."""
     return [node for found, node in _all_dots(body) if found == kind]
 
@@ -26,6 +26,6 @@ def dots(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
 def _all_dots(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     for node in (n for statement in body for n in ast.walk(statement)):
         if isinstance(node, ast.Call):
-            yield from (("arguments", argument) for argument in node.args if is_dots(argument))
-        elif isinstance(node, ast.Expr) and is_dots(node):
+            yield from (("arguments", argument) for argument in node.args if is_ellipsis(argument))
+        elif isinstance(node, ast.Expr) and is_ellipsis(node):
             yield "statements", node.value

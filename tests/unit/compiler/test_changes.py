@@ -4,7 +4,7 @@ import pytest
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.changes import Changes
-from patchgen.compiler.plan.territory import Territory
+from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.syntax.locate import make_environment
 
 HEAD = """
@@ -27,7 +27,7 @@ def change(tmp_path, statement):
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "toy.py").write_text(HEAD + statement + "\n")
-    bindings = Bindings(make_environment(tmp_path), Territory("own"))
+    bindings = Bindings(make_environment(tmp_path), FlattenScope("own"))
     index = bindings.env.index("own.toy", None)
     return Changes(bindings).of(index, index.blocks[-1])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgen.syntax.deeds import deeds_at_import, deeds_when_called
+from patchgen.syntax.side_effects import read_call_effects, read_import_effects
 
 
 def named(text, places):
@@ -30,12 +30,12 @@ def named(text, places):
     ],
 )
 def test_what_is_changed_at_import(text, changed):
-    assert named(text, deeds_at_import(text).changed) == changed
+    assert named(text, read_import_effects(text).changed) == changed
 
 
 def test_bodies_of_functions_count_when_they_are_called():
     text = "def f(): TABLE['a'] = 1"
-    assert named(text, deeds_when_called(text).changed) == ["TABLE"]
+    assert named(text, read_call_effects(text).changed) == ["TABLE"]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_bodies_of_functions_count_when_they_are_called():
     ],
 )
 def test_what_is_called_at_import(text, called):
-    found = named(text, deeds_at_import(text).called)
+    found = named(text, read_import_effects(text).called)
     assert [name for name in called if name not in found] == []
 
 
@@ -59,4 +59,4 @@ def test_what_is_called_at_import(text, called):
     [("V = BOX[3]", ["BOX"]), ("V = BOX | 1", ["BOX"]), ("V = BOX.last", ["BOX"]), ("V = BOX", [])],
 )
 def test_operands_are_used(text, used):
-    assert named(text, deeds_at_import(text).used) == used
+    assert named(text, read_import_effects(text).used) == used

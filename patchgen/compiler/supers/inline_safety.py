@@ -44,7 +44,7 @@ class Site:
         return [] if self.returned else self.method.body[self.number + 1 :]
 
 
-def binding(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None:
+def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None:
     """How the arguments reach the parameters of the parent's method, where writing it out is exact; else None."""
     method = site.method
     if (

@@ -16,7 +16,7 @@ PARTS = "patchgen.parts"
 
 
 @dataclass(frozen=True, slots=True)
-class Territory:
+class FlattenScope:
     """`own` is the top-level package of the modular file, `extra` the packages that the project names."""
 
     own: str
@@ -43,7 +43,7 @@ class Territory:
         return _inside(module, "transformers") or self.flattens(module)
 
 
-class Everywhere(Territory):
+class Everywhere(FlattenScope):
     """For questions about what is only looked at: re-exports and bases are followed wherever there are files."""
 
     def looks_into(self, module: str) -> bool:

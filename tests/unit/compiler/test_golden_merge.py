@@ -1,6 +1,6 @@
 """Every case of tests/golden/merge: the flat class, byte for byte, or the exact problems.
 
-`PATCHGEN_REFRESH=1 pytest tests/unit/rewrite` writes what comes out; git shows what moved.
+`PATCHGEN_REFRESH=1 pytest tests/unit/compiler` writes what comes out; git shows what moved.
 """
 
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.rewrite.plans import outcome_of, read_golden, write_golden
+from tests.unit.compiler.plans import outcome_of, read_golden, write_golden
 
 CASES = sorted((Path(__file__).parents[2] / "golden" / "merge").glob("*.py"))
 

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Sequence
 
 from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.supers.supercall import first_parameter, marker_index, methods_of
+from patchgen.compiler.supers.supercall import find_methods, first_parameter, marker_index
 
 
-def read_through_self(bodies: Sequence[ClassBody], method: str) -> frozenset[str]:
+def collect_self_uses(bodies: Sequence[ClassBody], method: str) -> frozenset[str]:
     """`method` and the members that it reads of its object, they in turn, and so on."""
     found: set[str] = set()
     waiting = [method]
@@ -27,7 +27,7 @@ def _attributes(bodies: Sequence[ClassBody], name: str) -> set[str]:
         return set()
     found = set()
     for statement in body.binders(name):
-        for function in methods_of(statement.node):
+        for function in find_methods(statement.node):
             receiver = first_parameter(function)
             found |= {
                 node.attr
@@ -39,7 +39,7 @@ def _attributes(bodies: Sequence[ClassBody], name: str) -> set[str]:
     return found
 
 
-def reaches_parent(bodies: Sequence[ClassBody], method: str) -> bool:
+def always_calls_inherited(bodies: Sequence[ClassBody], method: str) -> bool:
     """Whether each override of `method` in `bodies` calls the one that it overrides."""
     overrides = [statement for body in bodies for statement in body.binders(method)]
     return all(calls_inherited(statement.node, method) for statement in overrides)

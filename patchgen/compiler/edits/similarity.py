@@ -10,12 +10,12 @@ import ast
 import difflib
 from collections.abc import Collection, Iterator, Sequence
 
-from patchgen.compiler.edits.dots import is_dots
+from patchgen.compiler.edits.ellipsis import is_ellipsis
 
 
-def likeness(pattern: ast.expr, found: ast.expr, holes: Collection[str]) -> float:
+def measure_similarity(pattern: ast.expr, found: ast.expr, holes: Collection[str]) -> float:
     """The mean of what the texts, the shapes and the names of both have in common."""
-    text = difflib.SequenceMatcher(None, spelled(pattern), spelled(found), autojunk=False).ratio()
+    text = difflib.SequenceMatcher(None, spell(pattern), spell(found), autojunk=False).ratio()
     if isinstance(pattern, ast.Name | ast.Constant):
         return text  # another one has neither its shape nor its name
     names = _names(pattern) - set(holes)
@@ -23,7 +23,7 @@ def likeness(pattern: ast.expr, found: ast.expr, holes: Collection[str]) -> floa
     return _mean([text, _shape(pattern, found, holes), *shared])
 
 
-def spelled(node: ast.AST) -> str:
+def spell(node: ast.AST) -> str:
     """The code of `node` in one spelling; its tree where Python cannot spell it (some f-strings, before 3.12)."""
     try:
         return ast.unparse(node)
@@ -65,7 +65,7 @@ def _equal_leaves(pattern: ast.AST, found: ast.AST) -> Iterator[float]:
 def _arguments(pattern: ast.Call, found: ast.Call) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     """The arguments that the pattern spells out, each with the one that is passed in its place."""
     for place, argument in enumerate(pattern.args):
-        if not is_dots(argument):
+        if not is_ellipsis(argument):
             yield argument, found.args[place] if place < len(found.args) else None
     passed = {keyword.arg: keyword.value for keyword in found.keywords}
     for keyword in pattern.keywords:

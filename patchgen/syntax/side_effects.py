@@ -28,7 +28,7 @@ _READERS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Deeds:
+class SideEffects:
     """Places of names.
 
     `changed` are roots of what is stored into, added to in place, deleted from, or whose method is called; `stored`
@@ -50,24 +50,24 @@ class Deeds:
     aside: frozenset[Place]
 
     @property
-    def is_quiet(self) -> bool:
+    def is_pure(self) -> bool:
         """Whether nothing is called or changed."""
         return not (self.changed or self.called or self.aside)
 
 
 @functools.lru_cache(maxsize=4096)
-def deeds_at_import(text: str) -> Deeds:
+def read_import_effects(text: str) -> SideEffects:
     """What the statements of `text` do while they run at module level."""
     return _read(text, inside=False)
 
 
 @functools.lru_cache(maxsize=4096)
-def deeds_when_called(text: str) -> Deeds:
+def read_call_effects(text: str) -> SideEffects:
     """What the statements of `text` do, the bodies of functions included."""
     return _read(text, inside=True)
 
 
-def _read(text: str, inside: bool) -> Deeds:
+def _read(text: str, inside: bool) -> SideEffects:
     reader = _Reader(inside)
     for node in ast.parse(text).body:
         reader.visit(node)
@@ -82,7 +82,7 @@ def _read(text: str, inside: bool) -> Deeds:
         reader.used,
         reader.aside,
     )
-    return Deeds(*map(frozenset, sets))
+    return SideEffects(*map(frozenset, sets))
 
 
 class _Reader(ast.NodeVisitor):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import libcst as cst
 
-from patchgen.compiler.edits.syntax import is_dots, is_positional
+from patchgen.compiler.edits.syntax import is_ellipsis, is_positional
 
 _NOTHING = cst.SimpleWhitespace("")
 
 
-def with_rest(call: cst.Call, old: cst.Call, rest: tuple[cst.Arg, ...]) -> cst.Call:
+def insert_rest(call: cst.Call, old: cst.Call, rest: tuple[cst.Arg, ...]) -> cst.Call:
     """`call` with `rest`, arguments of `old`, in the place of its `...`.
 
     They keep their order and their line breaks.  Arguments by position come before those by name, and `**` is last.
     """
-    place = next(number for number, argument in enumerate(call.args) if is_dots(argument))
+    place = next(number for number, argument in enumerate(call.args) if is_ellipsis(argument))
     before, dots, behind = call.args[:place], call.args[place], call.args[place + 1 :]
     every = sorted((*before, *rest, *behind), key=_turn)
     if not every:
@@ -26,7 +26,7 @@ def with_rest(call: cst.Call, old: cst.Call, rest: tuple[cst.Arg, ...]) -> cst.C
     return call.with_changes(args=[*spaced, final])
 
 
-def repeated(call: cst.Call, rest: tuple[cst.Arg, ...]) -> tuple[str, ...]:
+def find_repeated(call: cst.Call, rest: tuple[cst.Arg, ...]) -> tuple[str, ...]:
     """The keywords that are both in `rest` and in `call`."""
     given = {argument.keyword.value for argument in call.args if argument.keyword}
     return tuple(a.keyword.value for a in rest if a.keyword and a.keyword.value in given)
