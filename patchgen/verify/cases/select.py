@@ -135,6 +135,7 @@ def _short(head: str, claims: tuple[Claim, ...], plan: Plan) -> Iterator[Case]:
 
 def _loading(head: str) -> Iterator[Case]:
     yield Case(f"{head} checkpoints", "checkpoints", head)
+    yield Case(f"{head} begins as the parent", "fresh", head)
 
 
 def _effects(head: str, claims: tuple[Claim, ...]) -> Iterator[Case]:

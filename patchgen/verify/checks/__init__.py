@@ -13,6 +13,7 @@ from patchgen.verify.checks.compiled import compiles
 from patchgen.verify.checks.context import Trial, Verdict
 from patchgen.verify.checks.dropout import drops_as_parent
 from patchgen.verify.checks.effects import shows_effect
+from patchgen.verify.checks.fresh import begins_as_parent
 from patchgen.verify.checks.generation import generates, keeps_cache
 from patchgen.verify.checks.interface import computes_by
 from patchgen.verify.checks.numbers import equals_parent
@@ -29,6 +30,7 @@ CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
     "effect": shows_effect,
     "kept": keeps_what_it_says,
     "checkpoints": loads,
+    "fresh": begins_as_parent,
     "plans": means_what_is_there,
     "cache": keeps_cache,
     "generated": generates,

@@ -37,6 +37,8 @@ KINDS = (
     "cache",
     "generated",
     "checkpoints",
+    "fresh",
+    "interface",
     "effect",
     "kept",
     "kernels",

@@ -88,6 +88,10 @@ _PASSES = frozenset(
     "reshape rms_norm roll rsqrt sigmoid sign silu sin softmax sqrt square squeeze sub tanh "
     "to transpose tril triu type_as unsqueeze view".split()
 )
+# Functions of two values whose order says nothing.
+_SYMMETRIC = frozenset(
+    {"promote_types", "maximum", "minimum", "equal", "logical_and", "logical_or"}
+)
 _OPTIONAL = ("mask", "bias", "scal", "dropout", "window", "softcap", "position", "weight")
 
 
@@ -235,6 +239,7 @@ def _of_call(node: ast.Call, place: Place) -> Iterator[Slip]:
         if (
             ast.dump(first) != ast.dump(second)
             and not isinstance(first, ast.Starred)
+            and name not in _SYMMETRIC
             and not _are_types(node, name)
         ):
             swapped = [*node.args[:at], second, first, *node.args[at + 2 :]]

@@ -30,6 +30,7 @@ COSTS: Mapping[str, float] = {
     "attention": 3,
     "generated": 4,
     "checkpoints": 4,
+    "fresh": 3,
     "drops": 12,
     "compiled": 60,
 }

@@ -1,0 +1,68 @@
+"""Whether a model that is not loaded begins as the parent's does: with weights drawn from the same distributions."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, set_seed
+
+from patchgen.verify.built import quiet
+from patchgen.verify.checks.trial import Nothing, Trial, Verdict
+from patchgen.verify.pair import Pair
+
+SEED = 5
+# Unlike the default of any module of torch, so that a weight that nobody draws anew is told apart.
+RANGE = 0.5
+# Standard errors that two samples of one distribution may be apart.
+ERRORS = 6.0
+
+
+def begins_as_parent(trial: Trial) -> Verdict:
+    """Each tensor of a new variant has the mean and the spread that it has in the parent."""
+    pair = trial.pair
+    if pair.variant_class.is_custom_code() != pair.parent_class.is_custom_code():
+        return Verdict("FAIL", "transformers initialises it by the rules of another kind of code")
+    theirs, ours = (
+        _parent_as_variant(pair).state_dict(),
+        _new(pair, pair.variant_class).state_dict(),
+    )
+    names = [name for name in ours if name in theirs and ours[name].is_floating_point()]
+    if not names:
+        raise Nothing("no tensor is in both")
+    wrong = [name for name in names if not _alike(theirs[name], ours[name])]
+    if wrong:
+        return Verdict("FAIL", f"drawn from other distributions: {', '.join(sorted(wrong)[:5])}")
+    return Verdict("PASS", f"{len(names)} tensors are drawn as the parent's")
+
+
+def _new(pair: Pair, model_class: type[PreTrainedModel]) -> PreTrainedModel:
+    config = pair.config()
+    for name in ("initializer_range", "init_std"):
+        if hasattr(config, name):
+            setattr(config, name, RANGE)
+    set_seed(SEED)
+    return model_class(config)
+
+
+def _parent_as_variant(pair: Pair) -> PreTrainedModel:
+    """A new parent's weights, laid out as the variant has them."""
+    parent = _new(pair, pair.parent_class)
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        return pair.build(parent, pair.variant_class, Path(folder), dict(pair.routes[0].variant))
+
+
+def _alike(one: Tensor, two: Tensor) -> bool:
+    """Whether both may be samples of one distribution, by mean and standard deviation."""
+    if one.shape != two.shape:
+        return False
+    if one.numel() < 2:
+        return bool(torch.isfinite(two).all())
+    (spread, mean), (other_spread, other_mean) = (
+        torch.std_mean(each.double()) for each in (one, two)
+    )
+    wide = float(max(spread, other_spread))
+    error = ERRORS * wide / (one.numel() ** 0.5) + 1e-6
+    return abs(float(mean - other_mean)) <= 2 * error and abs(float(spread - other_spread)) <= error
