@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import Bench
 from patchgen.verify.cases.select import cases
-from patchgen.verify.mutation.mutation_test import Proof
+from patchgen.verify.mutation.prove import Proof
 from patchgen.verify.parts.combine import claims_of
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import subject_at

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
-from patchgen.verify.built import quiet
-from patchgen.verify.checks.trial import Nothing, Trial, Verdict
-from patchgen.verify.pair import Pair
+from patchgen.verify.checks.context import Nothing, Trial, Verdict
+from patchgen.verify.models.build import quiet
+from patchgen.verify.models.pair import Pair
 
 SEED = 5
 # Unlike the default of any module of torch, so that a weight that nobody draws anew is told apart.

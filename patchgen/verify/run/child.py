@@ -23,7 +23,7 @@ from patchgen.verify.variants import Subject
 if TYPE_CHECKING:
     from patchgen.verify.case_runner import Bench
     from patchgen.verify.cases.select import Case
-    from patchgen.verify.mutation.mutation_test import Proof
+    from patchgen.verify.mutation.prove import Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def main() -> None:
 def _proof_of(work: Work, bench: Bench) -> Proof | None:
     """Of the changed lines, where the plan asks for it; always on a CPU."""
     from patchgen.verify.case_runner import Bench
-    from patchgen.verify.mutation.mutation_test import Proof
+    from patchgen.verify.mutation.prove import Proof
 
     if not work.plan.lines and work.plan.mutants == 0:
         return None

@@ -52,4 +52,4 @@ def test_a_short_plan_trains_with_every_part_at_work():
     made = planned("checkpoint", short=True)
     assert made["float32 right closest"].scene == trained(claims, "right")
     kinds = {case.kind for case in made.values()}
-    assert kinds == {"checkpoints", "effect", "kept", "numbers", "planted"}
+    assert kinds == {"checkpoints", "effect", "fresh", "kept", "numbers", "planted"}

@@ -20,10 +20,10 @@ from patchgen.verify.mutation.lines_run import (
 )
 from patchgen.verify.mutation.mutant_result import Fate, LinesRun, counted, lines_from_json, told
 from patchgen.verify.mutation.mutate import drawn, mutants_of
-from patchgen.verify.mutation.mutation_test import Proof
 from patchgen.verify.mutation.operation_log import recorded
 from patchgen.verify.mutation.page import mutants_page
 from patchgen.verify.mutation.plant import living, planted_in
+from patchgen.verify.mutation.prove import Proof
 from patchgen.verify.mutation.restore import kept
 from patchgen.verify.report.result import from_json, result_of_lines, result_of_mutants
 from patchgen.verify.selection import Plan
