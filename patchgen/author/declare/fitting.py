@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import patchgen
 from patchgen.author.anatomy.code import constant, statements_of, walk
 
 Bound = Mapping[str, ast.AST]
@@ -133,7 +134,7 @@ class Mixin:
 
 def mixins(part: str) -> tuple[Mixin, ...]:
     """The public mixins of `patchgen.parts.PART`, those that ask for more first."""
-    folder = Path(__file__).parent.parent / "parts"
+    folder = Path(patchgen.__file__).parent / "parts"
     files = sorted((folder / part).glob("*.py")) or [folder / f"{part}.py"]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
     classes = {
