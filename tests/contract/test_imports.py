@@ -58,17 +58,19 @@ ALL_OF_THE_COMPILER = set(COMPILER)
 TABLE = COMPILER | {
     "errors": set(),
     "edits": set(),
+    "markdown": set(),
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
     "syntax": {"errors"},
     "upstream": {"errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
     "project": {"errors", "syntax", "upstream", *ALL_OF_THE_COMPILER},
     "runtime": {"errors", "project", "compiler.flat"},
-    "verify": {"errors", "syntax", "project", "runtime", "compiler.flat"},
-    "author": {"errors", "syntax", "project", "verify", *ALL_OF_THE_COMPILER},
-    "training": {"errors", "parts", "project", "runtime", "verify", "compiler.flat"},
+    "verify": {"errors", "markdown", "syntax", "project", "runtime", "compiler.flat"},
+    "author": {"errors", "markdown", "syntax", "project", "verify", *ALL_OF_THE_COMPILER},
+    "training": {"errors", "markdown", "parts", "project", "runtime", "verify", "compiler.flat"},
     "cli": {
         "errors",
+        "markdown",
         "syntax",
         "project",
         "runtime",

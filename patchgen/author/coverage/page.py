@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.author.coverage.book import STATUSES, Book, Entry
+from patchgen.markdown import table_lines
 
 _LEGEND = """\
 - **verified**: in a project of its own the part was written by `patchgen new` (grouped experts that it refuses: taken
@@ -68,26 +69,28 @@ def _opening(book: Book, versions: Mapping[str, str], command: str) -> Iterator[
     yield "code that stands beside it are the same. [coverage.json](coverage.json) has the errors that were seen."
 
 
-def _totals(book: Book) -> Iterator[str]:
-    yield f"| part | {' | '.join(STATUSES)} |"
-    yield f"|---|{'---:|' * len(STATUSES)}"
+def _totals(book: Book) -> list[str]:
+    rows = []
     for part in book.parts:
         found = Counter(entry.status for (_, other), entry in book.entries.items() if other == part)
-        yield f"| {part} | {' | '.join(str(found[status]) for status in STATUSES)} |"
+        rows.append((part, *(str(found[status]) for status in STATUSES)))
+    return table_lines(("part", *STATUSES), rows, numbers=STATUSES)
 
 
-def _targets(book: Book, targets: Iterable[Target]) -> Iterator[str]:
-    yield "| part | verified | of | wanted |"
-    yield "|---|---:|---|---:|"
-    for target in targets:
-        yield f"| {target.part} | {target.reached(book)} | {target.says} | {target.wanted} |"
+def _targets(book: Book, targets: Iterable[Target]) -> list[str]:
+    rows = [
+        (target.part, str(target.reached(book)), target.says, str(target.wanted))
+        for target in targets
+    ]
+    return table_lines(("part", "verified", "of", "wanted"), rows, numbers=("verified", "wanted"))
 
 
-def _table(book: Book) -> Iterator[str]:
-    yield f"| model | {' | '.join(book.parts)} |"
-    yield f"|---|{'---|' * len(book.parts)}"
+def _table(book: Book) -> list[str]:
+    rows = []
     for model in book.models:
-        yield f"| {model} | {' | '.join(_cell(book.entry(model, part)) for part in book.parts)} |"
+        cells = [_cell(book.entry(model, part)) for part in book.parts]
+        rows.append((model, *cells))
+    return table_lines(("model", *book.parts), rows)
 
 
 def _cell(entry: Entry | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from patchgen.markdown import table_lines
 from patchgen.training.bench.case import Case
 from patchgen.training.bench.claims import broken_claims
 from patchgen.training.bench.entry import Contestant
@@ -88,31 +89,24 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
     """The best that each variant came to, and the targets."""
-    yield from (
-        "## Verdicts",
-        "",
-        "| variant | | where | beside | speed | memory |",
-        "|---|---|---|---|---:|---:|",
-    )
+    yield from ("## Verdicts", "")
+    rows = []
     for name, (where, row, found) in sorted(best_verdicts(record, cases).items()):
-        yield (
-            f"| {name} | **{found.word}** | {where}, {row} | {found.against} | {_times(found.speed)} "
-            f"| {_times(found.memory)} |"
-        )
+        gains = (_times(found.speed), _times(found.memory))
+        rows.append((name, f"**{found.word}**", f"{where}, {row}", found.against, *gains))
+    heads = ("variant", "", "where", "beside", "speed", "memory")
+    yield from table_lines(heads, rows, numbers=("speed", "memory"))
     if wrong := _wrong(record, cases):
         yield from ("", f"Not right elsewhere, which no gain makes good: {'; '.join(wrong)}.")
-    yield from (
-        "",
-        "## Targets",
-        "",
-        "| | | against | target | measured | |",
-        "|---|---|---|---:|---:|---|",
-    )
+    yield from ("", "## Targets", "")
+    aims = []
     for case in cases:
         about = record.cases[case.id]
         work = about["work"] / about["tokens"] if about.get("work") else 0.0
         for one in reached(case, record.results(case.id), work):
-            yield _target(case, one)
+            aims.append(_target(case, one))
+    heads = ("", "", "against", "target", "measured", "")
+    yield from table_lines(heads, aims, numbers=("target", "measured"))
     yield ""
 
 
@@ -149,20 +143,16 @@ def _rank(found: Verdict) -> tuple[int, float]:
     return _BEST.index(found.word), -(found.speed or 0.0)
 
 
-def _target(case: Case, one: Reached) -> str:
+def _target(case: Case, one: Reached) -> tuple[str, ...]:
+    who = one.who or ", ".join(one.target.who)
     if one.target.metric == "rate":
-        aim, rate = (
-            f"{one.target.ratio / 1e12:g} TFLOP/s",
-            f"{one.ratio / 1e12:.0f}" if one.ratio else "",
-        )
-        return f"| {case.id} | {one.who or ', '.join(one.target.who)} | | {aim} | {rate} | {one.word} |"
+        aim = f"{one.target.ratio / 1e12:g} TFLOP/s"
+        rate = f"{one.ratio / 1e12:.0f}" if one.ratio else ""
+        return (case.id, who, "", aim, rate, one.word)
     sign = "at most" if one.target.metric == "memory" else "at least"
-    who, against = (
-        one.who or ", ".join(one.target.who),
-        one.against or ", ".join(one.target.against),
-    )
+    against = one.against or ", ".join(one.target.against)
     aim = f"{one.target.metric} {sign} {one.target.ratio:g}"
-    return f"| {case.id} | {who} | {against} | {aim} | {_times(one.ratio)} | {one.word} |"
+    return (case.id, who, against, aim, _times(one.ratio), one.word)
 
 
 def _section(record: Record, case: Case, tiny: bool) -> Iterator[str]:
@@ -192,13 +182,10 @@ def _sizes(about: Mapping[str, Any], tiny: bool) -> str:
     )
 
 
-def _tiny_table(
-    case: Case, results: Mapping[str, Result], broken: Mapping[str, str]
-) -> Iterator[str]:
-    yield "| | | loss apart | gradients apart | masks | kept |" + (
-        " rows that fit |" if case.fits else ""
-    )
-    yield "|---|---|---:|---:|---|---:|" + ("---:|" if case.fits else "")
+def _tiny_table(case: Case, results: Mapping[str, Result], broken: Mapping[str, str]) -> list[str]:
+    fitted = ("rows that fit",) if case.fits else ()
+    heads = ("", "", "loss apart", "gradients apart", "masks", "kept", *fitted)
+    rows = []
     anchor = results.get(case.anchor)
     for one in _known(case, results):
         result = results[one.name]
@@ -206,23 +193,26 @@ def _tiny_table(
         kept = (
             f"{result.saved / anchor.saved:.2f}" if result.saved and anchor and anchor.saved else ""
         )
-        rows = f" {result.rows or ''} |" if case.fits else ""
+        fit = (str(result.rows or ""),) if case.fits else ()
         word = "claims what is not so" if one.name in broken else result.status
-        yield f"| {one.name} | {word} | {loss} | {norm} | {', '.join(result.masks)} | {kept} |{rows}"
+        rows.append((one.name, word, loss, norm, ", ".join(result.masks), kept, *fit))
+    numbers = ("loss apart", "gradients apart", "kept", *fitted)
+    return table_lines(heads, rows, numbers=numbers)
 
 
 def _table(
     record: Record, case: Case, results: Mapping[str, Result], broken: Mapping[str, str]
-) -> Iterator[str]:
-    fitted = " rows |" if case.fits else ""
-    yield f"| | verdict | tokens/s | to anchor | texts/s | step, ms | MFU | peak, GiB |{fitted} apart | attention |"
-    yield "|---|---|---:|---:|---:|---:|---:|---:|" + ("---:|" if case.fits else "") + "---:|---|"
+) -> list[str]:
+    fitted = ("rows",) if case.fits else ()
+    speeds = ("tokens/s", "to anchor", "texts/s", "step, ms", "MFU", "peak, GiB")
+    numbers = (*speeds, *fitted, "apart")
+    rows = []
     found = verdicts(case, results)
     for one in _known(case, results):
         result = results[one.name]
         verdict = found[one.name].word if one.name in found else ""
         word = "claims what is not so" if one.name in broken else verdict or _word(result)
-        rows = f" {result.rows or ''} |" if case.fits else ""
+        fit = (str(result.rows or ""),) if case.fits else ()
         peak = f"{result.peak / GIB:.1f}{BY_DRIVER if result.driver else ''}" if result.peak else ""
         apart = " ".join(f"{value:.0e}" for value in result.apart[:2]) if result.apart else ""
         figures = (
@@ -233,7 +223,8 @@ def _table(
             _mfu(record, case, result),
             peak,
         )
-        yield f"| {one.name} | {word} | {' | '.join(figures)} |{rows} {apart} | {_kernel(result)} |"
+        rows.append((one.name, word, *figures, *fit, apart, _kernel(result)))
+    return table_lines(("", "verdict", *numbers, "attention"), rows, numbers=numbers)
 
 
 def _known(case: Case, results: Mapping[str, Result]) -> list[Contestant]:

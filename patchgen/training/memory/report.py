@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from patchgen.markdown import table_lines
 from patchgen.training.memory.collectives import Exchange, Sum, sums
 from patchgen.training.memory.figures import ROLES, Figures, Kind, Peak, figures, kinds, peak
 from patchgen.training.memory.predict import Books
@@ -247,5 +248,5 @@ def _aligned(table: Table) -> str:
 
 
 def _marked(table: Table) -> str:
-    lines = [table.heads, ("---", *["---:"] * (len(table.heads) - 1)), *table.rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    lines = table_lines(table.heads, table.rows, numbers=table.heads[1:])
+    return "".join(f"{line}\n" for line in lines)

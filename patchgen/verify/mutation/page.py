@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from patchgen.markdown import table_lines
 from patchgen.verify.mutation.mutant_result import OUTCOMES, Fate, LinesRun, counted
 from patchgen.verify.report.result import Result
 from patchgen.verify.variants import Subject
@@ -41,19 +42,21 @@ def mutants_page(
         f"Seen: {total['seen']:,} of {decided:,} that run and are not equivalent, {part}.",
         "",
     ]
-    lines += [
-        f"| variant | lines run | on lines not run | made | planted | {' | '.join(OUTCOMES)} |",
-        f"|---|---:|---:|---:|---:|{'---:|' * len(OUTCOMES)}",
-    ]
+    rows = []
     for name, (fates, run) in found.items():
-        numbers = " | ".join(f"{number:,}" for number in counted(fates).values())
-        ran = f"{run.ran} of {run.changed}" if run is not None else ""
-        made = f"{run.unplanted:,} | {run.mutants:,}" if run is not None else " | "
-        lines.append(f"| {name} | {ran} | {made} | {len(fates):,} | {numbers} |")
-    numbers = " | ".join(f"{number:,}" for number in total.values())
+        ran, unplanted, made = "", "", ""
+        if run is not None:
+            ran = f"{run.ran} of {run.changed}"
+            unplanted, made = f"{run.unplanted:,}", f"{run.mutants:,}"
+        numbers = [f"{number:,}" for number in counted(fates).values()]
+        rows.append((name, ran, unplanted, made, f"{len(fates):,}", *numbers))
     runs = [run for _, run in found.values() if run is not None]
-    made = f"{sum(run.unplanted for run in runs):,} | {sum(run.mutants for run in runs):,}"
-    lines.append(f"| **all** | | {made} | {len(every):,} | {numbers} |")
+    unplanted = f"{sum(run.unplanted for run in runs):,}"
+    made = f"{sum(run.mutants for run in runs):,}"
+    numbers = [f"{number:,}" for number in total.values()]
+    rows.append(("**all**", "", unplanted, made, f"{len(every):,}", *numbers))
+    heads = ("lines run", "on lines not run", "made", "planted", *OUTCOMES)
+    lines += table_lines(("variant", *heads), rows, numbers=heads)
     for name, (fates, run) in found.items():
         lines += _of_variant(name, fates, run)
     return "\n".join(lines) + "\n"

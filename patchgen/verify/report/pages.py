@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchgen.markdown import table_lines
 from patchgen.verify.mutation.mutant_result import counted
 from patchgen.verify.mutation.page import mutants_page
 from patchgen.verify.report.result import Result, counts
@@ -87,27 +88,12 @@ def as_markdown(subjects: Iterable[Subject], results: Sequence[Result], made: Ci
         else "No GPU was here: this is the CPU's arithmetic."
     )
     lines = ["# Parity", "", f"`{made.command}`, {_versions(made)}. {gpu}", "", _LEGEND]
-    lines += [
-        "| variant | parent | parts | PASS | WARN | FAIL | NONE | lines run | mutants seen |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|",
-    ]
     by_name = {
         subject.name: [r for r in results if r.variant == subject.name] for subject in subjects
     }
-    for subject in subjects:
-        parent, parts = subject.parent.rpartition(".")[2], ", ".join(subject.parts)
-        numbers = " | ".join(str(n) for n in counts(by_name[subject.name]).values())
-        numbers += f" | {lines_told(by_name[subject.name])} | {mutants_told(by_name[subject.name])}"
-        lines.append(f"| [{subject.name}](#{subject.name}) | `{parent}` | {parts} | {numbers} |")
+    lines += _variants_table(subjects, by_name)
     for name, found in by_name.items():
-        lines += [
-            "",
-            f"## {name}",
-            "",
-            "| case | | apart | bound | planted | |",
-            "|---|---|---:|---:|---:|---|",
-        ]
-        lines += [_row(result) for result in found]
+        lines += ["", f"## {name}", "", *_cases_table(found)]
     return "\n".join(lines) + "\n"
 
 
@@ -115,10 +101,33 @@ def _versions(made: Circumstances) -> str:
     return ", ".join(f"{name} {version}" for name, version in made.versions)
 
 
-def _row(result: Result) -> str:
-    numbers = " | ".join(number(value) for value in (result.apart, result.bound, result.seen))
-    note = result.note.replace("|", "\\|")
-    return f"| {result.case} | {result.status} | {numbers} | {note} |"
+def _variants_table(
+    subjects: Iterable[Subject], by_name: Mapping[str, Sequence[Result]]
+) -> list[str]:
+    rows = []
+    for subject in subjects:
+        found = by_name[subject.name]
+        rows.append(
+            (
+                f"[{subject.name}](#{subject.name})",
+                f"`{subject.parent.rpartition('.')[2]}`",
+                ", ".join(subject.parts),
+                *(str(count) for count in counts(found).values()),
+                lines_told(found),
+                mutants_told(found),
+            )
+        )
+    numbers = ("PASS", "WARN", "FAIL", "NONE", "lines run", "mutants seen")
+    return table_lines(("variant", "parent", "parts", *numbers), rows, numbers=numbers)
+
+
+def _cases_table(found: Sequence[Result]) -> list[str]:
+    numbers = ("apart", "bound", "planted")
+    rows = []
+    for result in found:
+        shown = map(number, (result.apart, result.bound, result.seen))
+        rows.append((result.case, result.status, *shown, result.note))
+    return table_lines(("case", "", *numbers, ""), rows, numbers=numbers)
 
 
 def lines_told(results: Iterable[Result]) -> str:
