@@ -43,7 +43,7 @@ from patchgen.runtime.checkpointing import switch_on
 from patchgen.training.bench.quartiles import Quartiles, quartiles
 from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.charts.bars import Bar, bars
-from patchgen.training.memory.custom_ops import body_of
+from patchgen.training.memory.custom_ops import find_python_body
 from patchgen.verify.variants import Subject, subjects
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
@@ -153,7 +153,7 @@ class Row:
         return quartiles([ours / theirs for ours, theirs in pairs])
 
     @property
-    def kept(self) -> float:
+    def saved_allocations(self) -> float:
         return self.variant.kept / max(1, self.rival.kept)
 
     @property
@@ -178,7 +178,7 @@ class Counting(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        body = body_of(func)
+        body = find_python_body(func)
         if body is not None:
             with self:
                 return body(*args, **kwargs)
@@ -228,7 +228,7 @@ def main() -> None:
             left_out.append((subject.name, "no time was left"))
             continue
         try:
-            row = measured(subject, asked.quick, 2 if asked.quick else asked.rounds)
+            row = measure_step(subject, asked.quick, 2 if asked.quick else asked.rounds)
         except NotMeasured as why:
             left_out.append((subject.name, str(why)))
             continue
@@ -246,7 +246,7 @@ class NotMeasured(Exception):
     """A variant that this script has no step for, with the reason."""
 
 
-def measured(subject: Subject, quick: bool, rounds: int) -> Row:
+def measure_step(subject: Subject, quick: bool, rounds: int) -> Row:
     """The variant's step beside its rival's."""
     ours, theirs = classes(subject)
     given = batch(subject, quick)
@@ -258,7 +258,7 @@ def measured(subject: Subject, quick: bool, rounds: int) -> Row:
     for turn in range(rounds):
         # Whoever goes first finds the other's data in the caches.
         for side in (0, 1) if turn % 2 else (1, 0):
-            seconds[side].append(timed(steps[side]))
+            seconds[side].append(time_runs(steps[side]))
     sides = [Side(tuple(took), *count) for took, count in zip(seconds, counted, strict=True)]
     del variant, rival, steps
     gc.collect()
@@ -337,7 +337,7 @@ def step_of(model: PreTrainedModel, given: dict[str, Tensor]) -> Callable[[], Te
     return lambda: model(**given, **cache).loss
 
 
-def timed(step: Callable[[], Tensor]) -> float:
+def time_runs(step: Callable[[], Tensor]) -> float:
     """Seconds of a step, forward and backward."""
     begun = time.perf_counter()
     step().backward()

@@ -22,11 +22,11 @@ import transformers
 from patchgen.errors import PatchgenError
 from patchgen.training.charts.bars import Bar, bars
 from patchgen.training.memory.chart import LAYERS, as_svg
-from patchgen.training.memory.figures import figures, peak
+from patchgen.training.memory.figures import find_peak, summarize
 from patchgen.training.memory.fits import largest_batch
-from patchgen.training.memory.measure import measured
-from patchgen.training.memory.predict import predicted
-from patchgen.training.memory.report import size
+from patchgen.training.memory.measure import measure_step
+from patchgen.training.memory.predict import predict_step
+from patchgen.training.memory.report import format_size
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, Target, find_target
 
@@ -109,13 +109,13 @@ def compared() -> Iterator[tuple[str, ...]]:
     cases += [("llama", replace(TINY, **way)) for way in WAYS]
     for name, setup in cases:
         target = find_target(name, Choice(tiny=True), REPOSITORY)
-        guess, truth = figures(predicted(target, setup)), measured(target, setup)
+        guess, truth = summarize(predict_step(target, setup)), measure_step(target, setup)
         kept = f"{guess.saved / truth.saved - 1:+.2%}"
         most = f"{guess.peak / truth.peak - 1:+.2%}"
         how = ", ".join(
             f"{key} {value}" for key, value in asdict(setup).items() if value != getattr(TINY, key)
         )
-        yield name, how, size(truth.saved), kept, size(truth.peak), most
+        yield name, how, format_size(truth.saved), kept, format_size(truth.peak), most
         print(name, how, kept, most, flush=True)
 
 
@@ -130,13 +130,13 @@ def walked(target: Target) -> Iterator[tuple[tuple[str, ...], Bar]]:
 
 
 def _anatomy(name: str, target: Target, setup: Setup) -> tuple[tuple[str, ...], Bar]:
-    books = predicted(target, setup)
-    found, most = figures(books), peak(books)
-    print(name, size(most.bytes), flush=True)
+    trace = predict_step(target, setup)
+    found, most = summarize(trace), find_peak(trace)
+    print(name, format_size(most.bytes), flush=True)
     parts = (found.weights, found.gradients, found.optimizer, found.saved, most.bytes)
     roles = dict(most.roles)
     heights = tuple(sum(roles.get(role, 0) for role in layer) / 1e9 for layer in LAYERS.values())
-    return (name, *map(size, parts), most.phase), Bar(name, heights, size(most.bytes))
+    return (name, *map(format_size, parts), most.phase), Bar(name, heights, format_size(most.bytes))
 
 
 def large() -> Iterator[tuple[str, ...]]:
@@ -145,27 +145,27 @@ def large() -> Iterator[tuple[str, ...]]:
         target = find_target(name, Choice(config=config), REPOSITORY)
         setup = Setup(length=LENGTH, precision="pure-bf16", device="cuda", **change)
         began = time.perf_counter()
-        books = predicted(target, setup)
+        trace = predict_step(target, setup)
         took = time.perf_counter() - began
-        found = figures(books)
+        found = summarize(trace)
         try:
             most = str(largest_batch(target, setup, int(card.removesuffix("GB")) * 10**9))
         except PatchgenError:
             most = "none"
         how = ", ".join(str(value) for value in change.values()) or "-"
         shown = f"{name} at {config}" if config else name
-        per_token = size(found.saved / LENGTH)
+        per_token = format_size(found.saved / LENGTH)
         yield (
             shown,
             how,
-            f"{books.parameters / 1e9:.2f} G",
-            size(found.peak),
+            f"{trace.parameters / 1e9:.2f} G",
+            format_size(found.peak),
             per_token,
             card,
             most,
             f"{took:.0f} s",
         )
-        print(shown, how, size(found.peak), most, flush=True)
+        print(shown, how, format_size(found.peak), most, flush=True)
 
 
 def as_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
@@ -225,7 +225,7 @@ def main() -> None:
     drawn = bars(title, [bar for _, bar in walk], names=tuple(LAYERS))
     (options.out / "memory-walk.svg").write_text(drawn, encoding="utf-8")
     (options.out / "memory.svg").write_text(
-        as_svg(predicted(bert, WALKED), 24 * 10**9), encoding="utf-8"
+        as_svg(predict_step(bert, WALKED), 24 * 10**9), encoding="utf-8"
     )
 
 

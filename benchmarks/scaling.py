@@ -21,13 +21,13 @@ import transformers
 
 from patchgen.training.charts.bars import Bar, bars
 from patchgen.training.memory.chart import LAYERS
-from patchgen.training.memory.collectives import sums
-from patchgen.training.memory.figures import figures, peak
+from patchgen.training.memory.collectives import sum_exchanges
+from patchgen.training.memory.figures import find_peak, summarize
 from patchgen.training.memory.layout import Layout
-from patchgen.training.memory.report import size
+from patchgen.training.memory.report import format_size
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target
-from patchgen.training.memory.zero import foreseen
+from patchgen.training.memory.zero import predict
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LENGTH = 4096
@@ -125,11 +125,11 @@ class Store:
         self.path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
-def predicted(cell: Cell) -> dict[str, Any]:
+def predict_step(cell: Cell) -> dict[str, Any]:
     """The figures of one cell, in bytes."""
     began = time.perf_counter()
     target = find_target(cell.model, Choice(config=cell.config, changes=cell.changes), REPOSITORY)
-    books = foreseen(
+    trace = predict(
         target,
         Setup(
             length=cell.length,
@@ -139,9 +139,9 @@ def predicted(cell: Cell) -> dict[str, Any]:
             layout=Layout(cell.engine, cell.ranks),
         ),
     )
-    told, most = figures(books), peak(books)
+    told, most = summarize(trace), find_peak(trace)
     return {
-        "parameters": books.parameters,
+        "parameters": trace.parameters,
         "weights": told.weights,
         "gradients": told.gradients,
         "optimizer": told.optimizer,
@@ -152,7 +152,7 @@ def predicted(cell: Cell) -> dict[str, Any]:
         "roles": dict(most.roles),
         "sent": [
             [each.kind, each.phase, each.ranks, each.times, round(each.sent)]
-            for each in sums(books.exchanges)
+            for each in sum_exchanges(trace.exchanges)
         ],
         "seconds": round(time.perf_counter() - began),
     }
@@ -162,9 +162,9 @@ def _row(cell: Cell, found: dict[str, Any]) -> tuple[str, ...]:
     held = [found[name] for name in ("weights", "gradients", "optimizer", "saved", "peak")]
     sent = _by_kind(found)
     fits = "yes" if found["peak"] <= CARD else "no"
-    told = [size(each) if each else "" for each in (*sent, sum(sent))]
+    told = [format_size(each) if each else "" for each in (*sent, sum(sent))]
     engine = f"{cell.engine}, autocast" if cell.precision == "amp-bf16" else cell.engine
-    return f"{cell.ranks:,}", engine, *map(size, held), fits, *told
+    return f"{cell.ranks:,}", engine, *map(format_size, held), fits, *told
 
 
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
@@ -226,7 +226,7 @@ def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
         heights = tuple(
             sum(roles.get(role, 0) for role in layer) / 1e9 for layer in LAYERS.values()
         )
-        rows.append(Bar(_said(cell), heights, size(found[cell.key]["peak"])))
+        rows.append(Bar(_said(cell), heights, format_size(found[cell.key]["peak"])))
     # Bars above three cards would leave nothing to see of the others.
     rows = [row for row in rows if sum(row.parts) <= 3 * CARD / 1e9]
     yield (
@@ -236,7 +236,7 @@ def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
     rows = []
     for cell in shown:
         sent = _by_kind(found[cell.key])
-        rows.append(Bar(_said(cell), tuple(each / 1e9 for each in sent), size(sum(sent))))
+        rows.append(Bar(_said(cell), tuple(each / 1e9 for each in sent), format_size(sum(sent))))
     yield "sent.svg", bars("What a GPU sends in a step, GB (predicted)", rows, names=KINDS)
 
 
@@ -257,11 +257,11 @@ def main() -> None:
         store.load()
     for cell in CELLS:
         if cell.key not in store.found:
-            store.found[cell.key] = predicted(cell)
+            store.found[cell.key] = predict_step(cell)
             store.write()
             print(
                 cell.key,
-                size(store.found[cell.key]["peak"]),
+                format_size(store.found[cell.key]["peak"]),
                 store.found[cell.key]["seconds"],
                 flush=True,
             )

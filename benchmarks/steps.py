@@ -57,7 +57,7 @@ class Clock:
         self.spent: defaultdict[str, float] = defaultdict(float)
         self._inner = [0.0]
 
-    def timed(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def time_runs(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._inner.append(0.0)
         start = cpu()
         try:

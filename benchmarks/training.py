@@ -21,12 +21,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from patchgen.training.charts.lines import Line, lines
-from patchgen.training.loop.folder import RunFolder, new_folder, series
-from patchgen.training.loop.machine import description
-from patchgen.training.loop.models import source_of
+from patchgen.training.loop.folder import RunFolder, create_folder, points_of
+from patchgen.training.loop.machine import describe_environment
+from patchgen.training.loop.models import find_source
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.run import train
-from patchgen.training.loop.setup import Material, built, material_of
+from patchgen.training.loop.setup import TrainingData, build_seeded_model, prepare_data
 
 WITHIN = 0.02  # of the stock model's loss
 SEEDS = (0, 1, 2)
@@ -123,27 +123,27 @@ def runs(pair: Pairing, seed: int, share: float, place: Path) -> list[Run]:
         device="cpu",
     )
     begin = place / f"{pair.stock}-{seed}"
-    source = source_of(recipe)
-    material = material_of(recipe, source)
-    built(recipe, source, material).save_pretrained(begin)
-    material.tokenizer.save_pretrained(begin)
-    known = frequencies(material, len(material.tokenizer))
+    source = find_source(recipe)
+    data = prepare_data(recipe, source)
+    build_seeded_model(recipe, source, data).save_pretrained(begin)
+    data.tokenizer.save_pretrained(begin)
+    known = frequencies(data, len(data.tokenizer))
     found = []
     for model in (pair.stock, *pair.variants):
         asked = replace(recipe, model=model, start=str(begin), tiny=False, config=())
-        folder = new_folder(str(place / f"{model}-{seed}-run"), asked)
+        folder = create_folder(str(place / f"{model}-{seed}-run"), asked)
         ended = train(asked, folder, Silent())
-        curve = series(RunFolder(folder.path).metrics(), "eval_loss")
+        curve = points_of(RunFolder(folder.path).metrics(), "eval_loss")
         found.append(Run(model, pair.stock, seed, ended.figures["eval_loss"], curve, known))
         print(f"{model} seed {seed}: {ended.figures['eval_loss']:.4f}", file=sys.stderr)
     return found
 
 
-def frequencies(material: Material, vocabulary: int) -> float:
+def frequencies(data: TrainingData, vocabulary: int) -> float:
     """The loss, on what is kept, of the frequencies of tokens in what is trained on."""
-    counted = Counter(token for row in material.train for token in row["input_ids"])
+    counted = Counter(token for row in data.train for token in row["input_ids"])
     total = counted.total() + vocabulary
-    kept = [token for row in material.kept for token in row["input_ids"]]
+    kept = [token for row in data.kept for token in row["input_ids"]]
     return -statistics.mean(math.log((counted[token] + 1) / total) for token in kept)
 
 
@@ -224,7 +224,7 @@ def main() -> int:
         for pair in PAIRS:
             for seed in SEEDS if options.only in (None, pair.stock) else ():
                 found += runs(pair, seed, options.share, Path(place))
-    rows, made = summary(found), description("cpu")
+    rows, made = summary(found), describe_environment("cpu")
     options.out.mkdir(parents=True, exist_ok=True)
     told = {
         "share": options.share,

@@ -45,7 +45,7 @@ def bench(
             raise click.UsageError("--look runs nothing: it takes --device alone")
         return _look(device)
     from patchgen.training.bench.machine import device_name, versions
-    from patchgen.training.bench.record import Unreadable, begun, taken_up
+    from patchgen.training.bench.record import Unreadable, resume_record, start_record
     from patchgen.training.bench.run import SECONDS, Wanted, run
     from patchgen.training.bench.sets import compiled_of, wanted_cases
 
@@ -56,7 +56,7 @@ def bench(
     path = Path(folder) / f"bench-{table}{'-tiny' if tiny else ''}.json"
     made = {"device": device_name(device), "tiny": tiny, "versions": versions()}
     try:
-        record = begun(path, made) if again else taken_up(path, made)
+        record = start_record(path, made) if again else resume_record(path, made)
     except Unreadable as error:
         raise PatchgenError(
             "PG817",
@@ -133,9 +133,9 @@ def _look(device: str | None) -> int:
     return 0
 
 
-def _progress(case: str, contestant: str, result: Result) -> None:
+def _progress(case: str, entry: str, result: Result) -> None:
     note = f"  {result.note}" if result.note else ""
-    sys.stderr.write(f"{case:9} {contestant:48} {result.status}{note}\n")
+    sys.stderr.write(f"{case:9} {entry:48} {result.status}{note}\n")
 
 
 def _write_pages(record: Record, path: Path, table: str, tiny: bool) -> None:

@@ -17,7 +17,7 @@ from patchgen.project.disk.write import replace_file
 if TYPE_CHECKING:
     from patchgen.training.memory.figures import Figures
     from patchgen.training.memory.layout import Layout
-    from patchgen.training.memory.predict import Books
+    from patchgen.training.memory.predict import StepTrace
     from patchgen.training.memory.setup import Setup
     from patchgen.training.memory.target import Choice, Target
 
@@ -43,11 +43,11 @@ def memory(
     """Tell the anatomy of one model's memory; the exit code."""
     _insist_on_models()
     from patchgen.training.memory.chart import as_svg
-    from patchgen.training.memory.fits import bytes_of, insist_on_device, largest_batch
-    from patchgen.training.memory.report import anatomy_of, as_json, as_markdown, as_text
+    from patchgen.training.memory.fits import check_device, largest_batch, parse_size
+    from patchgen.training.memory.report import as_json, as_markdown, as_text, make_report
     from patchgen.training.memory.setup import Setup
-    from patchgen.training.memory.target import Choice, find_target, usual_length
-    from patchgen.training.memory.zero import foreseen
+    from patchgen.training.memory.target import Choice, default_length, find_target
+    from patchgen.training.memory.zero import predict as predict_trace
     from patchgen.verify.report.pages import best_device
 
     if not predict and (not measure or card or figure):
@@ -59,24 +59,24 @@ def memory(
         target = find_target(name, choice)
         place = device or ("cuda" if card else best_device())
         if measure:
-            insist_on_device(place)
-        tokens = length or usual_length(target.config)
+            check_device(place)
+        tokens = length or default_length(target.config)
         wanted = Setup(**setup, length=tokens, device=place, layout=_layout(engine, ranks))
-        room = bytes_of(card) if card else 0
+        room = parse_size(card) if card else 0
         most = largest_batch(target, wanted, room) if room else 0
-        books = foreseen(target, wanted) if predict else None
-        found = _measured(target, choice, wanted, books) if measure else None
+        trace = predict_trace(target, wanted) if predict else None
+        found = _measured(target, choice, wanted, trace) if measure else None
     except (
         ValueError
     ) as error:  # of transformers and torch, which name the value that they do not take
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
     told = replace(
-        anatomy_of(books, found, name, target.model_class.__name__, wanted), card=room, most=most
+        make_report(trace, found, name, target.model_class.__name__, wanted), card=room, most=most
     )
     write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
     sys.stdout.write(write(told))
-    if figure and books is not None:
-        replace_file(Path(figure), as_svg(books, room).encode())
+    if figure and trace is not None:
+        replace_file(Path(figure), as_svg(trace, room).encode())
     return 0
 
 
@@ -88,20 +88,20 @@ def _layout(engine: str | None, ranks: int | None) -> Layout | None:
     return Layout(engine, ranks) if engine is not None and ranks is not None else None
 
 
-def _measured(target: Target, choice: Choice, setup: Setup, books: Books | None) -> Figures:
-    from patchgen.training.memory.figures import figures, standing
-    from patchgen.training.memory.fits import insist_on_room
-    from patchgen.training.memory.measure import measured
+def _measured(target: Target, choice: Choice, setup: Setup, trace: StepTrace | None) -> Figures:
+    from patchgen.training.memory.figures import reference_figures, summarize
+    from patchgen.training.memory.fits import check_free_memory
+    from patchgen.training.memory.measure import measure_step
 
-    if books is not None:
+    if trace is not None:
         here = setup.layout.ranks if setup.layout is not None and setup.device == "cpu" else 1
-        insist_on_room(target, here * figures(books).peak, setup.device)
+        check_free_memory(target, here * summarize(trace).peak, setup.device)
     if setup.layout is not None:
-        from patchgen.training.memory.spawn import Job, measured_on_ranks
+        from patchgen.training.memory.spawn import Job, measure_on_ranks
 
-        found = measured_on_ranks([Job(target.name, choice, setup)], setup.layout.ranks)[0]
-        return standing(found, setup.layout)
-    return measured(target, setup)
+        found = measure_on_ranks([Job(target.name, choice, setup)], setup.layout.ranks)[0]
+        return reference_figures(found, setup.layout)
+    return measure_step(target, setup)
 
 
 def _change(said: str) -> tuple[str, Any]:

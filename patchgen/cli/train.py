@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from patchgen.training.loop.folder import RunFolder
     from patchgen.training.loop.meter import Watch
     from patchgen.training.loop.recipe import Recipe
-    from patchgen.training.loop.run import Ended
+    from patchgen.training.loop.run import TrainingResult
     from patchgen.training.parallel.engine import Engine
 
 GIB = 2**30
@@ -39,12 +39,12 @@ def train(
 ) -> int:
     """Train, or go on with a run."""
     _insist_on_models()
-    from patchgen.training.loop.engine import device_of, insist_on_what_is_said
-    from patchgen.training.loop.failures import way_on
-    from patchgen.training.loop.folder import RunFolder, shared_folder
+    from patchgen.training.loop.engine import check_launcher, choose_device
+    from patchgen.training.loop.failures import resume_hint
+    from patchgen.training.loop.folder import RunFolder, create_shared_folder
     from patchgen.training.loop.recipe import Recipe
     from patchgen.training.loop.run import train as run
-    from patchgen.training.parallel.engine import engine_of
+    from patchgen.training.parallel.engine import parse_engine
 
     if at is not None and (resume is None or search is not None):
         raise click.UsageError("--at is of a run that --resume goes on with, and of no search")
@@ -57,26 +57,26 @@ def train(
         raise click.UsageError("name a model, or a run with --resume")
     else:
         recipe = Recipe(model=model, **switches)
-    engine = engine_of(recipe.engine, os.environ)
-    insist_on_what_is_said(recipe, os.environ)
+    engine = parse_engine(recipe.engine, os.environ)
+    check_launcher(recipe, os.environ)
     if resume is not None:
-        folder = RunFolder(Path(resume), writes=engine.first)
+        folder = RunFolder(Path(resume), writes=engine.is_first)
         if folder.ended:
-            if engine.first:
+            if engine.is_first:
                 click.echo(f"{resume} has come to its end", err=True)
             return 0
-    with _together(engine, device_of(recipe.device)), _watching(engine) as watch:
+    with _together(engine, choose_device(recipe.device)), _watching(engine) as watch:
         if resume is None:
-            folder = shared_folder(output or "", recipe, engine)
+            folder = create_shared_folder(output or "", recipe, engine)
         try:
             if search is not None:
                 return _search(recipe, search, folder, watch, resume=resume is not None)
             ended = run(recipe, folder, watch, resume=resume is not None, at=at, engine=engine)
         except KeyboardInterrupt:
-            if engine.first:
-                click.echo(way_on(folder), err=True)
+            if engine.is_first:
+                click.echo(resume_hint(folder), err=True)
             raise
-    if engine.first:
+    if engine.is_first:
         _show(ended)
     return 0
 
@@ -85,9 +85,9 @@ def train(
 def _together(engine: Engine, device: str) -> Iterator[None]:
     """While the processes of a run are together.  What all of them would say, the first one says alone."""
     from patchgen.training.parallel.process_group import (
-        PeerIsGone,
-        go_to_the_end,
-        is_told_by_first,
+        PeerLost,
+        first_reports_same,
+        ignore_termination,
         join,
         leave,
     )
@@ -95,11 +95,11 @@ def _together(engine: Engine, device: str) -> Iterator[None]:
     join(engine, device)
     try:
         yield
-    except PeerIsGone as error:
+    except PeerLost as error:
         raise PatchgenError("PG836", Location("patchgen train"), str(error)) from error
     except PatchgenError as error:
-        go_to_the_end(engine)
-        if is_told_by_first(engine, str(error)):
+        ignore_termination(engine)
+        if first_reports_same(engine, str(error)):
             raise SystemExit(exit_code(problems_of(error))) from error
         raise
     leave(engine)
@@ -131,7 +131,7 @@ def _insist_on_models() -> None:
 @contextmanager
 def _watching(engine: Engine) -> Iterator[Watch]:
     """A bar on a terminal, lines elsewhere; nothing but of the first process."""
-    if not engine.first:
+    if not engine.is_first:
         yield _Silent()
         return
     if not sys.stderr.isatty():
@@ -252,7 +252,7 @@ def _search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resum
 SHARES = {"mfu": "MFU", "mfu_datasheet": "MFU, data sheet"}
 
 
-def _show(ended: Ended) -> None:
+def _show(ended: TrainingResult) -> None:
     figures = ended.figures
     rows = [("steps", f"{figures['steps']:.0f}"), ("loss", f"{figures['loss']:.4f}")]
     rows.append(("eval loss", f"{figures['eval_loss']:.4f}"))

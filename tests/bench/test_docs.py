@@ -25,7 +25,7 @@ def test_each_case_is_told(case):
     _, _, about, variants, aims, _ = ROWS[case.id]
     assert about.strip() == case.about
     assert set(re.findall("`(.*?)`", variants)) == {
-        one.variant for one in case.contestants if one.variant
+        one.variant for one in case.entries if one.variant
     }
     told = [
         float(number)
@@ -79,7 +79,7 @@ def test_commands_name_what_there_is():
         only = [value for name, value in zip(words, words[1:], strict=False) if name == "--only"]
         ids = [word for word in words if re.fullmatch(r"[A-Z]\d\S*", word)]
         assert {
-            one.name for case in wanted_cases("matrix", ids, only) for one in case.contestants
+            one.name for case in wanted_cases("matrix", ids, only) for one in case.entries
         } >= set(only)
 
 

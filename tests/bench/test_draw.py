@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from patchgen.training.charts.bars import Bar, bars
-from patchgen.training.charts.frame import decades, short, ticks
+from patchgen.training.charts.frame import decades, format_number, ticks
 from patchgen.training.charts.lines import Line, lines
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -47,7 +47,7 @@ def test_decades():
     ("value", "said"), [(0.05, "0.05"), (320, "320"), (12500, "12.5k"), (3.2e6, "3.2M")]
 )
 def test_short(value, said):
-    assert short(value) == said
+    assert format_number(value) == said
 
 
 def test_bars_are_as_long_as_their_values():

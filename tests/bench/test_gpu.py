@@ -26,7 +26,7 @@ from patchgen.training.bench.entry import (
     FLASH,
     LAYERS,
     SDPA,
-    Contestant,
+    Entry,
     variant,
 )
 from patchgen.training.bench.fits import rows_that_fit
@@ -34,9 +34,9 @@ from patchgen.training.bench.machine import machine
 from patchgen.training.bench.matrix import B1
 from patchgen.training.bench.reference import reference_of
 from patchgen.training.bench.result import from_json
-from patchgen.training.bench.round import TINY_TURNS, first_turn
+from patchgen.training.bench.round import TINY_ROUNDS, first_round
 from patchgen.training.bench.run_case import Budget, run_case
-from patchgen.training.bench.setup import Scale, Stage
+from patchgen.training.bench.setup import CaseSetup, Scale
 from patchgen.training.bench.tiny import tiny_case
 from tests.toytree import REPOSITORY
 
@@ -49,7 +49,7 @@ SIZES = (
     ("num_key_value_heads", 2),
     ("head_dim", 64),
 )
-GRAPHS = Contestant("sdpa + CUDA graphs", compiled="graphs")
+GRAPHS = Entry("sdpa + CUDA graphs", compiled="graphs")
 CASE = Case(
     id="S",
     group="s",
@@ -59,10 +59,10 @@ CASE = Case(
     config=SIZES,
     shape=Shape(8, 512),
     task="causal",
-    contestants=(
+    entries=(
         *(SDPA, CUDNN, FLASH, COMPILED, LAYERS, GRAPHS, FIVE_LINES, FIVE_LINES_COMPILED),
         variant("llama_loss"),
-        Contestant("autocast float16", precision="amp-fp16"),
+        Entry("autocast float16", precision="amp-fp16"),
     ),
     seconds=500,
 )
@@ -73,7 +73,7 @@ def play(case: Case) -> dict:
     run_case(
         case, "cuda", False, (), Budget(time.monotonic() + 500), lambda **told: said.append(told)
     )
-    return {told["contestant"]: from_json(told["result"]) for told in said if "result" in told}
+    return {told["entry"]: from_json(told["result"]) for told in said if "result" in told}
 
 
 @pytest.mark.gpu
@@ -94,7 +94,7 @@ def test_a_case_is_timed_on_the_device():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_the_memory_of_replayed_graphs_is_seen():
-    results = play(replace(CASE, contestants=(SDPA, COMPILED, GRAPHS)))
+    results = play(replace(CASE, entries=(SDPA, COMPILED, GRAPHS)))
     graphs, compiled = results[GRAPHS.name], results[COMPILED.name]
     assert graphs.driver and not compiled.driver and graphs.peak > 0.9 * compiled.peak
 
@@ -102,12 +102,12 @@ def test_the_memory_of_replayed_graphs_is_seen():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_what_does_not_fit_below_a_limit_is_found():
-    stage = Stage(CASE, Scale("cuda"))
-    free = rows_that_fit(stage, SDPA)
-    tight = rows_that_fit(stage, SDPA, limit=2 * 2**30)
+    setup = CaseSetup(CASE, Scale("cuda"))
+    free = rows_that_fit(setup, SDPA)
+    tight = rows_that_fit(setup, SDPA, limit=2 * 2**30)
     assert tight.rows is not None and free.rows is not None and tight.rows < free.rows
     assert (
-        rows_that_fit(stage, replace(SDPA, checkpoint="full"), limit=2 * 2**30).rows >= tight.rows
+        rows_that_fit(setup, replace(SDPA, checkpoint="full"), limit=2 * 2**30).rows >= tight.rows
     )
 
 
@@ -145,10 +145,10 @@ def test_the_command_measures(tmp_path):
 @pytest.mark.parametrize("how", ["whole", "layers", "graphs"])
 def test_inductor_takes_the_graphs(how):
     """As it does on a GPU; on the CPU it makes C++ of them, and no CUDA graphs."""
-    stage = Stage(tiny_case(B1), Scale("cpu", tiny=True))
-    reference, entrant = reference_of(stage), stage.enter(SDPA)
-    compile_model(entrant.model, how, entrant.masks, traced_only=False)
-    entrant = replace(entrant, contestant=replace(SDPA, compiled=how))
-    result = first_turn(stage, entrant, reference, TINY_TURNS[0])
+    setup = CaseSetup(tiny_case(B1), Scale("cpu", tiny=True))
+    reference, prepared = reference_of(setup), setup.enter(SDPA)
+    compile_model(prepared.model, how, prepared.masks, traced_only=False)
+    prepared = replace(prepared, entry=replace(SDPA, compiled=how))
+    result = first_round(setup, prepared, reference, TINY_ROUNDS[0])
     torch._dynamo.reset()
     assert result.status == "ok" and result.masks == (("none",) if how == "layers" else ("bool",))

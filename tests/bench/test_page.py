@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from patchgen.training.bench.case import Case, Shape, Target
-from patchgen.training.bench.entry import FIVE_LINES, SDPA, Contestant
+from patchgen.training.bench.entry import FIVE_LINES, SDPA, Entry
 from patchgen.training.bench.page import as_markdown, best_verdicts, pictures
 from patchgen.training.bench.record import Record
 from patchgen.training.bench.result import Result
@@ -20,10 +20,10 @@ MACHINE = {
 }
 
 
-def contestants() -> tuple[Contestant, ...]:
+def entries() -> tuple[Entry, ...]:
     fast, slow = (
-        Contestant("v + compile", "variant", "v", compiled="whole"),
-        Contestant("v", "variant", "v", no_mask=True),
+        Entry("v + compile", "variant", "v", compiled="whole"),
+        Entry("v", "variant", "v", no_mask=True),
     )
     return SDPA, FIVE_LINES, fast, slow
 
@@ -40,7 +40,7 @@ def case() -> Case:
         (),
         Shape(1, 1000),
         "causal",
-        contestants(),
+        entries(),
         targets,
     )
 

@@ -13,15 +13,15 @@ from dataclasses import replace
 import pytest
 
 from patchgen.training.bench.case import Case, Shape
-from patchgen.training.bench.entry import Contestant
-from patchgen.training.bench.record import Unreadable, begun, read_record, taken_up
+from patchgen.training.bench.entry import Entry
+from patchgen.training.bench.record import Unreadable, read_record, resume_record, start_record
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.run import Wanted, run
 from tests.toytree import REPOSITORY
 
 MADE = {"device": "cpu", "tiny": True, "versions": {"torch": "2"}}
 
-# Speaks as a child does: every contestant that is not to be skipped is "ok", but for what the plan says of it.
+# Speaks as a child does: every entry that is not to be skipped is "ok", but for what the plan says of it.
 CHILD = """
 import json, os, sys, time
 work = json.loads(sys.stdin.read())
@@ -32,12 +32,12 @@ with open(os.environ["STARTED"], "a") as log:
     log.write(" ".join(work["cases"]) + "\\n")
 say(machine={"device": "cpu"}, versions={})
 for case in work["cases"]:
-    say(begun=case, contestant="", limit=60)
+    say(begun=case, entry="", limit=60)
     say(case=case, about={"tokens": 1})
     for name in names:
         if [case, name] in work["skip"]:
             continue
-        say(begun=case, contestant=name, limit=60 if plan.get(case + " " + name) == "wait" else 0.5)
+        say(begun=case, entry=name, limit=60 if plan.get(case + " " + name) == "wait" else 0.5)
         match plan.get(case + " " + name):
             case "die":
                 print("Fatal: bus error", file=sys.stderr, flush=True)
@@ -52,16 +52,16 @@ for case in work["cases"]:
                 print("loading...", flush=True)
                 time.sleep(60)
             case "late":
-                say(case=case, contestant=name, result={"status": "no time"})
+                say(case=case, entry=name, result={"status": "no time"})
                 continue
-        say(case=case, contestant=name, result={"status": "ok"})
+        say(case=case, entry=name, result={"status": "ok"})
     say(case=case, done=True)
 say(done=True)
 """
 
 
 def case(name: str, group: str = "g") -> Case:
-    some = tuple(Contestant(each) for each in ("sdpa", "fast", "small"))
+    some = tuple(Entry(each) for each in ("sdpa", "fast", "small"))
     return Case(name, group, "", "llama", "LlamaForCausalLM", (), Shape(1, 1), "causal", some)
 
 
@@ -76,7 +76,7 @@ def play(tmp_path, monkeypatch):
     def play(cases, plan=None, *, tiny=False, seconds=60.0, jobs=1, again=False):
         monkeypatch.setenv("PLAN", json.dumps(plan or {}))
         started.write_text("", encoding="utf-8")
-        record = taken_up(tmp_path / "matrix.json", MADE)
+        record = resume_record(tmp_path / "matrix.json", MADE)
         told: list[str] = []
         command = (sys.executable, str(script))
         wanted = Wanted("matrix", "cpu", tiny, seconds, command=command, jobs=jobs, again=again)
@@ -95,7 +95,7 @@ def play(tmp_path, monkeypatch):
 
 
 def statuses(record, name: str) -> dict[str, str]:
-    return {contestant: result.status for contestant, result in record.results(name).items()}
+    return {entry: result.status for entry, result in record.results(name).items()}
 
 
 def test_each_group_has_a_process_and_tiny_ones_share_one(play):
@@ -125,7 +125,7 @@ def test_what_is_done_is_not_run_again(play):
     assert started == ["A3"] and len(told) == 3
 
 
-def test_a_contestant_that_kills_its_process_takes_no_other_with_it(play):
+def test_a_entry_that_kills_its_process_takes_no_other_with_it(play):
     record, started, _ = play([case("A1"), case("A2")], {"A1 fast": "die"})
     assert statuses(record, "A1") == {"sdpa": "ok", "fast": "failed", "small": "ok"}
     assert record.results("A1")["fast"].note == "the process ended with code 134: Fatal: bus error"
@@ -140,13 +140,13 @@ def test_a_contestant_that_kills_its_process_takes_no_other_with_it(play):
         ("babble", "the process said what is no answer: loading..."),
     ],
 )
-def test_an_answer_that_cannot_be_read_is_a_fault_of_the_contestant(play, how, note):
+def test_an_answer_that_cannot_be_read_is_a_fault_of_the_entry(play, how, note):
     record, _, _ = play([case("A1")], {"A1 fast": how})
     assert statuses(record, "A1") == {"sdpa": "ok", "fast": "failed", "small": "ok"}
     assert record.results("A1")["fast"].note == note
 
 
-def test_a_contestant_that_takes_too_long_is_ended(play):
+def test_a_entry_that_takes_too_long_is_ended(play):
     record, _, _ = play([case("A1")], {"A1 sdpa": "hang"})
     assert statuses(record, "A1") == {"sdpa": "failed", "fast": "ok", "small": "ok"}
     assert record.results("A1")["sdpa"].note == "it took too long"
@@ -178,14 +178,14 @@ def test_a_run_that_is_killed_has_lost_nothing(play, tmp_path):
 import os, sys, threading
 from pathlib import Path
 from patchgen.training.bench.case import Case, Shape
-from patchgen.training.bench.entry import Contestant
-from patchgen.training.bench.record import taken_up
+from patchgen.training.bench.entry import Entry
+from patchgen.training.bench.record import resume_record
 from patchgen.training.bench.run import Wanted, run
-some = tuple(Contestant(each) for each in ("sdpa", "fast", "small"))
+some = tuple(Entry(each) for each in ("sdpa", "fast", "small"))
 case = Case("A1", "g", "", "llama", "LlamaForCausalLM", (), Shape(1, 1), "causal", some)
 wanted = Wanted("matrix", "cpu", False, 60.0, command=(sys.executable, {str(tmp_path / "child.py")!r}))
 kill = lambda case, name, result: name == "fast" and os.kill(os.getpid(), 9)
-run([case], wanted, taken_up(Path({str(record.path)!r}), {MADE!r}), kill)
+run([case], wanted, resume_record(Path({str(record.path)!r}), {MADE!r}), kill)
 """
     done = subprocess.run(
         [sys.executable, "-c", killed], cwd=REPOSITORY, env=os.environ, check=False
@@ -211,20 +211,20 @@ def test_a_child_that_cannot_even_start_is_told_once(play, monkeypatch):
     assert len(started) == 0 and "JSONDecodeError" in record.results("A1")["sdpa"].note
 
 
-def test_more_contestants_run_the_case_again(play):
+def test_more_entrys_run_the_case_again(play):
     few = case("A1")
     play([few])
-    more = replace(few, contestants=(*few.contestants, Contestant("new")))
+    more = replace(few, entries=(*few.entries, Entry("new")))
     record, started, _ = play([more, case("A2")])
     assert started == ["A1 A2"] and not record.done("A1", ["new"]), "the stand-in knows three names"
 
 
 def test_begun_anew_in_place_of_what_cannot_be_taken_up(play):
     record, _, _ = play([case("A1"), case("A2")])
-    assert list(begun(record.path, MADE).cases) == ["A1", "A2"]
-    assert begun(record.path, {**MADE, "device": "H200"}).cases == {}
+    assert list(start_record(record.path, MADE).cases) == ["A1", "A2"]
+    assert start_record(record.path, {**MADE, "device": "H200"}).cases == {}
     record.path.write_text("{", encoding="utf-8")
-    assert begun(record.path, MADE).cases == {}
+    assert start_record(record.path, MADE).cases == {}
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -276,10 +276,10 @@ def test_a_child_that_cannot_start_again_is_told_beside_what_is_known(play, monk
 
 
 def test_other_circumstances_are_refused(tmp_path):
-    record = taken_up(tmp_path / "matrix.json", MADE)
+    record = resume_record(tmp_path / "matrix.json", MADE)
     record.write()
     with pytest.raises(Unreadable, match="was made with device 'cpu'; this is 'H200'"):
-        taken_up(record.path, {**MADE, "device": "H200"})
+        resume_record(record.path, {**MADE, "device": "H200"})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 99, "made": {}}'])
@@ -287,7 +287,7 @@ def test_what_is_no_record_is_refused_and_kept(tmp_path, text):
     path = tmp_path / "matrix.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Unreadable, match="another format|is not a file that patchgen bench wrote"):
-        taken_up(path, MADE)
+        resume_record(path, MADE)
     assert path.read_text(encoding="utf-8") == text
 
 
@@ -296,13 +296,13 @@ def test_what_is_no_record_is_refused_and_kept(tmp_path, text):
 )
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "shut").mkdir(mode=0o500)
-    record = taken_up(tmp_path / "shut" / "matrix.json", MADE)
+    record = resume_record(tmp_path / "shut" / "matrix.json", MADE)
     with pytest.raises(PermissionError):
         record.write()
 
 
 def test_a_full_disk_leaves_the_last_record(tmp_path, monkeypatch):
-    record = taken_up(tmp_path / "matrix.json", MADE)
+    record = resume_record(tmp_path / "matrix.json", MADE)
     record.add("A1", "sdpa", Result("ok"))
     record.write()
     monkeypatch.setattr(

@@ -18,7 +18,7 @@ from transformers import AttentionInterface
 
 from patchgen.training.bench.case import Case, Shape
 from patchgen.training.bench.competitors import mask_free
-from patchgen.training.bench.entry import CHECKPOINTED, CUDNN, SDPA, Contestant, variant
+from patchgen.training.bench.entry import CHECKPOINTED, CUDNN, SDPA, Entry, variant
 from patchgen.training.bench.result import from_json
 from patchgen.training.bench.run_case import Budget, run_case
 
@@ -57,15 +57,15 @@ CASE = Case(
     config=SMALL,
     shape=Shape(3, 16),
     task="causal",
-    contestants=(
+    entries=(
         SDPA,
         variant("llama_loss"),
         CHECKPOINTED,
-        Contestant("one row, float32", rows=1, precision="float32"),
+        Entry("one row, float32", rows=1, precision="float32"),
         CUDNN,
-        Contestant("too large", attention="too_large"),
-        Contestant("no kernel", attention="takes_nothing"),
-        Contestant("no such optimizer", optimizer="best"),
+        Entry("too large", attention="too_large"),
+        Entry("no kernel", attention="takes_nothing"),
+        Entry("no such optimizer", optimizer="best"),
         variant("llama_sqpa"),
     ),
     block="model.layers.0.mlp",
@@ -87,7 +87,7 @@ def play(case: Case, skip=(), seconds: float = 100.0, tiny: bool = False) -> lis
 
 
 def results(said):
-    return {told["contestant"]: from_json(told["result"]) for told in said if "result" in told}
+    return {told["entry"]: from_json(told["result"]) for told in said if "result" in told}
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +115,8 @@ def test_what_cannot_run_says_why_and_stops_nobody(said):
 
 
 def test_turns_go_there_and_back(said):
-    begun = [told["contestant"] for told in said if told.get("begun") and told["contestant"]]
-    names = [one.name for one in CASE.contestants]
+    begun = [told["entry"] for told in said if told.get("begun") and told["entry"]]
+    names = [one.name for one in CASE.entries]
     assert begun[: len(names)] == names
     ran = ["sdpa", "llama_loss", "sdpa + checkpointing", "one row, float32"]
     assert begun[len(names) :] == [*reversed(ran), *ran]
@@ -145,7 +145,7 @@ def test_no_memory_in_a_further_turn_takes_the_first_one_not_away():
         return mask_free(module, query, key, value, mask, **more)
 
     AttentionInterface.register("too_large_later", first)
-    case = replace(CASE, contestants=(Contestant("later", attention="too_large_later"),), block="")
+    case = replace(CASE, entries=(Entry("later", attention="too_large_later"),), block="")
     run_case(
         case, "cpu", False, (), Budget(time.monotonic() + 100), lambda **told: said.append(told)
     )
@@ -160,7 +160,7 @@ def test_no_memory_in_a_further_turn_takes_the_first_one_not_away():
 
 def test_what_breaks_the_device_ends_the_process():
     """Nothing that ran after it in this process would count."""
-    case = replace(CASE, contestants=(SDPA, Contestant("breaks", attention="breaks_the_device")))
+    case = replace(CASE, entries=(SDPA, Entry("breaks", attention="breaks_the_device")))
     with pytest.raises(RuntimeError, match="illegal memory access"):
         play(case, tiny=True)
 
@@ -168,10 +168,10 @@ def test_what_breaks_the_device_ends_the_process():
 def test_without_time_nothing_runs_and_all_are_told():
     found = results(play(CASE, seconds=0.0))
     assert {result.status for result in found.values()} == {"no time"} and len(found) == len(
-        CASE.contestants
+        CASE.entries
     )
 
 
 def test_what_is_skipped_is_not_begun():
-    case = replace(CASE, contestants=CASE.contestants[:2])
+    case = replace(CASE, entries=CASE.entries[:2])
     assert list(results(play(case, skip={"sdpa"}, tiny=True))) == ["llama_loss"]

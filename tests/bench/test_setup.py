@@ -17,7 +17,7 @@ from transformers import modeling_flash_attention_utils as flash_utils
 
 from patchgen.training.bench.case import Shape
 from patchgen.training.bench.claims import broken_claims
-from patchgen.training.bench.competitors import Unavailable, insist, patched
+from patchgen.training.bench.competitors import Unavailable, check_available, patched
 from patchgen.training.bench.compiling import allow_many_models, compile_model, layers_of
 from patchgen.training.bench.entry import (
     COMPILED,
@@ -27,41 +27,39 @@ from patchgen.training.bench.entry import (
     OFFLOADED,
     SDPA,
     TORCH_FLASH,
-    Contestant,
+    Entry,
     variant,
 )
 from patchgen.training.bench.fits import ladder, largest, rows_that_fit
 from patchgen.training.bench.kernels import attention_kernels
 from patchgen.training.bench.matrix import B1, B2, B2_AMP, L1, L2, L2_AMP
-from patchgen.training.bench.optimizers import optimizer_of
+from patchgen.training.bench.optimizers import build_optimizer
 from patchgen.training.bench.reference import reference_of
 from patchgen.training.bench.result import Result
-from patchgen.training.bench.round import TINY_TURNS, first_turn
+from patchgen.training.bench.round import TINY_ROUNDS, first_round
 from patchgen.training.bench.saved_activations import saved_bytes
-from patchgen.training.bench.setup import Scale, Stage, adopt, config_of
+from patchgen.training.bench.setup import CaseSetup, Scale, config_of, share_parameters
 from patchgen.training.bench.step import Trainer
 from patchgen.training.bench.tiny import tiny_case
 
 TINY = Scale("cpu", tiny=True)
 
 
-def turn(case, contestant) -> Result:
-    stage = Stage(tiny_case(case), TINY)
-    return first_turn(
-        stage, stage.enter(contestant), reference_of(stage, contestant.rows), TINY_TURNS[0]
-    )
+def turn(case, entry) -> Result:
+    setup = CaseSetup(tiny_case(case), TINY)
+    return first_round(setup, setup.enter(entry), reference_of(setup, entry.rows), TINY_ROUNDS[0])
 
 
 @pytest.fixture(scope="module")
-def llama() -> Stage:
-    return Stage(tiny_case(L1), TINY)
+def llama() -> CaseSetup:
+    return CaseSetup(tiny_case(L1), TINY)
 
 
 # Weights
 
 
 def test_all_models_hold_the_same_parameters(llama):
-    one, other = (llama.enter(contestant).model for contestant in (SDPA, variant("llama_loss")))
+    one, other = (llama.enter(entry).model for entry in (SDPA, variant("llama_loss")))
     assert type(one) is not type(other)
     ours = dict(other.named_parameters())
     assert all(parameter is ours[name] for name, parameter in one.named_parameters())
@@ -82,7 +80,7 @@ def test_a_reset_brings_the_weights_back_in_any_dtype(llama):
 
 def test_a_model_with_other_weights_is_refused(llama):
     with pytest.raises(ValueError, match="Linear has other weights"):
-        adopt(nn.Linear(2, 2), llama.parameters)
+        share_parameters(nn.Linear(2, 2), llama.parameters)
 
 
 def test_nothing_is_dropped():
@@ -94,28 +92,28 @@ def test_nothing_is_dropped():
 
 
 def test_the_reference_is_the_mean_over_all_parts(monkeypatch):
-    stage = Stage(replace(tiny_case(B2), shape=Shape(4, 32, shortest=8)), TINY)
-    whole = reference_of(stage)
+    setup = CaseSetup(replace(tiny_case(B2), shape=Shape(4, 32, shortest=8)), TINY)
+    whole = reference_of(setup)
     monkeypatch.setattr(
         "patchgen.training.bench.reference.TOKENS", 32
     )  # a part for each row, of other numbers of labels
-    parts = reference_of(stage)
+    parts = reference_of(setup)
     assert parts.loss == pytest.approx(whole.loss, rel=1e-6) and parts.norm == pytest.approx(
         whole.norm, rel=1e-5
     )
 
 
 @pytest.mark.parametrize(
-    ("case", "contestant"),
+    ("case", "entry"),
     [
         pytest.param(L1, SDPA, id="stock"),
-        pytest.param(L1, Contestant("parts", accumulate=2), id="in two backward passes"),
+        pytest.param(L1, Entry("parts", accumulate=2), id="in two backward passes"),
         pytest.param(B2, variant("bert_mlm_padding_free"), id="without padding"),
-        pytest.param(L1, Contestant("autocast", precision="amp-bf16"), id="under autocast"),
+        pytest.param(L1, Entry("autocast", precision="amp-bf16"), id="under autocast"),
     ],
 )
-def test_what_is_right_is_ok(case, contestant):
-    result = turn(case, contestant)
+def test_what_is_right_is_ok(case, entry):
+    result = turn(case, entry)
     assert result.status == "ok", result.note
     assert result.turns == (), "a CPU's times are no result"
 
@@ -129,9 +127,9 @@ def test_what_is_fast_and_wrong_is_found():
 
 def test_padding_taken_out_in_every_layer():
     """transformers' own code for flash-attn, with torch's kernels in the package's place, and only while it is on."""
-    flat = L2.contestant("flash_attention_2, packed, torch's kernels")
-    for case, contestant in ((B2, TORCH_FLASH), (L2, flat), (L1, TORCH_FLASH)):
-        result = turn(case, contestant)
+    flat = L2.entry("flash_attention_2, packed, torch's kernels")
+    for case, entry in ((B2, TORCH_FLASH), (L2, flat), (L1, TORCH_FLASH)):
+        result = turn(case, entry)
         assert result.status == "ok", result.note
     assert flash_utils._loaded_implementation is None
     assert turn(L2, replace(flat, layout="packed")).status == "wrong", (
@@ -141,34 +139,34 @@ def test_padding_taken_out_in_every_layer():
 
 def test_a_gradient_that_is_missing_is_found(llama):
     reference = reference_of(llama)
-    entrant = llama.enter(SDPA)
-    entrant.model.model.layers[0].register_forward_hook(lambda module, args, out: out.detach())
-    assert first_turn(llama, entrant, reference, TINY_TURNS[0]).status == "wrong"
+    prepared = llama.enter(SDPA)
+    prepared.model.model.layers[0].register_forward_hook(lambda module, args, out: out.detach())
+    assert first_round(llama, prepared, reference, TINY_ROUNDS[0]).status == "wrong"
 
 
 # What ran
 
 
 @pytest.mark.parametrize(
-    ("contestant", "masks"),
+    ("entry", "masks"),
     [
         pytest.param(SDPA, ("none",), id="eager mode sees that the mask is all ones"),
         pytest.param(COMPILED, ("bool",), id="a compiled model makes one all the same"),
         pytest.param(FIVE_LINES_COMPILED, ("none",), id="five lines have none"),
     ],
 )
-def test_masks(contestant, masks):
-    assert turn(B1, contestant).masks == masks
+def test_masks(entry, masks):
+    assert turn(B1, entry).masks == masks
 
 
 def test_claims_are_checked():
     case = replace(
         B1,
-        contestants=(
+        entries=(
             SDPA,
-            Contestant("no", no_mask=True),
-            Contestant("c", compiled="whole"),
-            Contestant("s", saves=0.5),
+            Entry("no", no_mask=True),
+            Entry("c", compiled="whole"),
+            Entry("s", saves=0.5),
         ),
     )
     results = {
@@ -266,26 +264,26 @@ def test_checkpointing_fits_more(llama):
 
 
 @pytest.mark.parametrize(
-    ("contestant", "reason"),
+    ("entry", "reason"),
     [
-        pytest.param(Contestant("x", backend="cudnn"), "needs a CUDA device", id="backend"),
+        pytest.param(Entry("x", backend="cudnn"), "needs a CUDA device", id="backend"),
         pytest.param(OFFLOADED, "needs a CUDA device", id="offloading"),
         pytest.param(
-            Contestant("x", attention="flash_attention_2"),
+            Entry("x", attention="flash_attention_2"),
             "needs a CUDA device",
             id="flash attention",
         ),
     ],
 )
-def test_unavailable(llama, contestant, reason):
+def test_unavailable(llama, entry, reason):
     with pytest.raises(Unavailable, match=f"(?i){reason}"):
-        llama.enter(contestant)
+        llama.enter(entry)
 
 
 @pytest.mark.parametrize("how", [("sdpa", "flash"), ("sdpa", "cudnn"), ("flash_attention_2", "")])
 def test_kernels_of_half_precision_are_not_asked_for_more(how):
     with pytest.raises(Unavailable, match="takes half precision"):
-        insist(*how, "cuda", torch.float32)
+        check_available(*how, "cuda", torch.float32)
 
 
 def test_a_patch_is_held_while_it_is_on():
@@ -297,11 +295,11 @@ def test_a_patch_is_held_while_it_is_on():
 
 
 def test_eager_keeps_scores(llama):
-    entrant = llama.enter(EAGER)
+    prepared = llama.enter(EAGER)
     other = llama.enter(SDPA)
     kept = [
         saved_bytes(lambda one=one: one.model(**one.batch.inputs), one.model)
-        for one in (entrant, other)
+        for one in (prepared, other)
     ]
     assert kept[0] > kept[1]
 
@@ -311,24 +309,24 @@ def test_eager_keeps_scores(llama):
 
 @pytest.mark.parametrize("case", [B2_AMP, L2_AMP], ids=lambda case: case.id)
 def test_batches_of_many_lengths_take_turns(case):
-    stage = Stage(tiny_case(case), TINY)
-    entrant = stage.enter(case.contestant("sdpa"))
-    trainer = Trainer(entrant, optimizer_of("fused", stage.begin(entrant)), "cpu")
+    setup = CaseSetup(tiny_case(case), TINY)
+    prepared = setup.enter(case.entry("sdpa"))
+    trainer = Trainer(prepared, build_optimizer("fused", setup.begin(prepared)), "cpu")
     seen = []
-    entrant.model.register_forward_pre_hook(
+    prepared.model.register_forward_pre_hook(
         lambda model, args, given: seen.append(given["input_ids"].shape[1]), with_kwargs=True
     )
     for _ in range(4):
         trainer.step()
     assert seen[:2] == seen[2:] and seen[0] != seen[1], "each padded to its own longest text"
-    assert {parameter.dtype for parameter in entrant.model.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in prepared.model.parameters()} == {torch.float32}
 
 
 def test_dropout_is_on_in_steps_and_off_where_numbers_are_compared():
-    stage = Stage(tiny_case(B2_AMP), TINY)
-    entrant = stage.enter(B2_AMP.contestant("sdpa"))
-    drops = {module.p for module in entrant.model.modules() if isinstance(module, nn.Dropout)}
+    setup = CaseSetup(tiny_case(B2_AMP), TINY)
+    prepared = setup.enter(B2_AMP.entry("sdpa"))
+    drops = {module.p for module in prepared.model.modules() if isinstance(module, nn.Dropout)}
     assert drops == {0.1}
-    result = first_turn(stage, entrant, reference_of(stage), TINY_TURNS[0])
-    assert result.status == "ok" and entrant.model.training, result.note
-    assert turn(B2_AMP, B2_AMP.contestant("bert_mlm_padding_free")).status == "ok"
+    result = first_round(setup, prepared, reference_of(setup), TINY_ROUNDS[0])
+    assert result.status == "ok" and prepared.model.training, result.note
+    assert turn(B2_AMP, B2_AMP.entry("bert_mlm_padding_free")).status == "ok"

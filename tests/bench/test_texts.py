@@ -100,10 +100,10 @@ def test_parts_are_all_of_the_batch():
     "case", [case for cases in SETS.values() for case in cases], ids=lambda case: case.id
 )
 def test_cases_are_well_formed(case):
-    names = [one.name for one in case.contestants]
+    names = [one.name for one in case.entries]
     assert len(set(names)) == len(names)
-    assert case.contestant(case.anchor).role == "baseline"
-    known = {name for one in case.contestants for name in (one.name, one.variant)}
+    assert case.entry(case.baseline).role == "baseline"
+    known = {name for one in case.entries for name in (one.name, one.variant)}
     for target in case.targets:
         assert {*target.who, *target.against} <= known and bool(target.against) == (
             target.metric != "rate"
@@ -124,7 +124,7 @@ def test_wanted_cases():
     ]
     (one, *others) = wanted_cases("matrix", [], ["llama_packed"])
     assert one.id == "L2" and [other.id for other in others] == ["L2-amp"]
-    assert [each.name for each in one.contestants][:2] == ["sdpa", "llama_packed, packed"]
+    assert [each.name for each in one.entries][:2] == ["sdpa", "llama_packed, packed"]
     assert {case.id for case in wanted_cases("matrix", [], ["sdpa"])} >= {"B1", "L1", "M1"}, (
         "the anchor alone"
     )
@@ -137,15 +137,15 @@ def test_wanted_cases():
         (
             [],
             ["sdpa", "lama_packed"],
-            "--only lama_packed: PG826 is no contestant.*\n.*did you mean llama_packed",
+            "--only lama_packed: PG826 is no entry.*\n.*did you mean llama_packed",
         ),
         (
             ["B1", "B2"],
             ["llama_packed"],
-            "--only llama_packed: PG826 is no contestant and no variant of B1, B2",
+            "--only llama_packed: PG826 is no entry and no variant of B1, B2",
         ),
     ],
-    ids=["case", "one of two contestants", "contestant of another case"],
+    ids=["case", "one of two entries", "entry of another case"],
 )
 def test_no_name_is_passed_over(ids, only, said):
     with pytest.raises(PatchgenError, match=said):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from patchgen.training.bench.case import Case, Shape, Target
-from patchgen.training.bench.entry import Contestant
+from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.quartiles import Quartiles, quartiles
 from patchgen.training.bench.result import Result, from_json
-from patchgen.training.bench.verdict import reached, verdict, verdicts
+from patchgen.training.bench.verdict import check_targets, verdict, verdicts
 
 TEN = (0.98, 0.99, 1.0, 1.0, 1.01, 1.02)  # seconds of steps, a spread of a hundredth
 
@@ -24,7 +24,7 @@ STOCK = {"eager": ran(2.0), "sdpa": ran(1.0)}
 
 
 @pytest.mark.parametrize(
-    ("variant", "rivals", "word"),
+    ("variant", "competitors", "word"),
     [
         pytest.param(ran(1.0), {}, "tie", id="the same"),
         pytest.param(ran(0.995), {}, "tie", id="quartiles that overlap are no difference"),
@@ -50,8 +50,8 @@ STOCK = {"eager": ran(2.0), "sdpa": ran(1.0)}
         pytest.param(Result("does not fit"), {}, "unknown", id="did not run"),
     ],
 )
-def test_words(variant, rivals, word):
-    assert verdict(variant, STOCK, rivals).word == word
+def test_words(variant, competitors, word):
+    assert verdict(variant, STOCK, competitors).word == word
 
 
 CHECKPOINTED = {**STOCK, "checkpointed": ran(1.3, 50)}
@@ -83,8 +83,8 @@ def test_a_baseline_of_another_batch_is_not_said_to_be_as_small():
 
 def test_any_five_lines_that_do_as_well_make_it_redundant():
     """The fastest may take more memory, which a slower one does not."""
-    rivals = {"compiled": ran(0.7, 100), "five": ran(0.8, 50)}
-    found = verdict(ran(0.8, 50), STOCK, rivals)
+    competitors = {"compiled": ran(0.7, 100), "five": ran(0.8, 50)}
+    found = verdict(ran(0.8, 50), STOCK, competitors)
     assert (found.word, found.note) == ("redundant", "five does as well (1.00 times its speed)")
 
 
@@ -117,11 +117,11 @@ def test_nothing_to_stand_beside():
     assert verdict(ran(1.0), {}, {}).word == "unknown"
 
 
-def case(*targets: Target, contestants: tuple[Contestant, ...] = ()) -> Case:
-    some = contestants or (
-        Contestant("sdpa"),
-        Contestant("v + compile", "variant", "v"),
-        Contestant("v", "variant", "v"),
+def case(*targets: Target, entries: tuple[Entry, ...] = ()) -> Case:
+    some = entries or (
+        Entry("sdpa"),
+        Entry("v + compile", "variant", "v"),
+        Entry("v", "variant", "v"),
     )
     return Case("C", "g", "", "llama", "LlamaForCausalLM", (), Shape(1, 1), "causal", some, targets)
 
@@ -156,14 +156,14 @@ def test_targets(target, word, ratio):
         "v": ran(0.9, 50),
         "Liger": Result("unavailable"),
     }
-    (found,) = reached(case(target), results)
+    (found,) = check_targets(case(target), results)
     assert found.word == word
     assert found.ratio == (None if ratio is None else pytest.approx(ratio, rel=0.01))
 
 
 def test_rows_that_fit_are_a_target_and_a_verdict():
     results = {"sdpa": ran(1.0, rows=8), "v": ran(1.1, rows=24)}
-    (found,) = reached(case(Target(("v",), ("sdpa",), "rows", 2.5)), results)
+    (found,) = check_targets(case(Target(("v",), ("sdpa",), "rows", 2.5)), results)
     assert (found.word, found.ratio) == ("reached", 3.0)
     assert verdicts(case(), results)["v"].word == "smaller"
 

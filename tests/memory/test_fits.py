@@ -14,16 +14,16 @@ pytest.importorskip("transformers")
 import torch
 
 from patchgen.errors import PatchgenError
-from patchgen.training.memory.figures import Figures, figures
+from patchgen.training.memory.figures import Figures, summarize
 from patchgen.training.memory.fits import (
     _last_within,
-    bytes_of,
-    insist_on_device,
-    insist_on_room,
+    check_device,
+    check_free_memory,
     largest_batch,
+    parse_size,
 )
-from patchgen.training.memory.predict import predicted
-from patchgen.training.memory.report import MOST, anatomy_of, as_text
+from patchgen.training.memory.predict import predict_step
+from patchgen.training.memory.report import MOST, as_text, make_report
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
@@ -70,7 +70,7 @@ def test_what_never_ends_is_no_batch():
 def test_the_end_of_the_search_is_told(most, said):
     measured = Figures(1, 0, 1, 1, 1, 1, (("forward", 4),))
     told = replace(
-        anatomy_of(None, measured, "bert", "BertModel", Setup(length=8)), card=10**9, most=most
+        make_report(None, measured, "bert", "BertModel", Setup(length=8)), card=10**9, most=most
     )
     assert f"A card of 1.00 GB takes a batch of {said}\n" in as_text(told)
 
@@ -81,7 +81,8 @@ def test_largest_batch_of_a_model():
     room = 2_000_000
     most = largest_batch(target, setup, room)
     peaks = [
-        figures(predicted(target, Setup(batch=batch, length=16))).peak for batch in (most, most + 1)
+        summarize(predict_step(target, Setup(batch=batch, length=16))).peak
+        for batch in (most, most + 1)
     ]
     assert peaks[0] <= room < peaks[1]
 
@@ -98,7 +99,7 @@ def test_not_even_one_fits():
 def test_what_this_machine_does_not_have_is_not_run():
     target = find_target("bert", Choice(tiny=True), REPOSITORY)
     with pytest.raises(PatchgenError, match="PG823 the step takes 1000 TB, and this machine has"):
-        insist_on_room(target, 10**15, "cpu")
+        check_free_memory(target, 10**15, "cpu")
 
 
 @pytest.mark.skipif(
@@ -107,14 +108,14 @@ def test_what_this_machine_does_not_have_is_not_run():
 def test_files_that_the_system_keeps_in_memory_do_not_count_as_taken(monkeypatch):
     """After a large download nearly nothing is free, and nearly all can be had."""
     monkeypatch.setattr(os, "sysconf", lambda name: 0)
-    insist_on_room(find_target("bert", Choice(tiny=True), REPOSITORY), 1_000_000, "cpu")
+    check_free_memory(find_target("bert", Choice(tiny=True), REPOSITORY), 1_000_000, "cpu")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there_is_told_before_anything_is_predicted():
-    insist_on_device("cpu")
+    check_device("cpu")
     with pytest.raises(PatchgenError, match="--measure: PG825 torch finds no CUDA device here"):
-        insist_on_device("cuda")
+        check_device("cuda")
 
 
 @pytest.mark.parametrize(
@@ -122,10 +123,10 @@ def test_a_device_that_is_not_there_is_told_before_anything_is_predicted():
     [("24GB", 24 * 10**9), ("80GiB", 80 * 2**30), ("1.5 g", 15 * 10**8), ("512", 512)],
 )
 def test_sizes(said, count):
-    assert bytes_of(said) == count
+    assert parse_size(said) == count
 
 
 @pytest.mark.parametrize("said", ["", "GB", "-3GB", "24 cards", "0"])
 def test_no_sizes(said):
     with pytest.raises(PatchgenError, match="PG825 is no size"):
-        bytes_of(said)
+        parse_size(said)

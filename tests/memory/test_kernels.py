@@ -12,9 +12,14 @@ pytest.importorskip("transformers")
 import torch
 from torch.nn import functional as F
 
-from patchgen.training.memory.cuda_kernels import kernels_of
-from patchgen.training.memory.figures import figures, kept, kinds, peak
-from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.cuda_kernels import use_kernels
+from patchgen.training.memory.figures import (
+    find_peak,
+    group_activations,
+    saved_allocations,
+    summarize,
+)
+from patchgen.training.memory.predict import predict_step
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
@@ -25,15 +30,15 @@ without_cuda = pytest.mark.skipif(
 )
 
 
-def books(name, setup, **changes):
-    return predicted(
+def trace(name, setup, **changes):
+    return predict_step(
         find_target(name, Choice(tiny=True, changes=tuple(changes.items())), REPOSITORY), setup
     )
 
 
 @without_cuda
 def test_dropout_keeps_one_byte_for_each_element():
-    with kernels_of("cuda"):
+    with use_kernels("cuda"):
         given = torch.ones(5, requires_grad=True)
         seen = []
         with torch.autograd.graph.saved_tensors_hooks(
@@ -52,7 +57,9 @@ def test_attention_with_dropout_keeps_no_weights():
         one, two = (
             sum(
                 kind.bytes
-                for kind in kinds(books("bert", replace(SETUP, device=device, length=length)))
+                for kind in group_activations(
+                    trace("bert", replace(SETUP, device=device, length=length))
+                )
             )
             for length in (32, 64)
         )
@@ -64,7 +71,7 @@ def test_attention_with_dropout_keeps_no_weights():
 @without_cuda
 def test_a_mask_is_added_to_scores_and_padded():
     """A row of scores begins at a multiple of 16 elements."""
-    with kernels_of("cuda"):
+    with use_kernels("cuda"):
         query = torch.empty(2, 4, 5, 8, requires_grad=True)
         mask = torch.ones(2, 1, 5, 5, dtype=torch.bool)
         seen = []
@@ -83,16 +90,20 @@ def test_a_mask_is_added_to_scores_and_padded():
 def test_autocast_computes_softmax_in_float32():
     found = {}
     for device in ("cpu", "cuda"):
-        entries = kept(
-            books("bert", replace(SETUP, device=device, precision="amp-bf16", attention="eager"))
+        allocations = saved_allocations(
+            trace("bert", replace(SETUP, device=device, precision="amp-bf16", attention="eager"))
         )
-        found[device] = {entry.dtype for entry in entries if entry.maker == "aten._softmax.default"}
+        found[device] = {
+            allocation.dtype
+            for allocation in allocations
+            if allocation.maker == "aten._softmax.default"
+        }
     assert found == {"cpu": {torch.bfloat16}, "cuda": {torch.float32}}
 
 
 def test_an_allocator_gives_whole_blocks():
-    assert figures(books("bert", SETUP)).inputs % 512 == 0
-    assert figures(books("bert", replace(SETUP, batch=1, length=3))).inputs == 2 * 512
+    assert summarize(trace("bert", SETUP)).inputs % 512 == 0
+    assert summarize(trace("bert", replace(SETUP, batch=1, length=3))).inputs == 2 * 512
 
 
 @without_cuda
@@ -104,7 +115,7 @@ def test_functions_are_torch_s_own_afterwards():
         torch.Tensor.softmax,
         F.rms_norm,
     )
-    with kernels_of("cuda"):
+    with use_kernels("cuda"):
         assert before[0] is not F.dropout
     assert before == (
         F.dropout,
@@ -117,16 +128,16 @@ def test_functions_are_torch_s_own_afterwards():
 
 
 def test_roles_at_the_peak_are_all_that_is_held():
-    found = books("llama", replace(SETUP, checkpoint="full", precision="amp-bf16"))
-    highest = peak(found)
-    assert highest.bytes == figures(found).peak
+    found = trace("llama", replace(SETUP, checkpoint="full", precision="amp-bf16"))
+    highest = find_peak(found)
+    assert highest.bytes == summarize(found).peak
     assert {"weights", "optimizer", "activations"} <= dict(highest.roles).keys()
 
 
 def test_what_a_checkpoint_computes_again_is_told_apart():
     setup = replace(SETUP, batch=8)
     whole, layers = (
-        dict(peak(books("llama", replace(setup, checkpoint=policy))).roles)
+        dict(find_peak(trace("llama", replace(setup, checkpoint=policy))).roles)
         for policy in ("none", "full")
     )
     assert "recomputed" not in whole

@@ -78,10 +78,10 @@ def test_picture(capfd, tmp_path):
 
 
 def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for():
-    from patchgen.training.memory.target import Choice, find_target, usual_length
+    from patchgen.training.memory.target import Choice, default_length, find_target
 
     def length(name, **choice):
-        return usual_length(find_target(name, Choice(**choice), REPOSITORY).config)
+        return default_length(find_target(name, Choice(**choice), REPOSITORY).config)
 
     assert length("bert", tiny=True) == 32
     assert [length(name) for name in ("bert", "roberta", "llama-8b", "t5")] == [512] * 4

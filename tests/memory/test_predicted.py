@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.training.memory.figures import figures
-from patchgen.training.memory.measure import measured
-from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.figures import summarize
+from patchgen.training.memory.measure import measure_step
+from patchgen.training.memory.predict import predict_step
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
@@ -28,7 +28,7 @@ def slow(name):
 def apart(name: str, setup: Setup, **chosen) -> dict[str, tuple[int, int]]:
     """What is not within bounds, predicted and measured."""
     target = find_target(name, Choice(tiny=True, **chosen), REPOSITORY)
-    guess, truth = figures(predicted(target, setup)), measured(target, setup)
+    guess, truth = summarize(predict_step(target, setup)), measure_step(target, setup)
     pairs = {figure: (getattr(guess, figure), getattr(truth, figure)) for figure in FIGURES}
     pairs |= {
         phase: (dict(guess.peaks)[phase], dict(truth.peaks)[phase]) for phase, _ in truth.peaks
@@ -122,8 +122,8 @@ def test_kind(name, changes):
 
 def test_tied_weights_are_there_once():
     tied, untied = (
-        figures(
-            predicted(
+        summarize(
+            predict_step(
                 find_target("gpt2", Choice(tiny=True, changes=(("tie_word_embeddings", tied),))),
                 SETUP,
             )
@@ -140,6 +140,6 @@ def test_tied_weights_are_there_once():
 
 def test_twice_the_rows_keep_twice_as_much():
     target = find_target("bert", Choice(tiny=True))
-    one, two = (figures(predicted(target, replace(SETUP, batch=batch))) for batch in (8, 16))
+    one, two = (summarize(predict_step(target, replace(SETUP, batch=batch))) for batch in (8, 16))
     assert two.saved / one.saved == pytest.approx(2, abs=0.01)
     assert (two.weights, two.optimizer) == (one.weights, one.optimizer)

@@ -11,14 +11,14 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.training.memory.collectives import sums
-from patchgen.training.memory.figures import figures, peak, standing
+from patchgen.training.memory.collectives import sum_exchanges
+from patchgen.training.memory.figures import find_peak, reference_figures, summarize
 from patchgen.training.memory.layout import Layout
-from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.predict import predict_step
 from patchgen.training.memory.setup import Setup
-from patchgen.training.memory.spawn import Job, measured_on_ranks
+from patchgen.training.memory.spawn import Job, measure_on_ranks
 from patchgen.training.memory.target import Choice, find_target
-from patchgen.training.memory.zero import foreseen
+from patchgen.training.memory.zero import predict
 from tests.toytree import REPOSITORY
 
 SETUP = Setup(batch=3, length=40)
@@ -66,9 +66,9 @@ SLOW = (
 
 def held_to(jobs: tuple[Job, ...]) -> None:
     apart = []
-    for each, ranks in zip(jobs, measured_on_ranks(jobs, 2), strict=True):
-        guess = figures(predicted(find_target(each.name, each.choice, REPOSITORY), each.setup))
-        truth = standing(ranks, each.setup.layout)
+    for each, ranks in zip(jobs, measure_on_ranks(jobs, 2), strict=True):
+        guess = summarize(predict_step(find_target(each.name, each.choice, REPOSITORY), each.setup))
+        truth = reference_figures(ranks, each.setup.layout)
         assert truth.saved > 0
         pairs = {name: (getattr(guess, name), getattr(truth, name)) for name in FIGURES}
         phases = {phase: (most, dict(truth.peaks)[phase]) for phase, most in guess.peaks}
@@ -89,20 +89,22 @@ def test_two_processes_of_other_engines():
 
 
 @functools.cache
-def books(engine: str, ranks: int, name: str = "llama_loss", *changes, **more):
+def trace(engine: str, ranks: int, name: str = "llama_loss", *changes, **more):
     target = find_target(name, Choice(tiny=True, changes=(WORDS, *changes)), REPOSITORY)
-    return foreseen(target, replace(SETUP, layout=Layout(engine, ranks), **more))
+    return predict(target, replace(SETUP, layout=Layout(engine, ranks), **more))
 
 
 def sent(found, kind: str, phase: str) -> float:
     return sum(
-        each.sent for each in sums(found.exchanges) if (each.kind, each.phase) == (kind, phase)
+        each.sent
+        for each in sum_exchanges(found.exchanges)
+        if (each.kind, each.phase) == (kind, phase)
     )
 
 
 def test_ddp_sends_each_gradient_around_the_ring_twice():
     ranks = 8
-    found = books("ddp", ranks)
+    found = trace("ddp", ranks)
     whole = found.parameters * FLOAT
     assert sent(found, "all-reduce", "backward") == pytest.approx(
         2 * (ranks - 1) / ranks * whole, rel=0.01
@@ -113,7 +115,7 @@ def test_ddp_sends_each_gradient_around_the_ring_twice():
 def test_fsdp2_gathers_twice_and_scatters_once():
     """But for the norm and the head at the end, which the backward pass begins with and finds gathered."""
     ranks = 8
-    found = books("fsdp2", ranks, checkpoint="full", name="llama")
+    found = trace("fsdp2", ranks, checkpoint="full", name="llama")
     share = (ranks - 1) / ranks * FLOAT
     kept = LLAMA["hidden_size"] * (LLAMA["vocab_size"] + 1)
     # Each weight's rows are filled up to a multiple of the ranks.
@@ -125,7 +127,7 @@ def test_fsdp2_gathers_twice_and_scatters_once():
 
 
 def test_fsdp2_in_bfloat16_gathers_half_and_scatters_all():
-    wide, narrow = books("fsdp2", 2), books("fsdp2", 2, precision="fsdp-mixed")
+    wide, narrow = trace("fsdp2", 2), trace("fsdp2", 2, precision="fsdp-mixed")
     assert 2 * sent(narrow, "all-gather", "forward") == sent(wide, "all-gather", "forward")
     assert sent(narrow, "reduce-scatter", "backward") == sent(wide, "reduce-scatter", "backward")
 
@@ -136,7 +138,7 @@ def test_tensor_parallelism_sums_activations():
     Megatron has two there as well: it splits q, k and v as one matrix, and so the two of the FFN.  transformers' plan
     sums the gradient of the input of each.
     """
-    found = books("tp", 2)
+    found = trace("tp", 2)
     one = 2 * (2 - 1) / 2 * TOKENS * LLAMA["hidden_size"] * FLOAT
     assert (
         sent(found, "all-reduce", "forward") == (2 * LLAMA["layers"] + 1) * one
@@ -149,7 +151,7 @@ def test_tensor_parallelism_sums_activations():
 
 def test_expert_parallelism_sends_each_token_to_its_experts_and_back():
     ranks = 4
-    found = books("ep", ranks, "mixtral", ("num_local_experts", 4), ("num_experts_per_tok", 2))
+    found = trace("ep", ranks, "mixtral", ("num_local_experts", 4), ("num_experts_per_tok", 2))
     one = (ranks - 1) / ranks * TOKENS * 2 * LLAMA["hidden_size"] * FLOAT
     layers = len([each for each in found.classes.values() if each == "MixtralDecoderLayer"])
     counts = (ranks - 1) / ranks * 4 * 8  # how many tokens come for each expert
@@ -159,7 +161,7 @@ def test_expert_parallelism_sends_each_token_to_its_experts_and_back():
 
 @pytest.mark.parametrize("engine", ["fsdp2", "zero3"])
 def test_shares_shrink_with_ranks_and_activations_do_not(engine):
-    two, eight = (figures(books(engine, ranks)) for ranks in (2, 8))
+    two, eight = (summarize(trace(engine, ranks)) for ranks in (2, 8))
     for name in ("weights", "gradients", "optimizer"):
         assert getattr(two, name) / getattr(eight, name) == pytest.approx(4, rel=0.1)
     assert two.saved == eight.saved
@@ -170,7 +172,7 @@ def test_shares_shrink_with_ranks_and_activations_do_not(engine):
 )
 def test_stages_of_zero(engine, spread):
     target = find_target("llama_loss", Choice(tiny=True, changes=(WORDS,)), REPOSITORY)
-    alone, found = figures(predicted(target, SETUP)), figures(books(engine, 4))
+    alone, found = summarize(predict_step(target, SETUP)), summarize(trace(engine, 4))
     for name in ("weights", "gradients", "optimizer"):
         share = 4 if name in spread else 1
         assert getattr(alone, name) / getattr(found, name) == pytest.approx(share, rel=0.02)
@@ -178,7 +180,7 @@ def test_stages_of_zero(engine, spread):
 
 def test_stage_three_and_fsdp2_send_as_much():
     """But for what FSDP2 keeps gathered."""
-    zero, fsdp = books("zero3", 4), books("fsdp2", 4)
+    zero, fsdp = trace("zero3", 4), trace("fsdp2", 4)
     assert sent(zero, "all-gather", "forward") == pytest.approx(
         sent(fsdp, "all-gather", "forward"), rel=0.03
     )
@@ -189,35 +191,35 @@ def test_stage_three_and_fsdp2_send_as_much():
 
 def test_deepspeeds_bf16_has_float32_beside_it():
     """12 bytes a weight, of which states have 8, and 2 for each weight and each gradient (arXiv:1910.02054, 3.1)."""
-    found = books("zero1", 2, precision="fsdp-mixed")
+    found = trace("zero1", 2, precision="fsdp-mixed")
     count = found.parameters
-    told = figures(found)
+    told = summarize(found)
     assert (told.weights, told.gradients) == (2 * count, 2 * count)
     assert told.optimizer == pytest.approx(12 * count / 2, rel=0.01)
 
 
 def test_what_is_gathered_is_told_apart_at_the_peak():
-    roles = dict(peak(books("fsdp2", 8, checkpoint="full", name="llama")).roles)
+    roles = dict(find_peak(trace("fsdp2", 8, checkpoint="full", name="llama")).roles)
     assert {"weights", "gathered", "exchange"} <= roles.keys()
 
 
 def test_ddp_keeps_buckets_as_large_as_gradients():
-    found = figures(books("ddp", 8))
+    found = summarize(trace("ddp", 8))
     assert found.exchange == pytest.approx(found.gradients, rel=0.01)
-    assert figures(books("fsdp2", 2)).exchange == 0
+    assert summarize(trace("fsdp2", 2)).exchange == 0
 
 
 def test_autocast_keeps_a_copy_of_all_that_fsdp2_gathers():
     """Until the forward pass has ended: what a rank holds does not shrink below two bytes a weight."""
-    found = books("fsdp2", 8, precision="amp-bf16", checkpoint="full", name="llama")
-    copies = sum(entry.bytes for entry in found.entries if entry.role == "casts")
+    found = trace("fsdp2", 8, precision="amp-bf16", checkpoint="full", name="llama")
+    copies = sum(allocation.bytes for allocation in found.allocations if allocation.role == "casts")
     in_layers = found.parameters - 2 * LLAMA["vocab_size"] * LLAMA["hidden_size"]
     assert copies >= 2 * 0.95 * in_layers
 
 
 def test_a_thousand_ranks_take_no_longer_than_two():
-    told = figures(books("fsdp2", 1024))
-    assert told.weights < figures(books("fsdp2", 2)).weights / 4
+    told = summarize(trace("fsdp2", 1024))
+    assert told.weights < summarize(trace("fsdp2", 2)).weights / 4
 
 
 def test_a_value_is_set_by_its_second_name():
@@ -233,7 +235,7 @@ def test_the_process_is_alone_again_afterwards():
     from torch.distributed.device_mesh import DeviceMesh
 
     before = DeviceMesh.__getitem__, DeviceMesh.mesh
-    books("fsdp2", 2)
+    trace("fsdp2", 2)
     assert not distributed.is_initialized()
     assert before == (DeviceMesh.__getitem__, DeviceMesh.mesh)
 
@@ -262,12 +264,12 @@ def test_no_layout(engine, ranks, said):
 )
 def test_a_model_that_is_not_spread_so(name, engine, ranks, said):
     with pytest.raises(PatchgenError, match=said):
-        books(engine, ranks, name)
+        trace(engine, ranks, name)
 
 
 def test_what_is_computed_is_not_measured():
     with pytest.raises(PatchgenError, match="PG853 is computed, and nothing of it can be run here"):
-        measured_on_ranks([job("llama_loss", "zero3")], 2)
+        measure_on_ranks([job("llama_loss", "zero3")], 2)
 
 
 def test_a_process_of_a_group_stands_for_no_rank():
@@ -276,6 +278,6 @@ def test_a_process_of_a_group_stands_for_no_rank():
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
     try:
         with pytest.raises(PatchgenError, match="PG851 this process belongs to a group already"):
-            books("fsdp2", 6)
+            trace("fsdp2", 6)
     finally:
         distributed.destroy_process_group()

@@ -17,17 +17,17 @@ from filelock import FileLock
 from torch import distributed
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.loop.corpus import Corpus, Passage, insist_on_one_text
-from patchgen.training.loop.folder import ALONE, RunFolder, alone
+from patchgen.training.loop.corpus import Corpus, Passage, check_text_is_shared
+from patchgen.training.loop.folder import ALONE, RunFolder, lock_run
 from patchgen.training.parallel.engine import Engine, Launch
 from patchgen.training.parallel.process_group import (
-    first_goes_first,
-    from_first,
-    gathered,
+    broadcast_from_first,
+    first_process_first,
+    gather,
     join,
     leave,
 )
-from patchgen.training.parallel.rng_state import share_draws
+from patchgen.training.parallel.rng_state import share_rng_state
 from tests.parallel.forked import forked
 
 WORLD = 2
@@ -43,32 +43,35 @@ def broken():
 
 
 def before_others(engine, place, what):
-    with first_goes_first(engine):
-        return what() if engine.first else "did not wait for a failure"
+    with first_process_first(engine):
+        return what() if engine.is_first else "did not wait for a failure"
 
 
 def in_order(engine, place):
     """The others find what the first one wrote."""
-    with first_goes_first(engine):
-        if engine.first:
+    with first_process_first(engine):
+        if engine.is_first:
             (place / "written").touch()
         return (place / "written").exists()
 
 
 def at_a_run_in_use(engine, place):
     """Another program is at it."""
-    with FileLock(place / ALONE) if engine.first else open(os.devnull):
-        with alone(RunFolder(place, writes=engine.first), engine):
+    with FileLock(place / ALONE) if engine.is_first else open(os.devnull):
+        with lock_run(RunFolder(place, writes=engine.is_first), engine):
             return "nobody was at it"
 
 
 def draws(engine, place):
     """Of generators that an engine with rows of its own has left elsewhere: before and after they are shared."""
     found = []
-    for shares in (lambda: None, lambda: share_draws(replace(engine, name="tp", tp=WORLD))):
+    for weight_shards in (
+        lambda: None,
+        lambda: share_rng_state(replace(engine, name="tp", tp=WORLD)),
+    ):
         for seed in (random.seed, numpy.random.seed, torch.manual_seed):
             seed(engine.launch.rank)
-        shares()
+        weight_shards()
         found.append([random.random(), numpy.random.random(), torch.rand(()).item()])
     return found
 
@@ -76,8 +79,8 @@ def draws(engine, place):
 def texts(engine, place):
     """The same on both, and another one on the second."""
     same, other = (Passage("A passage."),), (Passage(f"A passage of {engine.launch.rank}."),)
-    insist_on_one_text(Corpus(same, same, "text"), engine)
-    insist_on_one_text(Corpus(same, other, "text"), engine)
+    check_text_is_shared(Corpus(same, same, "text"), engine)
+    check_text_is_shared(Corpus(same, other, "text"), engine)
 
 
 CASES = {
@@ -86,10 +89,10 @@ CASES = {
     "in order": in_order,
     "refused before others": lambda engine, place: before_others(engine, place, refused),
     "broken before others": lambda engine, place: before_others(engine, place, broken),
-    "refused for all": lambda engine, place: from_first(engine, refused),
-    "broken for all": lambda engine, place: from_first(engine, broken),
-    "made for all": lambda engine, place: from_first(engine, lambda: os.getpid())
-    == gathered(engine, os.getpid())[0],
+    "refused for all": lambda engine, place: broadcast_from_first(engine, refused),
+    "broken for all": lambda engine, place: broadcast_from_first(engine, broken),
+    "made for all": lambda engine, place: broadcast_from_first(engine, lambda: os.getpid())
+    == gather(engine, os.getpid())[0],
     "a run in use": at_a_run_in_use,
 }
 

@@ -24,13 +24,13 @@ from transformers.trainer import DEFAULT_CALLBACKS
 
 from patchgen.errors import PatchgenError
 from patchgen.training.loop import job as jobs
-from patchgen.training.loop.engine import device_of
-from patchgen.training.loop.folder import RunFolder, shared_folder
+from patchgen.training.loop.engine import choose_device
+from patchgen.training.loop.folder import RunFolder, create_shared_folder
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.run import train
 from patchgen.training.parallel import distribute as spreading
-from patchgen.training.parallel.distribute import spread
-from patchgen.training.parallel.engine import engine_of
+from patchgen.training.parallel.distribute import distribute
+from patchgen.training.parallel.engine import parse_engine
 from patchgen.training.parallel.process_group import join, leave, wait
 from tests.parallel.forked import forked
 from tests.train.runs import SHORT, Broken, Remembered
@@ -77,8 +77,8 @@ def in_place_of(owner, name, other):
 
 
 def with_a_whole_layer(model, engine, device):
-    """As `spread`, but that the first layer's first matrix is whole again, as if its plan had not been followed."""
-    model = spread(model, engine, device)
+    """As `distribute`, but that the first layer's first matrix is whole again, as if its plan had not been followed."""
+    model = distribute(model, engine, device)
     owner, name = next(
         (module, name)
         for path, module in model.named_modules()
@@ -93,25 +93,31 @@ def with_one_weight_changed(model, engine, device):
     if engine.launch.rank:
         with torch.no_grad():
             next(model.parameters()).view(-1)[0] += 1e-3
-    return spread(model, engine, device)
+    return distribute(model, engine, device)
 
 
 def gathering(mixed):
-    return lambda model, engine, device: spread(model, replace(engine, mixed=mixed), device)
+    return lambda model, engine, device: distribute(model, replace(engine, mixed=mixed), device)
 
 
 # What a library below might do: lay nothing out, so that Trainer takes up DDP; leave a weight whole; split the root
 # alone; build other weights on another process.
 SPOILT = {
     "": contextlib.nullcontext,
-    "nothing is laid out": lambda: in_place_of(jobs, "spread", lambda model, engine, device: model),
-    "a weight is whole": lambda: in_place_of(jobs, "spread", with_a_whole_layer),
-    "no layer is sharded by itself": lambda: in_place_of(
-        spreading, "layers_plan", lambda model: {}
+    "nothing is laid out": lambda: in_place_of(
+        jobs, "distribute", lambda model, engine, device: model
     ),
-    "weights are gathered in float32": lambda: in_place_of(jobs, "spread", gathering(mixed=False)),
-    "weights are gathered in bfloat16": lambda: in_place_of(jobs, "spread", gathering(mixed=True)),
-    "another weight": lambda: in_place_of(jobs, "spread", with_one_weight_changed),
+    "a weight is whole": lambda: in_place_of(jobs, "distribute", with_a_whole_layer),
+    "no layer is sharded by itself": lambda: in_place_of(
+        spreading, "make_layers_plan", lambda model: {}
+    ),
+    "weights are gathered in float32": lambda: in_place_of(
+        jobs, "distribute", gathering(mixed=False)
+    ),
+    "weights are gathered in bfloat16": lambda: in_place_of(
+        jobs, "distribute", gathering(mixed=True)
+    ),
+    "another weight": lambda: in_place_of(jobs, "distribute", with_one_weight_changed),
 }
 
 
@@ -144,16 +150,16 @@ def run(job: Job, place: Path) -> Path:
         recipe = Recipe(
             **{"model": job.model, **SHORT, "engine": job.engine, **as_tuples(job.switches)}
         )
-    engine = engine_of(recipe.engine, os.environ)
+    engine = parse_engine(recipe.engine, os.environ)
     watch = Broken(job.after) if job.after else Remembered()
     with seeing(), SPOILT[job.spoilt](), contextlib.suppress(KeyboardInterrupt):
-        join(engine, device_of(recipe.device))
+        join(engine, choose_device(recipe.device))
         if job.resume:
-            folder = RunFolder(path, writes=engine.first)
+            folder = RunFolder(path, writes=engine.is_first)
             train(recipe, folder, watch, resume=True, engine=engine)
         else:
-            train(recipe, shared_folder(str(path), recipe, engine), watch, engine=engine)
-    if engine.first:
+            train(recipe, create_shared_folder(str(path), recipe, engine), watch, engine=engine)
+    if engine.is_first:
         torch.save(Seeing.kept, path / GRADIENTS)
     wait(engine)
     return path
@@ -178,7 +184,7 @@ def main(listed: Sequence[Job], place: Path) -> None:
         except Exception:
             traceback.print_exc()
             raise
-    leave(engine_of("auto", os.environ))
+    leave(parse_engine("auto", os.environ))
 
 
 def written(listed: Sequence[Job]) -> str:

@@ -11,10 +11,10 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.training.loop.batch_scaling import ROWS, rows_of_a_step, shared
-from patchgen.training.loop.engine import insist_on_engine_switches, insist_on_what_is_said
+from patchgen.training.loop.batch_scaling import ROWS, rows_per_step, scale_batch
+from patchgen.training.loop.engine import check_engine_switches, check_launcher
 from patchgen.training.loop.recipe import Recipe
-from patchgen.training.parallel.engine import CONFIGURED, Engine, Launch, engine_of
+from patchgen.training.parallel.engine import CONFIGURED, Engine, Launch, parse_engine
 
 
 def launched(world, rank=0, **more):
@@ -39,16 +39,16 @@ def launched(world, rank=0, **more):
     ],
 )
 def test_sizes(text, world, sizes):
-    engine = engine_of(text, launched(world) if world > 1 else {})
+    engine = parse_engine(text, launched(world) if world > 1 else {})
     assert (engine.name, engine.fsdp, engine.tp, engine.ep) == sizes
-    assert engine.of_rows == world // engine.tp and engine.several == (world > 1)
-    assert engine.shares == (world if engine.spreads or engine.stage == 3 else 1)
+    assert engine.data_groups == world // engine.tp and engine.is_distributed == (world > 1)
+    assert engine.weight_shards == (world if engine.shards_weights or engine.zero_stage == 3 else 1)
 
 
 def test_who_writes():
-    assert engine_of("ddp", launched(2)).first
-    assert not engine_of("ddp", launched(2, rank=1)).first
-    assert engine_of("ddp,timeout=30", launched(2, rank=1)) == Engine(
+    assert parse_engine("ddp", launched(2)).is_first
+    assert not parse_engine("ddp", launched(2, rank=1)).is_first
+    assert parse_engine("ddp,timeout=30", launched(2, rank=1)) == Engine(
         "ddp", Launch(2, 1, 1), timeout=30
     )
 
@@ -81,7 +81,7 @@ def test_who_writes():
 )
 def test_what_six_processes_cannot_be(text, code, told):
     with pytest.raises(PatchgenError, match=code) as refused:
-        engine_of(text, launched(6))
+        parse_engine(text, launched(6))
     assert told in str(refused.value) and f"--engine {text}" in str(refused.value)
 
 
@@ -89,21 +89,21 @@ def test_what_six_processes_cannot_be(text, code, told):
 def test_one_process_shares_nothing(text):
     for environment in ({}, launched(1)):
         with pytest.raises(PatchgenError, match="PG831.*one alone") as refused:
-            engine_of(text, environment)
+            parse_engine(text, environment)
         assert "torchrun" in refused.value.problem.hint
 
 
 def test_an_environment_that_is_no_launcher():
     with pytest.raises(PatchgenError, match="PG831.*the launcher's environment"):
-        engine_of("auto", {"WORLD_SIZE": "two"})
+        parse_engine("auto", {"WORLD_SIZE": "two"})
 
 
 @pytest.mark.parametrize("name", CONFIGURED)
 @pytest.mark.parametrize("text", ["auto", "fsdp2"])
 def test_a_launcher_with_an_engine_of_its_own(text, name):
     with pytest.raises(PatchgenError, match=f"PG833 {name} is set"):
-        engine_of(text, launched(2, **{name: "true"}))
-    engine_of(text, launched(2, **{name: "false"}))
+        parse_engine(text, launched(2, **{name: "true"}))
+    parse_engine(text, launched(2, **{name: "false"}))
 
 
 ALL, SPREAD = ("ddp", "fsdp2", "tp", "ep"), ("fsdp2", "tp", "ep")
@@ -123,23 +123,21 @@ ALL, SPREAD = ("ddp", "fsdp2", "tp", "ep"), ("fsdp2", "tp", "ep")
 )
 def test_switches_that_several_processes_do_not_take(switches, refused):
     recipe = Recipe(model="llama", **switches)
-    insist_on_engine_switches(recipe, engine_of("auto", {}))
+    check_engine_switches(recipe, parse_engine("auto", {}))
     for name in ALL:
-        engine = engine_of(name, launched(2))
+        engine = parse_engine(name, launched(2))
         if name not in refused:
-            insist_on_engine_switches(recipe, engine)
+            check_engine_switches(recipe, engine)
             continue
         with pytest.raises(PatchgenError, match="PG837") as told:
-            insist_on_engine_switches(recipe, engine)
+            check_engine_switches(recipe, engine)
         assert told.value.problem.hint
 
 
 def test_a_search_is_of_one_process():
-    insist_on_engine_switches(Recipe(model="llama"), engine_of("auto", {}), search=True)
+    check_engine_switches(Recipe(model="llama"), parse_engine("auto", {}), search=True)
     with pytest.raises(PatchgenError, match="PG837"):
-        insist_on_engine_switches(
-            Recipe(model="llama"), engine_of("auto", launched(2)), search=True
-        )
+        check_engine_switches(Recipe(model="llama"), parse_engine("auto", launched(2)), search=True)
 
 
 @pytest.mark.parametrize(
@@ -158,23 +156,23 @@ def test_a_search_is_of_one_process():
 def test_a_step_takes_the_same_rows_whoever_shares_them(begun, gone_on, batch, accumulated):
     name, world, rows, times = begun
     recipe = Recipe(model="llama", batch_size=str(rows), grad_accum=times)
-    before = engine_of(name, launched(world))
-    found = {"batch_size": rows, ROWS: rows_of_a_step(recipe, rows, before)}
-    after = engine_of(gone_on[0], launched(gone_on[1]))
-    again = shared(recipe, found, after)
+    before = parse_engine(name, launched(world))
+    found = {"batch_size": rows, ROWS: rows_per_step(recipe, rows, before)}
+    after = parse_engine(gone_on[0], launched(gone_on[1]))
+    again = scale_batch(recipe, found, after)
     assert (again.batch_size, again.grad_accum) == (str(batch), accumulated)
-    assert rows_of_a_step(again, batch, after) == found[ROWS]
-    assert shared(recipe, {}, after) == recipe
+    assert rows_per_step(again, batch, after) == found[ROWS]
+    assert scale_batch(recipe, {}, after) == recipe
 
 
 def test_rows_that_do_not_come_out_even():
     recipe = Recipe(model="llama", batch_size="4")
     with pytest.raises(PatchgenError, match="PG838.*8 rows, which 3 processes"):
-        shared(recipe, {"batch_size": 4, ROWS: 8}, engine_of("ddp", launched(3)))
+        scale_batch(recipe, {"batch_size": 4, ROWS: 8}, parse_engine("ddp", launched(3)))
 
 
 @pytest.mark.parametrize(
-    ("text", "stage", "offload"),
+    ("text", "zero_stage", "offload"),
     [
         ("zero1", 1, ""),
         ("zero2,offload=optimizer", 2, "optimizer"),
@@ -182,9 +180,13 @@ def test_rows_that_do_not_come_out_even():
         ("fsdp2", 0, ""),
     ],
 )
-def test_stages_of_zero(text, stage, offload):
-    engine = engine_of(text, launched(2))
-    assert (engine.stage, engine.offload, engine.spreads) == (stage, offload, stage == 0)
+def test_stages_of_zero(text, zero_stage, offload):
+    engine = parse_engine(text, launched(2))
+    assert (engine.zero_stage, engine.offload, engine.shards_weights) == (
+        zero_stage,
+        offload,
+        zero_stage == 0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,21 +200,19 @@ def test_stages_of_zero(text, stage, offload):
 )
 def test_what_has_not_been_shown_under_zero(switches, told):
     with pytest.raises(PatchgenError, match="PG837") as refused:
-        insist_on_engine_switches(
-            Recipe(model="llama", **switches), engine_of("zero1", launched(2))
-        )
+        check_engine_switches(Recipe(model="llama", **switches), parse_engine("zero1", launched(2)))
     assert told in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["single", "ddp", "tp", "tp+ep", "zero2", "zero3"])
 def test_mixed_precision_is_of_engines_that_gather(text):
     recipe = Recipe(model="llama", precision="fsdp-mixed")
-    engine = engine_of(text, {} if text == "single" else launched(2))
+    engine = parse_engine(text, {} if text == "single" else launched(2))
     with pytest.raises(PatchgenError, match=f"PG813.*{re.escape(text)} gathers none") as refused:
-        insist_on_engine_switches(recipe, engine)
+        check_engine_switches(recipe, engine)
     assert "--precision amp-bf16" in refused.value.problem.hint
     for name in ("fsdp2", "ep", "fsdp2+tp,size=2"):
-        insist_on_engine_switches(recipe, engine_of(name, launched(4)))
+        check_engine_switches(recipe, parse_engine(name, launched(4)))
 
 
 # What `accelerate launch` 1.15 sets in each case.
@@ -222,29 +222,27 @@ ACCELERATE = {"ACCELERATE_MIXED_PRECISION": "no", "ACCELERATE_DYNAMO_BACKEND": "
 @pytest.mark.parametrize("text", ["auto", "single", "ddp"])
 def test_a_launcher_that_starts_one_of_several(text):
     with pytest.raises(PatchgenError, match="PG831.*this one alone") as refused:
-        engine_of(text, {**ACCELERATE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})
+        parse_engine(text, {**ACCELERATE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})
     assert "--multi_gpu" in refused.value.problem.hint
 
 
 def test_a_launcher_that_starts_what_it_is_told():
-    assert engine_of("auto", ACCELERATE).name == "single"
-    assert engine_of("auto", launched(2, MASTER_ADDR="127.0.0.1", **ACCELERATE)).name == "ddp"
-    assert engine_of("auto", {"MASTER_ADDR": "127.0.0.1"}).name == "single", (
+    assert parse_engine("auto", ACCELERATE).name == "single"
+    assert parse_engine("auto", launched(2, MASTER_ADDR="127.0.0.1", **ACCELERATE)).name == "ddp"
+    assert parse_engine("auto", {"MASTER_ADDR": "127.0.0.1"}).name == "single", (
         "left over from another program"
     )
 
 
 def test_a_launcher_that_says_other_than_the_recipe():
-    insist_on_what_is_said(Recipe(model="llama"), {})
-    insist_on_what_is_said(Recipe(model="llama", precision="amp-bf16"), ACCELERATE)
-    insist_on_what_is_said(
+    check_launcher(Recipe(model="llama"), {})
+    check_launcher(Recipe(model="llama", precision="amp-bf16"), ACCELERATE)
+    check_launcher(
         Recipe(model="llama", precision="amp-bf16"), {"ACCELERATE_MIXED_PRECISION": "bf16"}
     )
     with pytest.raises(PatchgenError, match="PG833.*bf16.*fp32"):
-        insist_on_what_is_said(
-            Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_MIXED_PRECISION": "bf16"}
-        )
+        check_launcher(Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_MIXED_PRECISION": "bf16"})
     with pytest.raises(PatchgenError, match="PG833.*inductor"):
-        insist_on_what_is_said(
+        check_launcher(
             Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_DYNAMO_BACKEND": "INDUCTOR"}
         )

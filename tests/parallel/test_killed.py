@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
-from patchgen.training.loop.checkpoints import SEAL, step_of, to_resume
+from patchgen.training.loop.checkpoints import SEAL, checkpoint_step, find_checkpoint
 from patchgen.training.loop.folder import RunFolder
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import weights
@@ -126,7 +126,7 @@ def test_the_others_end_and_say_how_to_go_on(killed):
         "SIGKILL" in told or "Signal 9" in told
     )  # the launcher's own words of the first that ended
     assert "internal error" not in told
-    assert not folder.ended and step_of(to_resume(folder.path)) >= 5
+    assert not folder.ended and checkpoint_step(find_checkpoint(folder.path)) >= 5
     steps = [line["step"] for line in folder.metrics() if "loss" in line]
     assert steps == list(range(1, len(steps) + 1)), "each is written by one process"
 
@@ -135,7 +135,7 @@ def test_the_others_end_and_say_how_to_go_on(killed):
 def test_going_on_is_exact(killed, tmp_path):
     """The weights of the next checkpoint are, bit for bit, those of a run that nobody killed."""
     folder, whole = killed[0], RunFolder(tmp_path / "whole")
-    name = f"checkpoint-{step_of(to_resume(folder.path)) + 5}"
+    name = f"checkpoint-{checkpoint_step(find_checkpoint(folder.path)) + 5}"
     stop_behind(launch("--resume", str(folder.path)), folder.path / name)
     stop_behind(begin(whole, 10_000), whole.path / name)
     assert len(folder.found()["attempts"]) == 2

@@ -54,7 +54,7 @@ def test_all_end_with_the_error_of_the_first(both, name):
 def test_the_others_hear_of_a_defect(both, name):
     assert both[name] == (
         "ZeroDivisionError: a defect",
-        "PeerIsGone: process 0 has failed: ZeroDivisionError: a defect",
+        "PeerLost: process 0 has failed: ZeroDivisionError: a defect",
     )
 
 

@@ -39,7 +39,7 @@ def launched(monkeypatch):
 
 def test_processes_that_can_meet():
     meet.join(TWO, "cpu")
-    with pytest.raises(meet.PeerIsGone):
+    with pytest.raises(meet.PeerLost):
         signal.raise_signal(signal.SIGTERM)  # of a launcher that has lost another one
     signal.raise_signal(signal.SIGTERM)  # what is said then is said to its end
 
@@ -110,8 +110,8 @@ def test_one_process_meets_nobody(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "1")
     meet.join(ALONE, "cpu")
     assert "WORLD_SIZE" not in os.environ and "RANK" not in os.environ
-    assert meet.gathered(ALONE, 7) == (7,) and meet.from_first(ALONE, lambda: 7) == 7
-    assert not meet.is_told_by_first(ALONE, "text")
+    assert meet.gather(ALONE, 7) == (7,) and meet.broadcast_from_first(ALONE, lambda: 7) == 7
+    assert not meet.first_reports_same(ALONE, "text")
     meet.wait(ALONE)
     meet.leave(ALONE)
 
@@ -119,7 +119,7 @@ def test_one_process_meets_nobody(monkeypatch):
 @pytest.mark.parametrize(
     ("error", "is_one"),
     [
-        (meet.PeerIsGone("gone"), True),
+        (meet.PeerLost("gone"), True),
         (distributed.DistNetworkError("Connection reset"), True),
         (
             RuntimeError(
@@ -135,4 +135,4 @@ def test_one_process_meets_nobody(monkeypatch):
     ids=repr,
 )
 def test_which_errors_are_of_another_process(error, is_one):
-    assert meet.is_of_a_peer(error) == is_one
+    assert meet.is_peer_failure(error) == is_one

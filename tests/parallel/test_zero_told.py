@@ -15,11 +15,11 @@ from patchgen.errors import PatchgenError
 from patchgen.training.parallel import zero
 from patchgen.training.parallel.engine import Engine, Launch
 from patchgen.training.parallel.zero import (
-    arguments_of_zero,
+    check_checkpoint,
+    check_deepspeed,
+    check_sizes,
     configuration,
-    insist_on_checkpoint,
-    insist_on_deepspeed,
-    insist_on_sizes,
+    make_zero_arguments,
 )
 
 
@@ -28,20 +28,20 @@ def engine(name="zero3", world=2, offload=""):
 
 
 def test_other_engines_are_told_nothing():
-    assert arguments_of_zero(engine("fsdp2"), "amp-bf16", "cpu") == {}
-    insist_on_deepspeed(engine("ddp"), "cpu")
+    assert make_zero_arguments(engine("fsdp2"), "amp-bf16", "cpu") == {}
+    check_deepspeed(engine("ddp"), "cpu")
 
 
-@pytest.mark.parametrize("stage", [1, 2, 3])
-def test_stages(stage):
-    told = configuration(engine(f"zero{stage}"), "fp32", "cpu")
-    assert told["zero_optimization"]["stage"] == stage
-    assert ("stage3_prefetch_bucket_size" in told["zero_optimization"]) == (stage == 3)
+@pytest.mark.parametrize("zero_stage", [1, 2, 3])
+def test_stages(zero_stage):
+    told = configuration(engine(f"zero{zero_stage}"), "fp32", "cpu")
+    assert told["zero_optimization"]["stage"] == zero_stage
+    assert ("stage3_prefetch_bucket_size" in told["zero_optimization"]) == (zero_stage == 3)
     assert "torch_autocast" not in told and "offload_optimizer" not in told["zero_optimization"]
 
 
 def test_weights_stay_in_float32():
-    told = arguments_of_zero(engine("zero2"), "amp-bf16", "cpu")
+    told = make_zero_arguments(engine("zero2"), "amp-bf16", "cpu")
     assert told["bf16"] is False and told["deepspeed"]["torch_autocast"] == {
         "enabled": True,
         "dtype": "bfloat16",
@@ -65,7 +65,7 @@ def test_offloading():
 def test_without_deepspeed(monkeypatch):
     monkeypatch.setattr(zero, "DEEPSPEED", "deepspeed_that_nobody_has")
     with pytest.raises(PatchgenError, match="PG845") as refused:
-        insist_on_deepspeed(engine(), "cpu")
+        check_deepspeed(engine(), "cpu")
     assert "patchgen[deepspeed]" in refused.value.problem.hint
 
 
@@ -75,12 +75,12 @@ def test_without_a_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(PatchgenError, match="PG846.*no compiler"):
-        insist_on_deepspeed(engine(), "cpu")
+        check_deepspeed(engine(), "cpu")
     compiler = tmp_path / "g++"
     compiler.write_text("#!/bin/sh\n", encoding="utf-8")
     compiler.chmod(0o755)
     with pytest.raises(PatchgenError, match="PG846.*ninja"):
-        insist_on_deepspeed(engine(), "cpu")
+        check_deepspeed(engine(), "cpu")
 
 
 def configured(**sizes):
@@ -88,25 +88,25 @@ def configured(**sizes):
 
 
 def test_a_model_without_sizes():
-    insist_on_sizes(configured(hidden_size=8), engine())
-    insist_on_sizes(configured(width=8), engine("fsdp2"))
+    check_sizes(configured(hidden_size=8), engine())
+    check_sizes(configured(width=8), engine("fsdp2"))
     with pytest.raises(PatchgenError, match="PG849.*no hidden_size"):
-        insist_on_sizes(configured(width=8), engine())
+        check_sizes(configured(width=8), engine())
 
 
-def checkpoint(folder, stage, world):
+def checkpoint(folder, zero_stage, world):
     step = folder / "global_step2"
     step.mkdir()
     for rank in range(world):
         (step / f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").touch()
-        if stage == 3:
+        if zero_stage == 3:
             (step / f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt").touch()
     return folder
 
 
 @pytest.mark.parametrize(("written", "asked"), [(1, 2), (2, 1), (3, 3)])
 def test_checkpoints_that_go_on(tmp_path, written, asked):
-    insist_on_checkpoint(checkpoint(tmp_path, written, 2), engine(f"zero{asked}"))
+    check_checkpoint(checkpoint(tmp_path, written, 2), engine(f"zero{asked}"))
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_checkpoints_that_go_on(tmp_path, written, asked):
 )
 def test_checkpoints_of_another_engine(tmp_path, written, asked, told):
     with pytest.raises(PatchgenError, match="PG848") as refused:
-        insist_on_checkpoint(checkpoint(tmp_path, written, 2), asked)
+        check_checkpoint(checkpoint(tmp_path, written, 2), asked)
     assert told in f"{refused.value} {refused.value.problem.hint}"
 
 
 def test_zero_does_not_go_on_with_what_others_wrote(tmp_path):
-    insist_on_checkpoint(tmp_path, engine("fsdp2"))
+    check_checkpoint(tmp_path, engine("fsdp2"))
     with pytest.raises(PatchgenError, match="PG848.*whole") as refused:
-        insist_on_checkpoint(tmp_path, engine())
+        check_checkpoint(tmp_path, engine())
     assert "go on without ZeRO" in refused.value.problem.hint

@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from patchgen.training.loop import job as jobs
-from patchgen.training.parallel.zero import arguments_of_zero
+from patchgen.training.parallel.zero import make_zero_arguments
 from tests.parallel import proof
 
 
@@ -47,19 +47,19 @@ def gathering(step):
     return seen
 
 
-def of_stage(stage):
+def of_stage(zero_stage):
     """What Trainer is told is of another stage, as if a library below had no other."""
 
     def told(engine, precision, device):
-        given = arguments_of_zero(engine, precision, device)
-        given["deepspeed"]["zero_optimization"]["stage"] = stage
+        given = make_zero_arguments(engine, precision, device)
+        given["deepspeed"]["zero_optimization"]["stage"] = zero_stage
         return given
 
-    return lambda: proof.in_place_of(jobs, "arguments_of_zero", told)
+    return lambda: proof.in_place_of(jobs, "make_zero_arguments", told)
 
 
 def on_the_device(engine, precision, device):
-    given = arguments_of_zero(engine, precision, device)
+    given = make_zero_arguments(engine, precision, device)
     del given["deepspeed"]["zero_optimization"]["offload_optimizer"]
     return given
 
@@ -67,8 +67,8 @@ def on_the_device(engine, precision, device):
 proof.SPOILT |= {
     "stage 2": of_stage(2),
     "stage 1": of_stage(1),
-    "no ZeRO": lambda: proof.in_place_of(jobs, "arguments_of_zero", lambda *given: {}),
-    "nothing is offloaded": lambda: proof.in_place_of(jobs, "arguments_of_zero", on_the_device),
+    "no ZeRO": lambda: proof.in_place_of(jobs, "make_zero_arguments", lambda *given: {}),
+    "nothing is offloaded": lambda: proof.in_place_of(jobs, "make_zero_arguments", on_the_device),
 }
 
 

@@ -23,15 +23,20 @@ from patchgen.training.bench.cases.bert import B1
 from patchgen.training.bench.cases.decoders import L1
 from patchgen.training.bench.cases.experts import M1, M2
 from patchgen.training.bench.cases.legacy import X1_MPNET
-from patchgen.training.bench.run_case import work_of
-from patchgen.training.bench.setup import Stage, config_of
+from patchgen.training.bench.run_case import count_step_flops
+from patchgen.training.bench.setup import CaseSetup, config_of
 from patchgen.training.bench.texts import batch_of
-from patchgen.training.loop.job import operations_of_a_token
+from patchgen.training.loop.job import flops_per_token
 from patchgen.training.loop.meter import Rates
 from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.rows import lengths_of
-from patchgen.training.rate.flops import Forward, count_forward, pairs_of, stock_class
-from patchgen.training.rate.peak import datasheet, product
+from patchgen.training.loop.rows import text_lengths
+from patchgen.training.rate.flops import (
+    ForwardCost,
+    count_forward_flops,
+    count_pairs,
+    find_stock_class,
+)
+from patchgen.training.rate.peak import datasheet_flops, measure_product
 
 LLAMA = LlamaConfig(
     vocab_size=96,
@@ -45,9 +50,11 @@ LLAMA = LlamaConfig(
 
 
 def of_a_token(case) -> float:
-    forward = count_forward(Stage.stock(case), config_of(case, tiny=False), case.shape.length)
+    forward = count_forward_flops(
+        CaseSetup.stock(case), config_of(case, tiny=False), case.shape.length
+    )
     batch = batch_of(replace(case, shape=replace(case.shape, rows=1)), 100, "padded")
-    return work_of(case, forward, batch) / batch.tokens
+    return count_step_flops(case, forward, batch) / batch.tokens
 
 
 @pytest.mark.parametrize(
@@ -85,7 +92,7 @@ def test_is_what_torch_counts_in_a_real_forward():
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
         model(torch.zeros(1, length, dtype=torch.long))
-    found = count_forward(LlamaForCausalLM, LLAMA, length)
+    found = count_forward_flops(LlamaForCausalLM, LLAMA, length)
     told = found.step(tokens=length, labelled=length, pairs=length**2, causal=False)
     assert told == 3 * counter.get_total_flops()
     assert found.step(tokens=length, labelled=length, pairs=length**2, causal=True) < told
@@ -98,31 +105,33 @@ def test_layers_that_share_weights_count_each_time():
         "num_attention_heads": 4,
         "num_hidden_layers": 3,
     }
-    albert = count_forward(
+    albert = count_forward_flops(
         AlbertForMaskedLM, AlbertConfig(vocab_size=96, embedding_size=32, **shape), 16
     )
-    bert = count_forward(BertForMaskedLM, BertConfig(vocab_size=96, **shape), 16)
+    bert = count_forward_flops(BertForMaskedLM, BertConfig(vocab_size=96, **shape), 16)
     mapping = 2 * 32 * 32  # of ALBERT's embeddings, and no pooler's
     assert albert.body - mapping == bert.body and albert.between == bert.between
 
 
 def test_a_variant_counts_as_its_parent():
     variant = module_of(find_variant("llama_loss")).LlamaForCausalLM
-    assert stock_class(variant) is LlamaForCausalLM
-    assert count_forward(variant, LLAMA, 16) == count_forward(LlamaForCausalLM, LLAMA, 16)
+    assert find_stock_class(variant) is LlamaForCausalLM
+    assert count_forward_flops(variant, LLAMA, 16) == count_forward_flops(
+        LlamaForCausalLM, LLAMA, 16
+    )
 
 
 def test_what_shapes_do_not_tell_is_not_known():
     config = BertConfig(
         hidden_size=32, intermediate_size=48, num_attention_heads=4, max_position_embeddings=4
     )
-    assert count_forward(BertForMaskedLM, config, 64) is None
+    assert count_forward_flops(BertForMaskedLM, config, 64) is None
 
 
 def test_train_and_bench_say_the_same():
     rows = [{"input_ids": [0] * 4096}] * 2
-    forward = count_forward(Stage.stock(L1), config_of(L1, tiny=False), 4096)
-    assert operations_of_a_token(forward, rows, Recipe(model="llama")) == of_a_token(L1)
+    forward = count_forward_flops(CaseSetup.stock(L1), config_of(L1, tiny=False), 4096)
+    assert flops_per_token(forward, rows, Recipe(model="llama")) == of_a_token(L1)
 
 
 def test_packed_texts_do_not_see_each_other():
@@ -131,20 +140,26 @@ def test_packed_texts_do_not_see_each_other():
         "position_ids": [0, 1, 2, 0, 1, 0, 1],
         "labels": [-100, 6, 7, -100, 9, -100, -100],
     }
-    assert lengths_of(packed) == [3, 2] and pairs_of(lengths_of(packed)) == 13
-    assert lengths_of({"input_ids": [1] * 7}) == [7]
+    assert text_lengths(packed) == [3, 2] and count_pairs(text_lengths(packed)) == 13
+    assert text_lengths({"input_ids": [1] * 7}) == [7]
 
 
 def test_frozen_weights_need_no_gradient():
-    forward, step = Forward(10, 1, 2), {"tokens": 5, "labelled": 5, "pairs": 25, "causal": False}
+    forward, step = (
+        ForwardCost(10, 1, 2),
+        {"tokens": 5, "labelled": 5, "pairs": 25, "causal": False},
+    )
     assert forward.step(**step) == 3 * (10 + 1) * 5 + 3 * 50
     assert forward.step(**step, frozen=True) == 2 * (10 + 1) * 5 + 3 * 50
 
 
 def test_datasheet():
-    assert datasheet("NVIDIA H200") == datasheet("NVIDIA H100 80GB HBM3") == 989e12
-    assert datasheet("NVIDIA H100 PCIe", "float16") == 756e12 and datasheet("Radeon") is None
-    assert datasheet("NVIDIA H200", "float32") is None
+    assert datasheet_flops("NVIDIA H200") == datasheet_flops("NVIDIA H100 80GB HBM3") == 989e12
+    assert (
+        datasheet_flops("NVIDIA H100 PCIe", "float16") == 756e12
+        and datasheet_flops("Radeon") is None
+    )
+    assert datasheet_flops("NVIDIA H200", "float32") is None
 
 
 def test_rates():
@@ -154,4 +169,4 @@ def test_rates():
 
 
 def test_a_product_is_measured():
-    assert product("cpu", "float32", times=1) > 1e6
+    assert measure_product("cpu", "float32", times=1) > 1e6

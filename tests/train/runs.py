@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchgen.training.loop.folder import RunFolder, new_folder
+from patchgen.training.loop.folder import RunFolder, create_folder
 from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.run import Ended, train
+from patchgen.training.loop.run import TrainingResult, train
 
 # A tenth of what is shipped: half of a run's time would go by reading it, and by evaluating what is held out.
 TEXT = Path(__file__).with_name("short.txt")
@@ -63,9 +63,9 @@ def recipe(model: str = "llama_loss", **switches: object) -> Recipe:
 
 def run(
     folder: Path, model: str = "llama_loss", watch: Remembered | None = None, **switches: object
-) -> Ended:
+) -> TrainingResult:
     asked = recipe(model, **switches)
-    return train(asked, new_folder(str(folder), asked), watch or Remembered())
+    return train(asked, create_folder(str(folder), asked), watch or Remembered())
 
 
 def broken_run(
@@ -77,7 +77,9 @@ def broken_run(
     return RunFolder(folder)
 
 
-def resume(folder: RunFolder, watch: Remembered | None = None, at: int | None = None) -> Ended:
+def resume(
+    folder: RunFolder, watch: Remembered | None = None, at: int | None = None
+) -> TrainingResult:
     return train(folder.recipe(), folder, watch or Remembered(), resume=True, at=at)
 
 

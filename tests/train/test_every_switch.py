@@ -44,7 +44,7 @@ def calls():
     hook.remove()
 
 
-def optimizer_of(folder):
+def trainer_optimizer(folder):
     return torch.load(folder / "checkpoint-4" / "optimizer.pt", weights_only=True)
 
 
@@ -249,7 +249,7 @@ def test_bf16(tmp_path, plain, calls):
 )
 def test_optimizer(tmp_path, name, sign):
     ended = run(tmp_path / "run", optim=name, save_every=4)
-    assert sign(optimizer_of(ended.folder))
+    assert sign(trainer_optimizer(ended.folder))
     assert losses(ended.folder)[0] != losses(ended.folder)[-1]
 
 

@@ -17,9 +17,9 @@ pytest.importorskip("transformers")
 
 from patchgen.cli.commands import patchgen as command_line
 from patchgen.errors import PatchgenError
-from patchgen.training.loop.checkpoints import SEAL, damage, make_way
-from patchgen.training.loop.failures import way_on
-from patchgen.training.loop.folder import alone, new_folder
+from patchgen.training.loop.checkpoints import SEAL, clear_checkpoint, find_damage
+from patchgen.training.loop.failures import resume_hint
+from patchgen.training.loop.folder import create_folder, lock_run
 from patchgen.training.loop.run import train
 from patchgen.training.parallel.engine import Engine
 from tests.train.runs import Remembered, broken_run, recipe, resume, run, weights
@@ -107,7 +107,9 @@ def test_a_checkpoint_that_is_written_again_has_nothing_of_the_one_before(broken
     left.write_bytes((again / "model.safetensors").read_bytes())
     ended = resume(broken, at=3)
     assert (
-        not left.exists() and not damage(again) and weights(ended.folder) == weights(whole.folder)
+        not left.exists()
+        and not find_damage(again)
+        and weights(ended.folder) == weights(whole.folder)
     )
 
 
@@ -116,7 +118,7 @@ def test_a_checkpoint_makes_way_with_its_seal_first(tmp_path, once, monkeypatch)
     at = shutil.copytree(once.path / "checkpoint-6", tmp_path / "checkpoint-6")
     monkeypatch.setattr(shutil, "rmtree", lambda folder: interrupt())
     with pytest.raises(KeyboardInterrupt):
-        make_way(at)
+        clear_checkpoint(at)
     assert (at / "model.safetensors").exists() and not (at / SEAL).exists()
 
 
@@ -140,8 +142,8 @@ def test_a_full_disk(tmp_path, whole):
         and "goes on after step 3" in refused.value.problem.hint
     )
     assert [folder.name for folder in path.glob("checkpoint-*")] == ["checkpoint-3"]
-    assert not damage(path / "checkpoint-3")
-    folder = type(new_folder(str(tmp_path / "other"), recipe()))(path)
+    assert not find_damage(path / "checkpoint-3")
+    folder = type(create_folder(str(tmp_path / "other"), recipe()))(path)
     assert weights(resume(folder).folder) == weights(whole.folder)
 
 
@@ -179,7 +181,7 @@ def test_a_folder_that_is_in_use(tmp_path, broken):
     with pytest.raises(PatchgenError, match="PG817.*not an empty folder") as refused:
         run(broken.path)
     assert f"--resume {broken.path}" in refused.value.problem.hint
-    with alone(broken, Engine()), pytest.raises(PatchgenError, match="PG817.*another process"):
+    with lock_run(broken, Engine()), pytest.raises(PatchgenError, match="PG817.*another process"):
         resume(broken)
 
 
@@ -188,11 +190,11 @@ def test_runs_that_begin_at_once_have_folders_of_their_own(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     slow, quick = recipe(learning_rate=1e-4), recipe(learning_rate=1e-2)
     monkeypatch.setattr(Path, "exists", lambda self: False)
-    first, second = new_folder("", slow), new_folder("", quick)
+    first, second = create_folder("", slow), create_folder("", quick)
     assert first.path != second.path and (first.recipe(), second.recipe()) == (slow, quick)
     monkeypatch.setattr(Path, "iterdir", lambda self: iter(()))
     with pytest.raises(PatchgenError, match="PG817.*not an empty folder"):
-        new_folder(str(first.path), quick)
+        create_folder(str(first.path), quick)
     assert first.recipe() == slow
 
 
@@ -200,21 +202,21 @@ def test_runs_that_begin_at_once_have_folders_of_their_own(tmp_path, monkeypatch
 def test_a_folder_that_cannot_be_made(tmp_path, path):
     (tmp_path / "file").touch()
     with pytest.raises(PatchgenError, match="PG817"):
-        new_folder(str(tmp_path / path), recipe())
+        create_folder(str(tmp_path / path), recipe())
 
 
 def test_a_checkpoint_that_was_being_written_is_no_way_on(broken):
-    assert "goes on after step 6" in way_on(broken)
+    assert "goes on after step 6" in resume_hint(broken)
     (broken.path / "checkpoint-6" / SEAL).unlink()
-    assert "goes on after step 3" in way_on(broken)
+    assert "goes on after step 3" in resume_hint(broken)
     (broken.path / "checkpoint-3" / SEAL).unlink()
-    assert way_on(broken) == "the run has no checkpoint yet"
+    assert resume_hint(broken) == "the run has no checkpoint yet"
 
 
 def test_a_run_that_has_just_begun_is_not_taken_away_by_another_process(tmp_path):
     asked = recipe()
-    folder = new_folder(str(tmp_path / "run"), asked)
-    with alone(folder, Engine()), pytest.raises(PatchgenError, match="PG817.*another process"):
+    folder = create_folder(str(tmp_path / "run"), asked)
+    with lock_run(folder, Engine()), pytest.raises(PatchgenError, match="PG817.*another process"):
         train(asked, folder, Remembered())
     assert folder.recipe() == asked
 

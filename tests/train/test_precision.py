@@ -10,13 +10,13 @@ from transformers import Trainer, TrainingArguments
 
 from patchgen.errors import PatchgenError
 from patchgen.training import precision
-from patchgen.training.loop.arguments import arguments_of
-from patchgen.training.loop.models import build, source_of
+from patchgen.training.loop.arguments import make_arguments
+from patchgen.training.loop.models import build, find_source
 from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.switches import insist_on_sense
-from patchgen.training.memory.figures import figures
+from patchgen.training.loop.switches import check_switches
+from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.measure import _on_cpu
-from patchgen.training.memory.predict import predicted
+from patchgen.training.memory.predict import predict_step
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target
 from tests.train.runs import losses, run
@@ -62,7 +62,7 @@ def test_every_name_is_told_apart():
 @pytest.mark.parametrize("former", ["bf16", "mixed", "autocast"])
 def test_a_former_name_is_refused(former):
     with pytest.raises(PatchgenError, match="(?s)PG813.*there are fp32"):
-        insist_on_sense(Recipe(model="llama", precision=former))
+        check_switches(Recipe(model="llama", precision=former))
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_weights_in_bfloat16_are_trained(tmp_path):
 def test_memory_predicts_what_train_holds(tmp_path, name):
     """Peaks of each phase of a step that Trainer makes, as the profiler saw them, to the last bytes."""
     target = find_target("llama", Choice(changes=tuple(SIZES.items())))
-    told = figures(predicted(target, Setup(batch=ROWS, length=LENGTH, precision=name)))
+    told = summarize(predict_step(target, Setup(batch=ROWS, length=LENGTH, precision=name)))
     recipe = Recipe(
         model="llama",
         precision=name,
@@ -85,15 +85,15 @@ def test_memory_predicts_what_train_holds(tmp_path, name):
     trainer, batch = trainer_of(recipe, tmp_path)
     assert sum(weight.nbytes for weight in trainer.model.parameters()) == told.weights
     trainer.train()
-    step_of(trainer, batch, lambda phase: None)
-    seen = _on_cpu(lambda begin: step_of(trainer, batch, begin))
+    checkpoint_step(trainer, batch, lambda phase: None)
+    seen = _on_cpu(lambda begin: checkpoint_step(trainer, batch, begin))
     held = told.weights + told.buffers + told.optimizer + told.inputs
     assert seen == {phase: pytest.approx(most - held, abs=64) for phase, most in told.peaks}
 
 
 def trainer_of(recipe, place):
     """Trainer as `patchgen train` has it, on rows of drawn tokens; and one batch of them."""
-    arguments = arguments_of(
+    arguments = make_arguments(
         recipe, place, "cpu", ROWS, save_strategy="no", eval_strategy="no", max_grad_norm=0
     )
     assert isinstance(arguments, TrainingArguments)
@@ -104,12 +104,14 @@ def trainer_of(recipe, place):
         {"input_ids": row, "labels": row, "attention_mask": torch.ones_like(row)} for row in tokens
     ]
     trainer = Trainer(
-        model=build(source_of(recipe), recipe, Words(), ()), args=arguments, train_dataset=rows * 2
+        model=build(find_source(recipe), recipe, Words(), ()),
+        args=arguments,
+        train_dataset=rows * 2,
     )
     return trainer, {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def step_of(trainer, batch, begin):
+def checkpoint_step(trainer, batch, begin):
     begin("forward")
     with trainer.compute_loss_context_manager():
         loss = trainer.compute_loss(trainer.model_wrapped, batch)

@@ -10,8 +10,8 @@ pytest.importorskip("transformers")
 from patchgen.errors import PatchgenError
 from patchgen.training.loop.corpus import KEPT, read_corpus
 from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.rows import IGNORED, Collate, rows_of
-from patchgen.training.loop.vocabulary import trained_tokenizer
+from patchgen.training.loop.rows import IGNORED, Collate, make_rows
+from patchgen.training.loop.vocabulary import train_tokenizer
 
 LENGTH = 48
 
@@ -23,13 +23,13 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def tokenizer(corpus):
-    return trained_tokenizer((passage.text for passage in corpus.train), 512)
+    return train_tokenizer((passage.text for passage in corpus.train), 512)
 
 
 def made(corpus, tokenizer, **switches):
     recipe = Recipe(model="any", length=LENGTH, **switches)
     labels = corpus.labels if recipe.task == "classification" else ()
-    return rows_of(corpus.train, tokenizer, recipe, labels)
+    return make_rows(corpus.train, tokenizer, recipe, labels)
 
 
 def test_the_shipped_text(corpus):
@@ -51,7 +51,7 @@ def test_tokens_give_the_text_back(corpus, tokenizer):
 
 def test_a_vocabulary_without_room_for_bytes():
     with pytest.raises(PatchgenError, match="PG813.*every byte"):
-        trained_tokenizer(["x"], 100)
+        train_tokenizer(["x"], 100)
 
 
 def test_nothing_of_a_passage_is_cut_away(corpus, tokenizer):

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("optuna")
 
 from patchgen.errors import PatchgenError
-from patchgen.training.loop.folder import new_folder
+from patchgen.training.loop.folder import create_folder
 from patchgen.training.loop.run import train
 from patchgen.training.loop.search import search
 from tests.train.runs import Remembered, recipe
@@ -21,7 +21,7 @@ from tests.train.runs import Remembered, recipe
 
 def run(path, text, **switches):
     asked = recipe(**switches)
-    return search(asked, text, new_folder(str(path), asked), Remembered())
+    return search(asked, text, create_folder(str(path), asked), Remembered())
 
 
 def test_the_loss(tmp_path):
@@ -69,7 +69,7 @@ def test_loss_and_throughput(tmp_path):
 @pytest.mark.slow
 def test_a_search_goes_on_where_it_was_broken_off(tmp_path):
     asked = recipe(steps=2)
-    folder = new_folder(str(tmp_path / "run"), asked)
+    folder = create_folder(str(tmp_path / "run"), asked)
     first = search(asked, "trials=1", folder, Remembered())
     watch = Remembered()
     found = search(asked, "trials=2", folder, watch)
@@ -85,8 +85,8 @@ def test_a_search_goes_on_where_it_was_broken_off(tmp_path):
 def test_a_search_and_a_run_do_not_go_on_in_each_others_folders(tmp_path):
     asked = recipe(steps=1)
     searched, trained = (
-        new_folder(str(tmp_path / "search"), asked),
-        new_folder(str(tmp_path / "run"), asked),
+        create_folder(str(tmp_path / "search"), asked),
+        create_folder(str(tmp_path / "run"), asked),
     )
     search(asked, "trials=1", searched, Remembered())
     train(asked, trained, Remembered())

@@ -8,8 +8,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.errors import PatchgenError
-from patchgen.training.loop.engine import device_of
-from patchgen.training.loop.machine import insist_on_machine
+from patchgen.training.loop.engine import choose_device
+from patchgen.training.loop.machine import check_machine
 from patchgen.training.loop.recipe import Recipe, recipe_of
 from patchgen.training.loop.switches import (
     Adapting,
@@ -18,9 +18,9 @@ from patchgen.training.loop.switches import (
     Loading,
     Searching,
     adapting,
+    check_switches,
     checkpointing,
     compiling,
-    insist_on_sense,
     loading,
     searching,
 )
@@ -99,9 +99,9 @@ def test_what_cannot_be_read(parse, text, told):
     ids=str,
 )
 def test_what_makes_no_sense(switches):
-    insist_on_sense(Recipe(model="llama"))
+    check_switches(Recipe(model="llama"))
     with pytest.raises(PatchgenError, match="PG813") as refused:
-        insist_on_sense(Recipe(model="llama", **switches))
+        check_switches(Recipe(model="llama", **switches))
     assert str(refused.value).startswith(f"--{next(iter(switches)).replace('_', '-')} ")
 
 
@@ -117,7 +117,7 @@ def test_what_makes_no_sense(switches):
 )
 def test_what_a_cpu_cannot_run(switches, told):
     with pytest.raises(PatchgenError, match="PG814") as refused:
-        insist_on_machine(Recipe(model="llama", **switches), "cpu")
+        check_machine(Recipe(model="llama", **switches), "cpu")
     assert told in str(refused.value)
 
 
@@ -127,7 +127,7 @@ def test_what_a_cpu_cannot_run(switches, told):
 def test_what_a_cpu_can_run(switches):
     if "lora" in switches:
         pytest.importorskip("peft")
-    insist_on_machine(Recipe(model="llama", **switches), "cpu")
+    check_machine(Recipe(model="llama", **switches), "cpu")
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_what_a_cpu_can_run(switches):
     ],
 )
 def test_what_torch_does_not_compile_by(text, told):
-    insist_on_machine(Recipe(model="llama", compile="regional,backend=eager_debug"), "cpu")
+    check_machine(Recipe(model="llama", compile="regional,backend=eager_debug"), "cpu")
     with pytest.raises(PatchgenError, match=f"PG813.*{told}"):
-        insist_on_machine(Recipe(model="llama", compile=text), "cpu")
+        check_machine(Recipe(model="llama", compile=text), "cpu")
 
 
 @pytest.mark.parametrize(
@@ -159,18 +159,18 @@ def test_a_schedule_that_cannot_be_made(tmp_path, schedule):
 def test_a_compiler_is_needed_where_one_is_run(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
-    insist_on_machine(Recipe(model="llama", compile="whole,backend=aot_eager"), "cpu")
+    check_machine(Recipe(model="llama", compile="whole,backend=aot_eager"), "cpu")
     with pytest.raises(PatchgenError, match="no compiler is found"):
-        insist_on_machine(Recipe(model="llama", compile="whole"), "cpu")
+        check_machine(Recipe(model="llama", compile="whole"), "cpu")
 
 
 def test_an_optimizer_that_nobody_knows():
     with pytest.raises(PatchgenError, match="did you mean adafactor"):
-        insist_on_machine(Recipe(model="llama", optim="adafactr"), "cpu")
+        check_machine(Recipe(model="llama", optim="adafactr"), "cpu")
 
 
 def test_the_device_that_is_asked_for():
-    assert device_of("cpu") == "cpu"
+    assert choose_device("cpu") == "cpu"
 
 
 def test_a_device_that_is_not_there():
@@ -179,7 +179,7 @@ def test_a_device_that_is_not_there():
     if torch.cuda.is_available():
         pytest.skip("it is there")
     with pytest.raises(PatchgenError, match="PG814.*no CUDA device"):
-        device_of("cuda")
+        choose_device("cuda")
 
 
 def test_a_recipe_is_read_as_it_was_written():

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from patchgen.training.bench.entry import Contestant
+from patchgen.training.bench.entry import Entry
 
 Task = Literal["causal", "masked", "classify"]
 Metric = Literal["speed", "memory", "rows", "block", "rate"]
@@ -88,9 +88,9 @@ class Case:
     config: tuple[tuple[str, Any], ...]
     shape: Shape
     task: Task
-    contestants: tuple[Contestant, ...]
+    entries: tuple[Entry, ...]
     targets: tuple[Target, ...] = ()
-    anchor: str = "sdpa"
+    baseline: str = "sdpa"
     block: str = ""
     seconds: float = 60.0
     turns: tuple[tuple[int, int], ...] = ((3, 7), (1, 3))
@@ -98,9 +98,9 @@ class Case:
     dropout: bool = False
     batches: int = 1
 
-    def contestant(self, name: str) -> Contestant:
+    def entry(self, name: str) -> Entry:
         """The contestant of that name; LookupError where there is none."""
-        found = [one for one in self.contestants if one.name == name]
+        found = [one for one in self.entries if one.name == name]
         if not found:
             raise LookupError(f"{self.id} has no contestant {name!r}")
         return found[0]

@@ -38,7 +38,7 @@ class Work:
         return json.dumps(asdict(self))
 
 
-def work_of(text: str) -> Work:
+def parse_work(text: str) -> Work:
     """The inverse of `Work.as_text`."""
     told = json.loads(text)
     told |= {
@@ -56,7 +56,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
-    work = work_of(sys.stdin.read())
+    work = parse_work(sys.stdin.read())
     # Contestants leave the allocator blocks of other sizes: without this a large case runs out by fragments.
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     # What torch itself sets where CUDA graphs and the profiler share a process.

@@ -156,7 +156,7 @@ def patched(patch: Patch) -> Iterator[None]:
             setattr(owner, name, value)
 
 
-def insist(attention: str, backend: str, device: str, dtype: torch.dtype) -> None:
+def check_available(attention: str, backend: str, device: str, dtype: torch.dtype) -> None:
     """Raises Unavailable where this attention or this backend of SDPA cannot be had on the device for the dtype."""
     if (
         device.startswith("cuda")

@@ -92,7 +92,7 @@ def _kind(mask: Any, causal: Any) -> str:
     return "bool" if getattr(value, "dtype", None) == torch.bool else "float"
 
 
-class noting_masks(TorchFunctionMode):
+class record_masks(TorchFunctionMode):
     """A context in which calls of SDPA note their masks, where Python makes them."""
 
     def __init__(self, masks: Masks) -> None:

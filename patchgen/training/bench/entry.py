@@ -15,7 +15,7 @@ Precision = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
+class Entry:
     """What differs between two rows of a table.
 
     variant     a variant of the gallery, by name; "" is transformers' own class
@@ -57,7 +57,7 @@ class Contestant:
     saves: float | None = None
 
 
-def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) -> Contestant:
+def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) -> Entry:
     """A variant of the gallery; its row is named after it, with `said` behind."""
     ways = {
         "whole": " + compile",
@@ -65,27 +65,27 @@ def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) 
         "graphs": " + CUDA graphs",
         "": "",
     }
-    return Contestant(f"{name}{said}{ways[compiled]}", "variant", name, compiled=compiled, **more)
+    return Entry(f"{name}{said}{ways[compiled]}", "variant", name, compiled=compiled, **more)
 
 
-def under_autocast(*contestants: Contestant) -> tuple[Contestant, ...]:
+def with_autocast(*entries: Entry) -> tuple[Entry, ...]:
     """The same over float32 weights, computed in bfloat16 by autocast."""
-    return tuple(replace(one, precision="amp-bf16", saves=None) for one in contestants)
+    return tuple(replace(one, precision="amp-bf16", saves=None) for one in entries)
 
 
-EAGER = Contestant("eager", attention="eager")
-SDPA = Contestant("sdpa")
-CUDNN = Contestant("sdpa, cuDNN forced", backend="cudnn")
-FLASH = Contestant("sdpa, flash forced", backend="flash")
-COMPILED = Contestant("sdpa + compile", compiled="whole")
-LAYERS = Contestant("sdpa + compiled layers", compiled="layers")
-CHECKPOINTED = Contestant("sdpa + checkpointing", checkpoint="full", saves=0.7)
-OFFLOADED = Contestant("sdpa + checkpointing, offloaded", checkpoint="offload")
-FIVE_LINES = Contestant("five lines", role="rival", attention="mask_free", no_mask=True)
-FIVE_LINES_COMPILED = Contestant(
+EAGER = Entry("eager", attention="eager")
+SDPA = Entry("sdpa")
+CUDNN = Entry("sdpa, cuDNN forced", backend="cudnn")
+FLASH = Entry("sdpa, flash forced", backend="flash")
+COMPILED = Entry("sdpa + compile", compiled="whole")
+LAYERS = Entry("sdpa + compiled layers", compiled="layers")
+CHECKPOINTED = Entry("sdpa + checkpointing", checkpoint="full", saves=0.7)
+OFFLOADED = Entry("sdpa + checkpointing, offloaded", checkpoint="offload")
+FIVE_LINES = Entry("five lines", role="rival", attention="mask_free", no_mask=True)
+FIVE_LINES_COMPILED = Entry(
     "five lines + compile", role="rival", attention="mask_free", compiled="whole", no_mask=True
 )
-LIGER = Contestant("Liger", liger=True)
-LIGER_LAYERS = Contestant("Liger + compiled layers", liger=True, compiled="layers")
-FLASH2 = Contestant("flash_attention_2", attention="flash_attention_2")
-TORCH_FLASH = Contestant("flash_attention_2, torch's kernels", attention="unpadding")
+LIGER = Entry("Liger", liger=True)
+LIGER_LAYERS = Entry("Liger + compiled layers", liger=True, compiled="layers")
+FLASH2 = Entry("flash_attention_2", attention="flash_attention_2")
+TORCH_FLASH = Entry("flash_attention_2, torch's kernels", attention="unpadding")

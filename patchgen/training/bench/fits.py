@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import torch
 
-from patchgen.training.bench.entry import Contestant
-from patchgen.training.bench.optimizers import optimizer_of
+from patchgen.training.bench.entry import Entry
+from patchgen.training.bench.optimizers import build_optimizer
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.saved_activations import saved_bytes
-from patchgen.training.bench.setup import Entrant, Stage
+from patchgen.training.bench.setup import CaseSetup, PreparedEntry
 from patchgen.training.bench.step import Trainer, products
-from patchgen.training.rate.timing import timed
+from patchgen.training.rate.timing import time_runs
 
 LIMIT = 130 * 2**30
 TINY_ROWS = 5  # of a tiny anchor: what these keep is the limit of a tiny case
@@ -43,60 +43,60 @@ def ladder(rows: int, *, tiny: bool) -> tuple[int, ...]:
     return tuple(sorted({max(1, int(rows * times)) for times in (TINY_LADDER if tiny else LADDER)}))
 
 
-def rows_that_fit(stage: Stage, contestant: Contestant, limit: int | None = None) -> Result:
+def rows_that_fit(setup: CaseSetup, entry: Entry, limit: int | None = None) -> Result:
     """The rows, and times of a step with so many; "does not fit" where not even the fewest do."""
-    entrant = stage.enter(contestant)
-    limit = limit or (tiny_limit(stage) if stage.scale.tiny else LIMIT)
-    attempt = _kept_below if stage.scale.tiny else _runs_below
-    sizes = ladder(stage.case.shape.rows, tiny=stage.scale.tiny)
-    found = largest(sizes, lambda rows: attempt(stage, _with_rows(stage, entrant, rows), limit))
+    prepared = setup.enter(entry)
+    limit = limit or (tiny_limit(setup) if setup.scale.tiny else LIMIT)
+    attempt = _kept_below if setup.scale.tiny else _runs_below
+    sizes = ladder(setup.case.shape.rows, tiny=setup.scale.tiny)
+    found = largest(sizes, lambda rows: attempt(setup, _with_rows(setup, prepared, rows), limit))
     if found is None:
         return Result("does not fit")
-    entrant = _with_rows(stage, entrant, found)
-    seconds = () if stage.scale.tiny else (tuple(_seconds(stage, entrant)),)
-    batch = entrant.batch
+    prepared = _with_rows(setup, prepared, found)
+    seconds = () if setup.scale.tiny else (tuple(_seconds(setup, prepared)),)
+    batch = prepared.batch
     return Result("ok", turns=seconds, tokens=batch.tokens, samples=len(batch.texts), rows=found)
 
 
-def tiny_limit(stage: Stage) -> int:
+def tiny_limit(setup: CaseSetup) -> int:
     """Bytes: what some rows of the anchor keep."""
-    anchor = replace(stage.case.contestant(stage.case.anchor), rows=TINY_ROWS)
-    return _kept(stage, stage.enter(anchor))
+    baseline = replace(setup.case.entry(setup.case.baseline), rows=TINY_ROWS)
+    return _kept(setup, setup.enter(baseline))
 
 
-def _with_rows(stage: Stage, entrant: Entrant, rows: int) -> Entrant:
-    return replace(entrant, batch=stage.batch(replace(entrant.contestant, rows=rows)))
+def _with_rows(setup: CaseSetup, prepared: PreparedEntry, rows: int) -> PreparedEntry:
+    return replace(prepared, batch=setup.batch(replace(prepared.entry, rows=rows)))
 
 
-def _kept(stage: Stage, entrant: Entrant) -> int:
-    stage.begin(entrant)
-    with entrant.on():
-        return saved_bytes(lambda: entrant.model(**entrant.batch.inputs), entrant.model)
+def _kept(setup: CaseSetup, prepared: PreparedEntry) -> int:
+    setup.begin(prepared)
+    with prepared.on():
+        return saved_bytes(lambda: prepared.model(**prepared.batch.inputs), prepared.model)
 
 
-def _kept_below(stage: Stage, entrant: Entrant, limit: int) -> bool:
-    return _kept(stage, entrant) <= limit
+def _kept_below(setup: CaseSetup, prepared: PreparedEntry, limit: int) -> bool:
+    return _kept(setup, prepared) <= limit
 
 
-def _runs_below(stage: Stage, entrant: Entrant, limit: int) -> bool:
+def _runs_below(setup: CaseSetup, prepared: PreparedEntry, limit: int) -> bool:
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    total = torch.cuda.get_device_properties(stage.scale.device).total_memory
+    total = torch.cuda.get_device_properties(setup.scale.device).total_memory
     torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total))
     try:
-        _seconds(stage, entrant, times=1)
+        _seconds(setup, prepared, times=1)
         return int(torch.cuda.max_memory_allocated()) <= limit
     except torch.OutOfMemoryError:
         return False
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-        stage.forget_gradients(entrant)
+        setup.forget_gradients(prepared)
 
 
-def _seconds(stage: Stage, entrant: Entrant, times: int = 3) -> list[float]:
+def _seconds(setup: CaseSetup, prepared: PreparedEntry, times: int = 3) -> list[float]:
     """Of steps with the optimizer's states there, as they are from the second step on."""
-    optimizer = optimizer_of(entrant.contestant.optimizer, stage.begin(entrant))
-    trainer = Trainer(entrant, optimizer, stage.scale.device)
-    with entrant.on(), products(entrant.contestant.precision):
+    optimizer = build_optimizer(prepared.entry.optimizer, setup.begin(prepared))
+    trainer = Trainer(prepared, optimizer, setup.scale.device)
+    with prepared.on(), products(prepared.entry.precision):
         trainer.step()
-        return timed(trainer.step, times, stage.scale.device)
+        return time_runs(trainer.step, times, setup.scale.device)

@@ -14,7 +14,7 @@ from torch import nn
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class FusedWeight:
     """The weight, or bias, of a fused layer, and the shared parameters whose rows lie in it, one above the other."""
 
     parameter: nn.Parameter
@@ -39,7 +39,9 @@ class Whole:
             part.grad = gradient
 
 
-def wholes_of(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> dict[str, Whole]:
+def find_fused_weights(
+    model: nn.Module, parameters: Mapping[str, nn.Parameter]
+) -> dict[str, FusedWeight]:
     """By name, the parameters of the model's fused layers, over those of `parameters` that are their parts.
 
     A fused layer says in `parts` how many rows each has, by the name that it has beside it in the stock model.
@@ -53,11 +55,15 @@ def wholes_of(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> dict[
         for kind, own in module.named_parameters():
             names = [f"{beside}.{part}.{kind}".removeprefix(".") for part in parts]
             if set(names) <= parameters.keys():
-                found[f"{path}.{kind}"] = Whole(own, tuple(parameters[name] for name in names))
+                found[f"{path}.{kind}"] = FusedWeight(
+                    own, tuple(parameters[name] for name in names)
+                )
     return found
 
 
-def parts_in(wholes: Mapping[str, Whole], parameters: Mapping[str, nn.Parameter]) -> set[str]:
+def names_of_parts(
+    fused_weights: Mapping[str, FusedWeight], parameters: Mapping[str, nn.Parameter]
+) -> set[str]:
     """The names in `parameters` that stand for parts of fused layers."""
-    inside = {id(part) for whole in wholes.values() for part in whole.parts}
+    inside = {id(part) for whole in fused_weights.values() for part in whole.parts}
     return {name for name, parameter in parameters.items() if id(parameter) in inside}

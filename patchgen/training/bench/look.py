@@ -17,11 +17,11 @@ from torch.nn.attention import SDPBackend
 from patchgen.training.bench.case import Case
 from patchgen.training.bench.cases.bert import B1
 from patchgen.training.bench.cases.decoders import G1, L1
-from patchgen.training.bench.compiling import Masks, allow_many_models, compile_model, noting_masks
+from patchgen.training.bench.compiling import Masks, allow_many_models, compile_model, record_masks
 from patchgen.training.bench.entry import SDPA
 from patchgen.training.bench.kernels import attention_kernels
 from patchgen.training.bench.machine import machine, versions
-from patchgen.training.bench.setup import Scale, Stage
+from patchgen.training.bench.setup import CaseSetup, Scale
 from patchgen.training.bench.tiny import tiny_case
 
 HEADS, LENGTH, ROWS = 8, 1024, 2  # of the attention that is looked at
@@ -93,11 +93,11 @@ def _attend(query: torch.Tensor, how: dict[str, Any]) -> None:
 def _masks(case: Case) -> Iterator[tuple[str, str]]:
     """What stock SDPA gets in a tiny model, as it is and compiled: the masks that transformers makes."""
     allow_many_models()
-    stage = Stage(tiny_case(case), Scale("cpu", tiny=True))
-    stage.reset(torch.float32)
+    setup = CaseSetup(tiny_case(case), Scale("cpu", tiny=True))
+    setup.reset(torch.float32)
     for batch in BATCHES:
         for compiled in (False, True):
-            seen = _masks_of(stage, batch, compiled)
+            seen = _masks_of(setup, batch, compiled)
             yield (
                 f"{batch}, {'compiled' if compiled else 'eager mode'}",
                 ", ".join(sorted(set(seen))),
@@ -105,9 +105,9 @@ def _masks(case: Case) -> Iterator[tuple[str, str]]:
     torch._dynamo.reset()
 
 
-def _masks_of(stage: Stage, batch: str, compiled: bool) -> Masks:
-    entrant = stage.enter(replace(SDPA, name=batch))
-    inputs = dict(entrant.batch.inputs)
+def _masks_of(setup: CaseSetup, batch: str, compiled: bool) -> Masks:
+    prepared = setup.enter(replace(SDPA, name=batch))
+    inputs = dict(prepared.batch.inputs)
     if batch == "no mask":
         del inputs["attention_mask"]
     elif batch == "padded":
@@ -115,9 +115,9 @@ def _masks_of(stage: Stage, batch: str, compiled: bool) -> Masks:
         inputs["attention_mask"][-1, inputs["attention_mask"].shape[1] // 2 :] = 0
     masks: Masks = []
     if compiled:
-        compile_model(entrant.model, "whole", masks, traced_only=True)
-        entrant.model(**inputs)
+        compile_model(prepared.model, "whole", masks, traced_only=True)
+        prepared.model(**inputs)
     else:
-        with noting_masks(masks):
-            entrant.model(**inputs)
+        with record_masks(masks):
+            prepared.model(**inputs)
     return masks

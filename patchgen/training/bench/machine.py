@@ -13,7 +13,7 @@ import torch.nn.attention
 from torch.nn import functional as F
 
 import patchgen
-from patchgen.training.rate.peak import datasheet, product
+from patchgen.training.rate.peak import datasheet_flops, measure_product
 
 PACKAGES = ("torch", "transformers", "liger-kernel", "flash-attn", "bitsandbytes", "triton")
 
@@ -60,8 +60,8 @@ def machine(device: str) -> dict[str, Any]:
             "processors": properties.multi_processor_count,
             "CUDA": torch.version.cuda,
             "cuDNN": torch.backends.cudnn.version(),
-            "product": product(device),
-            "datasheet": datasheet(told["device"]),
+            "product": measure_product(device),
+            "datasheet": datasheet_flops(told["device"]),
         }
     return told
 

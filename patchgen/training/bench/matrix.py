@@ -18,13 +18,13 @@ from patchgen.training.bench.cases.experts import M1, M2
 from patchgen.training.bench.cases.legacy import X1_BLOOM, X1_MEGATRON, X1_MPNET, X1_ROWS, X1_XGLM
 
 
-def in_order(case: Case) -> Case:
+def sort_entries(case: Case) -> Case:
     """The case with its anchor first and variants next: compiling what they stand beside may take all the time."""
     ranks = {"variant": 1, "baseline": 2, "rival": 2}
     ordered = sorted(
-        case.contestants, key=lambda one: 0 if one.name == case.anchor else ranks[one.role]
+        case.entries, key=lambda one: 0 if one.name == case.baseline else ranks[one.role]
     )
-    return replace(case, contestants=tuple(ordered))
+    return replace(case, entries=tuple(ordered))
 
 
 _CASES = (
@@ -45,4 +45,4 @@ _CASES = (
     X1_MEGATRON,
     X1_XGLM,
 )
-CASES = tuple(in_order(case) for case in _CASES)
+CASES = tuple(sort_entries(case) for case in _CASES)

@@ -15,7 +15,7 @@ from patchgen.training.bench.competitors import Unavailable
 RATE = 1e-4
 
 
-def optimizer_of(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+def build_optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """AdamW one tensor at a time ("loop"), by lists ("foreach"), as one kernel ("fused") or with states in 8 bits
     ("8bit"); "adafactor"; "sgd".  Raises Unavailable where it is not installed.
     """

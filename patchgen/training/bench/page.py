@@ -11,10 +11,10 @@ from typing import Any
 from patchgen.markdown import table_lines
 from patchgen.training.bench.case import Case
 from patchgen.training.bench.claims import broken_claims
-from patchgen.training.bench.entry import Contestant
+from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.record import Record
 from patchgen.training.bench.result import Result
-from patchgen.training.bench.verdict import Reached, Verdict, reached, verdicts
+from patchgen.training.bench.verdict import TargetResult, Verdict, check_targets, verdicts
 from patchgen.training.charts.bars import Bar, bars
 
 GIB = 2**30
@@ -103,7 +103,7 @@ def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
     for case in cases:
         about = record.cases[case.id]
         work = about["work"] / about["tokens"] if about.get("work") else 0.0
-        for one in reached(case, record.results(case.id), work):
+        for one in check_targets(case, record.results(case.id), work):
             aims.append(_target(case, one))
     heads = ("", "", "against", "target", "measured", "")
     yield from table_lines(heads, aims, numbers=("target", "measured"))
@@ -132,7 +132,7 @@ def best_verdicts(record: Record, cases: Sequence[Case]) -> dict[str, tuple[str,
         results = record.results(case.id)
         broken = broken_claims(case, results)
         for row, verdict in verdicts(case, results).items():
-            name = case.contestant(row).variant
+            name = case.entry(row).variant
             found = Verdict("wrong", note=broken[row]) if row in broken else verdict
             if name not in best or _rank(found) < _rank(best[name][2]):
                 best[name] = case.id, row, found
@@ -143,7 +143,7 @@ def _rank(found: Verdict) -> tuple[int, float]:
     return _BEST.index(found.word), -(found.speed or 0.0)
 
 
-def _target(case: Case, one: Reached) -> tuple[str, ...]:
+def _target(case: Case, one: TargetResult) -> tuple[str, ...]:
     who = one.who or ", ".join(one.target.who)
     if one.target.metric == "rate":
         aim = f"{one.target.ratio / 1e12:g} TFLOP/s"
@@ -186,12 +186,14 @@ def _tiny_table(case: Case, results: Mapping[str, Result], broken: Mapping[str, 
     fitted = ("rows that fit",) if case.fits else ()
     heads = ("", "", "loss apart", "gradients apart", "masks", "kept", *fitted)
     rows = []
-    anchor = results.get(case.anchor)
+    baseline = results.get(case.baseline)
     for one in _known(case, results):
         result = results[one.name]
         loss, norm = (f"{value:.0e}" for value in result.apart[:2]) if result.apart else ("", "")
         kept = (
-            f"{result.saved / anchor.saved:.2f}" if result.saved and anchor and anchor.saved else ""
+            f"{result.saved / baseline.saved:.2f}"
+            if result.saved and baseline and baseline.saved
+            else ""
         )
         fit = (str(result.rows or ""),) if case.fits else ()
         word = "claims what is not so" if one.name in broken else result.status
@@ -217,7 +219,7 @@ def _table(
         apart = " ".join(f"{value:.0e}" for value in result.apart[:2]) if result.apart else ""
         figures = (
             _speed(result),
-            _to_anchor(result, results.get(case.anchor)),
+            _to_anchor(result, results.get(case.baseline)),
             _texts(result),
             _step(result),
             _mfu(record, case, result),
@@ -227,8 +229,8 @@ def _table(
     return table_lines(("", "verdict", *numbers, "attention"), rows, numbers=numbers)
 
 
-def _known(case: Case, results: Mapping[str, Result]) -> list[Contestant]:
-    return [one for one in case.contestants if one.name in results]
+def _known(case: Case, results: Mapping[str, Result]) -> list[Entry]:
+    return [one for one in case.entries if one.name in results]
 
 
 def _word(result: Result) -> str:
@@ -239,10 +241,12 @@ def _speed(result: Result) -> str:
     return f"{result.speed.median:,.0f}" if any(result.turns) else ""
 
 
-def _to_anchor(result: Result, anchor: Result | None) -> str:
-    known = anchor is not None and any(anchor.turns) and any(result.turns)
+def _to_anchor(result: Result, baseline: Result | None) -> str:
+    known = baseline is not None and any(baseline.turns) and any(result.turns)
     return (
-        f"{result.speed.median / anchor.speed.median:.2f}" if anchor is not None and known else ""
+        f"{result.speed.median / baseline.speed.median:.2f}"
+        if baseline is not None and known
+        else ""
     )
 
 
@@ -299,9 +303,7 @@ def pictures(record: Record, cases: Sequence[Case]) -> dict[str, str]:
     found = {}
     for case in cases:
         results = record.results(case.id)
-        timed = [
-            one for one in case.contestants if one.name in results and results[one.name].counts
-        ]
+        timed = [one for one in case.entries if one.name in results and results[one.name].counts]
         if timed:
             title = f"{case.id}: {case.about}"
             found[f"{case.id}-speed"] = bars(
@@ -316,7 +318,7 @@ def pictures(record: Record, cases: Sequence[Case]) -> dict[str, str]:
     return found
 
 
-def _speeds(timed: Sequence[Contestant], results: Mapping[str, Result]) -> list[Bar]:
+def _speeds(timed: Sequence[Entry], results: Mapping[str, Result]) -> list[Bar]:
     found = []
     for one in sorted(timed, key=lambda one: -results[one.name].speed.median):
         speed = results[one.name].speed
@@ -326,5 +328,5 @@ def _speeds(timed: Sequence[Contestant], results: Mapping[str, Result]) -> list[
     return found
 
 
-def _bar(one: Contestant, value: float) -> Bar:
+def _bar(one: Entry, value: float) -> Bar:
     return Bar(one.name, (value,), said=f"{value:.1f}", colour=ROLES[one.role])

@@ -35,18 +35,18 @@ class Record:
         told: dict[str, Any] = self.cases.setdefault(case, {"contestants": {}})
         return told
 
-    def add(self, case: str, contestant: str, result: Result) -> None:
-        self.about(case)["contestants"][contestant] = result.as_json()
+    def add(self, case: str, entry: str, result: Result) -> None:
+        self.about(case)["contestants"][entry] = result.as_json()
 
     def results(self, case: str) -> dict[str, Result]:
         """Of the contestants that are known."""
         told = self.cases.get(case, {}).get("contestants", {})
         return {name: from_json(result) for name, result in told.items()}
 
-    def done(self, case: str, contestants: Iterable[str] = ()) -> bool:
+    def done(self, case: str, entries: Iterable[str] = ()) -> bool:
         """Whether the case ran to its end, with these among its contestants."""
         told = self.cases.get(case, {})
-        return bool(told.get("done")) and set(contestants) <= told["contestants"].keys()
+        return bool(told.get("done")) and set(entries) <= told["contestants"].keys()
 
     def reopen(self, case: str) -> None:
         """The case is begun: what it has stays until it is replaced, and is not all of it."""
@@ -80,15 +80,15 @@ def read_record(path: Path) -> Record:
         raise Unreadable(f"is not a file that patchgen bench wrote: {error}") from error
 
 
-def begun(path: Path, made: dict[str, Any]) -> Record:
+def start_record(path: Path, made: dict[str, Any]) -> Record:
     """As `taken_up`; an empty one where the former could not be."""
     try:
-        return taken_up(path, made)
+        return resume_record(path, made)
     except Unreadable:
         return Record(path, made)
 
 
-def taken_up(path: Path, made: dict[str, Any]) -> Record:
+def resume_record(path: Path, made: dict[str, Any]) -> Record:
     """The record of a former run where there is one, else an empty one.
 
     Raises Unreadable where the former one was made under other circumstances, which says what differs.

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from patchgen.training.bench.case import Case
-from patchgen.training.bench.entry import Contestant
-from patchgen.training.bench.setup import Stage, switch_checkpointing_on
+from patchgen.training.bench.entry import Entry
+from patchgen.training.bench.setup import CaseSetup, switch_checkpointing_on
 from patchgen.training.bench.step import products
 from patchgen.training.bench.texts import NO_LABEL
 
@@ -65,24 +65,24 @@ class Deviation:
         return self.loss <= bounds.loss and self.norm <= bounds.norm and entries
 
 
-def reference_of(stage: Stage, rows: int | None = None) -> Reference:
+def reference_of(setup: CaseSetup, rows: int | None = None) -> Reference:
     """Of the case's batch, or of its first rows, at the weights where all begin."""
-    batch = stage.batch(Contestant("reference", rows=rows))
-    stage.reset(torch.float32)
-    model = stage.reference()
-    if model.supports_gradient_checkpointing and not stage.scale.tiny:
+    batch = setup.batch(Entry("reference", rows=rows))
+    setup.reset(torch.float32)
+    model = setup.reference()
+    if model.supports_gradient_checkpointing and not setup.scale.tiny:
         switch_checkpointing_on(model, "full")  # scores of all layers would not fit
     several = min(len(batch.inputs["input_ids"]), max(1, math.ceil(batch.places / TOKENS)))
     total = 0.0
     with products("fp32"):
         for part in batch.parts(several):
-            share = _labelled(stage.case, part) / batch.labelled
+            share = _labelled(setup.case, part) / batch.labelled
             loss = model(**part).loss * share
             loss.backward()
             total += loss.item()
-    norms = norms_of(stage)
-    kept = _gradients(stage) if stage.scale.tiny else {}
-    stage.reset(torch.float32)
+    norms = norms_of(setup)
+    kept = _gradients(setup) if setup.scale.tiny else {}
+    setup.reset(torch.float32)
     return Reference(total, total_norm(norms), norms, kept)
 
 
@@ -91,9 +91,9 @@ def _labelled(case: Case, part: Mapping[str, Tensor]) -> int:
     return len(labels) if case.task == "classify" else int((labels != NO_LABEL).sum())
 
 
-def norms_of(stage: Stage, scale: float = 1.0) -> dict[str, float]:
+def norms_of(setup: CaseSetup, scale: float = 1.0) -> dict[str, float]:
     """The norm of each parameter's gradient, divided by `scale`."""
-    found = {name: p.grad for name, p in stage.distinct.items() if p.grad is not None}
+    found = {name: p.grad for name, p in setup.distinct.items() if p.grad is not None}
     norms = torch.stack(
         [torch.linalg.vector_norm(grad, dtype=torch.float32) for grad in found.values()]
     )
@@ -105,14 +105,14 @@ def total_norm(norms: Mapping[str, float]) -> float:
     return math.sqrt(sum(norm * norm for norm in norms.values()))
 
 
-def _gradients(stage: Stage) -> dict[str, Tensor]:
+def _gradients(setup: CaseSetup) -> dict[str, Tensor]:
     return {
-        name: p.grad.detach().clone() for name, p in stage.distinct.items() if p.grad is not None
+        name: p.grad.detach().clone() for name, p in setup.distinct.items() if p.grad is not None
     }
 
 
 def deviation(
-    reference: Reference, loss: float, norms: Mapping[str, float], stage: Stage
+    reference: Reference, loss: float, norms: Mapping[str, float], setup: CaseSetup
 ) -> Deviation:
     """Of a contestant whose gradients the weights hold, from the reference."""
     apart = {
@@ -122,7 +122,7 @@ def deviation(
     }
     for name, gradient in reference.gradients.items():
         if name in apart:
-            apart[name] = _entries_apart(stage.distinct[name].grad, gradient)
+            apart[name] = _entries_apart(setup.distinct[name].grad, gradient)
     where = max(apart, key=lambda name: math.inf if math.isnan(apart[name]) else apart[name])
     norm = _apart(total_norm(norms), reference.norm)
     return Deviation(

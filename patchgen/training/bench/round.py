@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from patchgen.training.bench.compiling import noting_masks
+from patchgen.training.bench.compiling import record_masks
 from patchgen.training.bench.kernels import attention_kernels
-from patchgen.training.bench.optimizers import optimizer_of
+from patchgen.training.bench.optimizers import build_optimizer
 from patchgen.training.bench.reference import (
     NARROW,
     WIDE,
@@ -26,9 +26,9 @@ from patchgen.training.bench.reference import (
 )
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.saved_activations import saved_bytes
-from patchgen.training.bench.setup import Entrant, Stage
+from patchgen.training.bench.setup import CaseSetup, PreparedEntry
 from patchgen.training.bench.step import Trainer, autocast, products
-from patchgen.training.rate.timing import timed
+from patchgen.training.rate.timing import time_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,50 +40,54 @@ class Steps:
 
 
 # One step of each is enough to see that it runs.
-TINY_TURNS = (Steps(1, 1),)
+TINY_ROUNDS = (Steps(1, 1),)
 
 
-def first_turn(stage: Stage, entrant: Entrant, reference: Reference, steps: Steps) -> Result:
+def first_round(
+    setup: CaseSetup, prepared: PreparedEntry, reference: Reference, steps: Steps
+) -> Result:
     """The result of a contestant that has not run before."""
-    trainer = _trainer(stage, entrant)
-    replays = entrant.contestant.compiled == "graphs" and stage.scale.device.startswith("cuda")
+    trainer = _trainer(setup, prepared)
+    replays = prepared.entry.compiled == "graphs" and setup.scale.device.startswith("cuda")
     before = _in_use() if replays else None
-    with entrant.on(), products(entrant.contestant.precision):
-        loss, apart = _first_step(trainer, stage, reference)
-        saved = _saved(trainer, stage)
-        stage.forget_gradients(entrant)
-        losses, seconds, peak = _steps(trainer, steps, stage.scale.device)
+    with prepared.on(), products(prepared.entry.precision):
+        loss, apart = _first_step(trainer, setup, reference)
+        saved = _saved(trainer, setup)
+        setup.forget_gradients(prepared)
+        losses, seconds, peak = _steps(trainer, steps, setup.scale.device)
         if before is not None and peak is not None:
             peak = max(peak, before.allocated + _in_use().driver - before.driver)
-        kernels = attention_kernels(trainer.backward, stage.scale.device)
-        block = _block_seconds(stage, entrant)
-    stage.forget_gradients(entrant)
+        kernels = attention_kernels(trainer.backward, setup.scale.device)
+        block = _block_seconds(setup, prepared)
+    setup.forget_gradients(prepared)
     return replace(
-        _judged(apart, bounds_of(stage, entrant)),
-        turns=() if stage.scale.tiny else (tuple(seconds),),
+        _judged(apart, bounds_of(setup, prepared)),
+        turns=() if setup.scale.tiny else (tuple(seconds),),
         tokens=round(statistics.mean(batch.tokens for batch in trainer.batches)),
         samples=round(statistics.mean(len(batch.texts) for batch in trainer.batches)),
         peak=peak,
         driver=before is not None,
         saved=saved,
         losses=(loss, losses[-1]),
-        masks=tuple(sorted(set(entrant.masks))),
+        masks=tuple(sorted(set(prepared.masks))),
         kernels=kernels,
-        block=() if stage.scale.tiny else block,
+        block=() if setup.scale.tiny else block,
     )
 
 
-def _first_step(trainer: Trainer, stage: Stage, reference: Reference) -> tuple[float, Deviation]:
+def _first_step(
+    trainer: Trainer, setup: CaseSetup, reference: Reference
+) -> tuple[float, Deviation]:
     """The loss at the weights where all begin, and how far it and its gradients are from the reference's."""
-    entrant = trainer.entrant
-    entrant.model.train(not stage.case.dropout)
-    with nullcontext() if entrant.contestant.compiled else noting_masks(entrant.masks):
+    prepared = trainer.prepared
+    prepared.model.train(not setup.case.dropout)
+    with nullcontext() if prepared.entry.compiled else record_masks(prepared.masks):
         loss = float(trainer.backward())
-    entrant.model.train()
-    for whole in entrant.wholes:
+    prepared.model.train()
+    for whole in prepared.fused_weights:
         whole.show_gradient()
     scale = trainer.scaler.get_scale() if trainer.scaler else 1.0
-    return loss, deviation(reference, loss, norms_of(stage, scale), stage)
+    return loss, deviation(reference, loss, norms_of(setup, scale), setup)
 
 
 def _steps(
@@ -94,7 +98,7 @@ def _steps(
         trainer.step()
     _forget_peak(device)
     losses: list[Tensor] = []
-    seconds = timed(lambda: losses.append(trainer.step()), steps.timed, device)
+    seconds = time_runs(lambda: losses.append(trainer.step()), steps.timed, device)
     return [float(loss) for loss in losses], seconds, _peak(device)
 
 
@@ -104,28 +108,28 @@ def _judged(apart: Deviation, bounds: Bounds) -> Result:
     return Result("ok" if right else "wrong", note, apart=(apart.loss, apart.norm, apart.worst))
 
 
-def further_turn(stage: Stage, entrant: Entrant, steps: Steps, result: Result) -> Result:
+def next_round(setup: CaseSetup, prepared: PreparedEntry, steps: Steps, result: Result) -> Result:
     """`result` with the times of one more turn."""
-    trainer = _trainer(stage, entrant)
-    with entrant.on(), products(entrant.contestant.precision):
+    trainer = _trainer(setup, prepared)
+    with prepared.on(), products(prepared.entry.precision):
         for _ in range(steps.warm):
             trainer.step()
-        seconds = timed(trainer.step, steps.timed, stage.scale.device)
-    stage.forget_gradients(entrant)
+        seconds = time_runs(trainer.step, steps.timed, setup.scale.device)
+    setup.forget_gradients(prepared)
     return replace(result, turns=(*result.turns, tuple(seconds)))
 
 
-def _trainer(stage: Stage, entrant: Entrant) -> Trainer:
-    optimizer = optimizer_of(entrant.contestant.optimizer, stage.begin(entrant))
-    device = stage.scale.device
-    scaled = entrant.contestant.precision == "amp-fp16" and device.startswith("cuda")
-    return Trainer(entrant, optimizer, device, torch.amp.GradScaler("cuda") if scaled else None)
+def _trainer(setup: CaseSetup, prepared: PreparedEntry) -> Trainer:
+    optimizer = build_optimizer(prepared.entry.optimizer, setup.begin(prepared))
+    device = setup.scale.device
+    scaled = prepared.entry.precision == "amp-fp16" and device.startswith("cuda")
+    return Trainer(prepared, optimizer, device, torch.amp.GradScaler("cuda") if scaled else None)
 
 
-def bounds_of(stage: Stage, entrant: Entrant) -> Bounds:
+def bounds_of(setup: CaseSetup, prepared: PreparedEntry) -> Bounds:
     """Those of the coarsest dtype that the contestant computes in."""
-    precision = entrant.contestant.precision
-    wide = stage.computes_in(entrant.contestant) == torch.float32 and precision != "tf32"
+    precision = prepared.entry.precision
+    wide = setup.computes_in(prepared.entry) == torch.float32 and precision != "tf32"
     return WIDE if wide else NARROW
 
 
@@ -136,38 +140,38 @@ def _told(apart: Deviation, bounds: Bounds) -> str:
     )
 
 
-def _saved(trainer: Trainer, stage: Stage) -> int | None:
+def _saved(trainer: Trainer, setup: CaseSetup) -> int | None:
     """Of tiny models: one forward."""
-    if not stage.scale.tiny:
+    if not setup.scale.tiny:
         return None
-    entrant = trainer.entrant
-    several = entrant.contestant.accumulate
-    with autocast(entrant.contestant.precision, stage.scale.device):
+    prepared = trainer.prepared
+    several = prepared.entry.accumulate
+    with autocast(prepared.entry.precision, setup.scale.device):
         return saved_bytes(
-            lambda: entrant.model(**next(entrant.batch.parts(several))), entrant.model
+            lambda: prepared.model(**next(prepared.batch.parts(several))), prepared.model
         )
 
 
-def _block_seconds(stage: Stage, entrant: Entrant) -> tuple[float, ...]:
+def _block_seconds(setup: CaseSetup, prepared: PreparedEntry) -> tuple[float, ...]:
     """Of the case's block, forward and backward, on drawn states of as many tokens as the batch has."""
-    if not stage.case.block or entrant.contestant.compiled:
+    if not setup.case.block or prepared.entry.compiled:
         return ()
     block, config = (
-        entrant.model.get_submodule(stage.case.block),
-        entrant.model.config.get_text_config(),
+        prepared.model.get_submodule(setup.case.block),
+        prepared.model.config.get_text_config(),
     )
     shape, kind = (
-        (*entrant.batch.inputs["input_ids"].shape, config.hidden_size),
-        entrant.model.dtype,
+        (*prepared.batch.inputs["input_ids"].shape, config.hidden_size),
+        prepared.model.dtype,
     )
-    states = torch.randn(shape, device=stage.scale.device, dtype=kind, requires_grad=True)
+    states = torch.randn(shape, device=setup.scale.device, dtype=kind, requires_grad=True)
 
     def run() -> None:
         out = block(states)
         (out[0] if isinstance(out, tuple) else out).sum().backward()
 
     run()
-    return tuple(timed(run, 1 if stage.scale.tiny else 10, stage.scale.device))
+    return tuple(time_runs(run, 1 if setup.scale.tiny else 10, setup.scale.device))
 
 
 @dataclass(frozen=True, slots=True)

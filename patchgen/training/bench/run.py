@@ -68,8 +68,8 @@ def run(cases: Sequence[Case], wanted: Wanted, record: Record, progress: Progres
 def _shares(cases: Sequence[Case], several: int) -> list[list[Case]]:
     """The cases in so many parts of about as many contestants."""
     shares: list[list[Case]] = [[] for _ in range(several)]
-    for case in sorted(cases, key=lambda case: -len(case.contestants)):
-        min(shares, key=lambda share: sum(len(one.contestants) for one in share)).append(case)
+    for case in sorted(cases, key=lambda case: -len(case.entries)):
+        min(shares, key=lambda share: sum(len(one.entries) for one in share)).append(case)
     return [share for share in shares if share]
 
 
@@ -84,27 +84,25 @@ class _Keeper:
     def done(self, case: Case) -> bool:
         with self.lock:
             return case.id not in self.anew and self.record.done(
-                case.id, [one.name for one in case.contestants]
+                case.id, [one.name for one in case.entries]
             )
 
     def results(self, case: Case) -> dict[str, Result]:
         with self.lock:
             return self.record.results(case.id)
 
-    def note(self, case: str, contestant: str, result: Result) -> None:
+    def note(self, case: str, entry: str, result: Result) -> None:
         """Keep a result, and tell of it.  One that there was no time for takes nothing away that is known."""
         with self.lock:
-            former = (
-                self.record.results(case).get(contestant) if result.status == "no time" else None
-            )
+            former = self.record.results(case).get(entry) if result.status == "no time" else None
             if former is None:
-                self.record.add(case, contestant, result)
+                self.record.add(case, entry, result)
             else:
                 if former.status == "ok" and not self.record.done(case):
-                    self.record.add(case, contestant, replace(former, status="partial"))
+                    self.record.add(case, entry, replace(former, status="partial"))
                 result = replace(result, note="what was known of it stays")
             self.record.write()
-            self.progress(case, contestant, result)
+            self.progress(case, entry, result)
 
     def give_up(self, case: Case, fault: str) -> None:
         """Nobody of `case` was begun: who is not known has failed, and who is known is of a former run."""
@@ -112,9 +110,9 @@ class _Keeper:
             self.anew.discard(case.id)
             self.record.blame(case.id, fault)
             known = self.results(case)
-            for contestant in case.contestants:
-                if contestant.name not in known:
-                    self.note(case.id, contestant.name, Result("failed", fault))
+            for entry in case.entries:
+                if entry.name not in known:
+                    self.note(case.id, entry.name, Result("failed", fault))
             self.record.write()
 
     def keep(self, said: dict[str, Any]) -> None:
@@ -123,7 +121,7 @@ class _Keeper:
             match said:
                 case {"machine": machine, "versions": versions}:
                     self.record.machine = {**machine, "versions": versions}
-                case {"begun": case, "contestant": ""}:
+                case {"begun": case, "entry": ""}:
                     self.anew.discard(case)
                     self.record.reopen(case)
                 case {"case": case, "about": about}:
@@ -155,36 +153,36 @@ def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float)
         ended = _listen(child, left + GRACE, keeper)
         if ended is None or keeper.stop.is_set():
             return
-        case, contestant, fault = ended
-        if not contestant:  # it would die again: nothing was begun that could be left out
+        case, entry, fault = ended
+        if not entry:  # it would die again: nothing was begun that could be left out
             for one in todo:
                 if case in ("", one.id):
                     keeper.give_up(one, fault)
             cases = [one for one in cases if one.id != case] if case else []
         else:
-            skip.append((case, contestant))
-            keeper.note(case, contestant, Result("failed", fault))
+            skip.append((case, entry))
+            keeper.note(case, entry, Result("failed", fault))
 
 
 def _listen(child: Child, seconds: float, keeper: _Keeper) -> tuple[str, str, str] | None:
     """Keep what the child says; where it was and what happened, if it did not end well."""
-    case = contestant = ""
+    case = entry = ""
     for said in _in_time(child, seconds, keeper.stop):
         keeper.keep(said)
         match said:
             case {"fault": fault}:
-                return case, contestant, f"{fault}{child.last_words()}"
-            case {"begun": case, "contestant": contestant}:
+                return case, entry, f"{fault}{child.last_words()}"
+            case {"begun": case, "entry": entry}:
                 pass
-            case {"case": place, "contestant": name, "result": result}:
-                contestant = ""
+            case {"case": place, "entry": name, "result": result}:
+                entry = ""
                 keeper.note(place, name, from_json(result))
             case {"case": _, "done": True}:
                 case = ""
             case {"done": True}:
                 child.end()
                 return None
-    return case, contestant, "the process said nothing more"
+    return case, entry, "the process said nothing more"
 
 
 def _in_time(child: Child, seconds: float, stop: threading.Event) -> Iterator[dict[str, Any]]:
@@ -206,5 +204,5 @@ def _in_time(child: Child, seconds: float, stop: threading.Event) -> Iterator[di
 
 def _no_time(cases: Sequence[Case], keeper: _Keeper) -> None:
     for case in cases:
-        for contestant in case.contestants:
-            keeper.note(case.id, contestant.name, Result("no time"))
+        for entry in case.entries:
+            keeper.note(case.id, entry.name, Result("no time"))

@@ -17,14 +17,14 @@ import torch
 from patchgen.training.bench.case import Case
 from patchgen.training.bench.competitors import Unavailable
 from patchgen.training.bench.compiling import allow_many_models, forget_graphs
-from patchgen.training.bench.entry import Contestant
+from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.fits import rows_that_fit
 from patchgen.training.bench.reference import Reference, reference_of
 from patchgen.training.bench.result import Result
-from patchgen.training.bench.round import TINY_TURNS, Steps, first_turn, further_turn
-from patchgen.training.bench.setup import Entrant, Scale, Stage, config_of
+from patchgen.training.bench.round import TINY_ROUNDS, Steps, first_round, next_round
+from patchgen.training.bench.setup import CaseSetup, PreparedEntry, Scale, config_of
 from patchgen.training.bench.texts import Batch
-from patchgen.training.rate.flops import Forward, count_forward, pairs_of
+from patchgen.training.rate.flops import ForwardCost, count_forward_flops, count_pairs
 
 EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0
 BROKEN = "CUDA error"  # whatever is asked of the device afterwards fails with it
@@ -48,16 +48,16 @@ class _Running:
     """A case while it runs."""
 
     case: Case
-    stage: Stage
+    setup: CaseSetup
     say: Say
     budget: Budget
-    entrants: dict[str, Entrant] = field(default_factory=dict)
+    prepared_entries: dict[str, PreparedEntry] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
     references: dict[int | None, Reference] = field(default_factory=dict)
 
     def tell(self, name: str, result: Result) -> None:
         self.results[name] = result
-        self.say(case=self.case.id, contestant=name, result=result.as_json())
+        self.say(case=self.case.id, entry=name, result=result.as_json())
 
 
 def run_case(
@@ -73,7 +73,7 @@ def run_case(
         if tiny
         else Budget(min(budget.until, time.monotonic() + budget.times * case.seconds))
     )
-    say(begun=case.id, contestant="", limit=BUILD_SECONDS)
+    say(begun=case.id, entry="", limit=BUILD_SECONDS)
     _play(case, device, tiny, skip, budget, say)
     forget_graphs()
     _forget(device)
@@ -83,74 +83,70 @@ def run_case(
 def _play(
     case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say
 ) -> None:
-    running = _Running(case, Stage(case, Scale(device, tiny)), say, budget)
+    running = _Running(case, CaseSetup(case, Scale(device, tiny)), say, budget)
     say(case=case.id, about=_about(running))
-    contestants = [one for one in case.contestants if one.name not in skip]
-    turns = TINY_TURNS if tiny else tuple(Steps(*numbers) for numbers in case.turns)
-    for contestant in contestants:
-        _guarded(
-            running, contestant, partial(_fit if case.fits else _enter, running, steps=turns[0])
-        )
+    entries = [one for one in case.entries if one.name not in skip]
+    turns = TINY_ROUNDS if tiny else tuple(Steps(*numbers) for numbers in case.turns)
+    for entry in entries:
+        _guarded(running, entry, partial(_fit if case.fits else _enter, running, steps=turns[0]))
     for number, steps in enumerate(() if case.fits else turns[1:]):
-        for contestant in contestants if number % 2 else reversed(contestants):
-            if running.results[contestant.name].status == "ok":
-                _guarded(running, contestant, partial(_again, running, steps=steps))
+        for entry in entries if number % 2 else reversed(entries):
+            if running.results[entry.name].status == "ok":
+                _guarded(running, entry, partial(_again, running, steps=steps))
 
 
 def _about(running: _Running) -> dict[str, Any]:
     """What all contestants have before them."""
-    case, stage = running.case, running.stage
-    batch = stage.batch(Contestant("about"))
-    config = config_of(case, stage.scale.tiny)
-    forward = count_forward(stage.stock(case), config, case.shape.length)
+    case, setup = running.case, running.setup
+    batch = setup.batch(Entry("about"))
+    config = config_of(case, setup.scale.tiny)
+    forward = count_forward_flops(setup.stock(case), config, case.shape.length)
     return {
         "texts": len(batch.texts),
         "tokens": batch.tokens,
         "places": batch.places,
         "labelled": batch.labelled,
-        "work": 0.0 if forward is None else work_of(case, forward, batch),
-        "parameters": sum(parameter.numel() for parameter in stage.distinct.values()),
+        "work": 0.0 if forward is None else count_step_flops(case, forward, batch),
+        "parameters": sum(parameter.numel() for parameter in setup.distinct.values()),
     }
 
 
-def work_of(case: Case, forward: Forward, batch: Batch) -> float:
+def count_step_flops(case: Case, forward: ForwardCost, batch: Batch) -> float:
     """Operations that a step over the batch needs."""
-    pairs = pairs_of(batch.texts)
+    pairs = count_pairs(batch.texts)
     return forward.step(
         tokens=batch.tokens, labelled=batch.labelled, pairs=pairs, causal=case.task == "causal"
     )
 
 
-def _guarded(
-    running: _Running, contestant: Contestant, act: Callable[[Contestant], Result]
-) -> None:
+def _guarded(running: _Running, entry: Entry, act: Callable[[Entry], Result]) -> None:
     """Have the contestant's turn, and tell what came of it."""
-    former = running.results.get(contestant.name)
+    former = running.results.get(entry.name)
     if running.budget.left() <= 0:
         if former is None:
-            running.tell(contestant.name, Result("no time"))
+            running.tell(entry.name, Result("no time"))
         else:
-            running.tell(contestant.name, replace(former, status="partial"))
+            running.tell(entry.name, replace(former, status="partial"))
         return
-    limit = COMPILED_SECONDS if contestant.compiled else EAGER_SECONDS
-    running.say(begun=running.case.id, contestant=contestant.name, limit=limit)
-    result = _result(act, contestant)
+    limit = COMPILED_SECONDS if entry.compiled else EAGER_SECONDS
+    running.say(begun=running.case.id, entry=entry.name, limit=limit)
+    result = _result(act, entry)
     if result.status not in ("ok", "wrong"):
-        running.entrants.pop(contestant.name, None)
-        _forget(running.stage.scale.device)
+        running.prepared_entries.pop(entry.name, None)
+        _forget(running.setup.scale.device)
     if (
         former is not None and result.status == "does not fit"
     ):  # it did before: what others left is in its way
         result = replace(
             former, status="partial", note="there was no memory left for a further turn"
         )
-    running.tell(contestant.name, result)
+    running.tell(entry.name, result)
 
 
-def _result(act: Callable[[Contestant], Result], contestant: Contestant) -> Result:
+def _result(act: Callable[[Entry], Result], entry: Entry) -> Result:
     """What `act` gives, or why it gives nothing.  Raises what broke the device."""
     try:
-        return act(contestant)
+        return act(entry)
     except Unavailable as reason:
         return Result("unavailable", str(reason))
     except torch.OutOfMemoryError:
@@ -163,35 +159,35 @@ def _result(act: Callable[[Contestant], Result], contestant: Contestant) -> Resu
         return Result("failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
 
 
-def _fit(running: _Running, contestant: Contestant, steps: Steps) -> Result:
-    return rows_that_fit(running.stage, contestant)
+def _fit(running: _Running, entry: Entry, steps: Steps) -> Result:
+    return rows_that_fit(running.setup, entry)
 
 
-def _enter(running: _Running, contestant: Contestant, steps: Steps) -> Result:
-    reference = _reference(running, contestant.rows)
+def _enter(running: _Running, entry: Entry, steps: Steps) -> Result:
+    reference = _reference(running, entry.rows)
     began = time.perf_counter()
-    entrant = running.stage.enter(contestant)
-    running.entrants[contestant.name] = entrant
-    result = first_turn(running.stage, entrant, reference, steps)
-    seconds = None if running.stage.scale.tiny else round(time.perf_counter() - began, 3)
+    prepared = running.setup.enter(entry)
+    running.prepared_entries[entry.name] = prepared
+    result = first_round(running.setup, prepared, reference, steps)
+    seconds = None if running.setup.scale.tiny else round(time.perf_counter() - began, 3)
     return replace(result, ready=seconds)
 
 
-def _again(running: _Running, contestant: Contestant, steps: Steps) -> Result:
-    return further_turn(
-        running.stage, running.entrants[contestant.name], steps, running.results[contestant.name]
+def _again(running: _Running, entry: Entry, steps: Steps) -> Result:
+    return next_round(
+        running.setup, running.prepared_entries[entry.name], steps, running.results[entry.name]
     )
 
 
 def _reference(running: _Running, rows: int | None) -> Reference:
     """Of so many rows, computed once."""
     if rows not in running.references:
-        running.references[rows] = reference_of(running.stage, rows)
+        running.references[rows] = reference_of(running.setup, rows)
         found = running.references[rows]
         running.say(
             case=running.case.id, reference={"rows": rows, "loss": found.loss, "norm": found.norm}
         )
-        _forget(running.stage.scale.device)
+        _forget(running.setup.scale.device)
     return running.references[rows]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.bench.case import Case
-from patchgen.training.bench.entry import Contestant
+from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.matrix import CASES
 from patchgen.training.bench.tables import FINETUNE, MEMORY, PRETRAIN
 from patchgen.training.bench.tiny import tiny_case
@@ -33,18 +33,16 @@ def wanted_cases(
         if not any(case.id.startswith(name) for case in known):
             raise _unknown(name, f"is no case of the table {table}", [case.id for case in known])
     chosen = [case for case in known if not ids or any(case.id.startswith(name) for name in ids)]
-    _insist_on_contestants(chosen, only)
+    _check_contestants(chosen, only)
     wanted = [
-        case.id for case in chosen if not only or any(_is_of(one, only) for one in case.contestants)
+        case.id for case in chosen if not only or any(_is_of(one, only) for one in case.entries)
     ]
     return cases_of(table, wanted, only, tiny=tiny)
 
 
 def compiled_of(cases: Sequence[Case]) -> tuple[str, ...]:
     """The contestants that are compiled, by name."""
-    return tuple(
-        dict.fromkeys(one.name for case in cases for one in case.contestants if one.compiled)
-    )
+    return tuple(dict.fromkeys(one.name for case in cases for one in case.entries if one.compiled))
 
 
 def cases_of(
@@ -55,23 +53,21 @@ def cases_of(
     return tuple(tiny_case(case) if tiny else case for case in chosen)
 
 
-def _insist_on_contestants(cases: Sequence[Case], only: Sequence[str]) -> None:
-    every = [one for case in cases for one in case.contestants]
+def _check_contestants(cases: Sequence[Case], only: Sequence[str]) -> None:
+    every = [one for case in cases for one in case.entries]
     names = sorted({name for one in every for name in (one.name, one.variant) if name})
     for name in only:
         if name not in names:
             ids = ", ".join(case.id for case in cases)
-            raise _unknown(
-                f"--only {name}", f"is no contestant and no variant of {ids}", names, name
-            )
+            raise _unknown(f"--only {name}", f"is no entry and no variant of {ids}", names, name)
 
 
 def _with(case: Case, only: Sequence[str]) -> Case:
-    stays = (one for one in case.contestants if one.name == case.anchor or _is_of(one, only))
-    return replace(case, contestants=tuple(stays))
+    stays = (one for one in case.entries if one.name == case.baseline or _is_of(one, only))
+    return replace(case, entries=tuple(stays))
 
 
-def _is_of(one: Contestant, only: Sequence[str]) -> bool:
+def _is_of(one: Entry, only: Sequence[str]) -> bool:
     return one.name in only or one.variant in only
 
 

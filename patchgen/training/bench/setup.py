@@ -26,14 +26,14 @@ from patchgen.training.bench.competitors import (
     Patch,
     Unavailable,
     apply_liger,
+    check_available,
     flash_of_torch,
     forced,
-    insist,
     patched,
 )
 from patchgen.training.bench.compiling import Masks, compile_model
-from patchgen.training.bench.entry import Contestant
-from patchgen.training.bench.fused import Whole, parts_in, wholes_of
+from patchgen.training.bench.entry import Entry
+from patchgen.training.bench.fused import FusedWeight, find_fused_weights, names_of_parts
 from patchgen.training.bench.texts import Batch, batch_of
 from patchgen.training.precision import autocast_to, weights_in
 from patchgen.verify.configs.tiny import tiny_config
@@ -52,26 +52,26 @@ class Scale:
 
 
 @dataclass(slots=True)
-class Entrant:
+class PreparedEntry:
     """A contestant that is ready: its model, its batch, and what was seen of it."""
 
-    contestant: Contestant
+    entry: Entry
     model: PreTrainedModel
     batch: Batch
     patch: Patch
     masks: Masks = field(default_factory=list)
-    wholes: tuple[Whole, ...] = ()  # of its fused layers
+    fused_weights: tuple[FusedWeight, ...] = ()  # of its fused layers
     more: tuple[Batch, ...] = ()  # batches that take turns with the first
 
     def on(self) -> ExitStack:
         """A context in which it runs as it is meant to."""
         stack = ExitStack()
         stack.enter_context(patched(self.patch))
-        stack.enter_context(forced(self.contestant.backend))
+        stack.enter_context(forced(self.entry.backend))
         return stack
 
 
-class Stage:
+class CaseSetup:
     """One case's weights and what is built over them."""
 
     def __init__(self, case: Case, scale: Scale) -> None:
@@ -92,15 +92,15 @@ class Stage:
         """The case's class in transformers."""
         return getattr(transformers, case.head)
 
-    def dtype(self, contestant: Contestant) -> torch.dtype:
+    def dtype(self, entry: Entry) -> torch.dtype:
         """Of the contestant's weights; float32 in a tiny model whose contestant names nothing else."""
-        wide = self.scale.tiny and contestant.precision == "pure-bf16"
-        return torch.float32 if wide else getattr(torch, weights_in(contestant.precision))
+        wide = self.scale.tiny and entry.precision == "pure-bf16"
+        return torch.float32 if wide else getattr(torch, weights_in(entry.precision))
 
-    def computes_in(self, contestant: Contestant) -> torch.dtype:
+    def computes_in(self, entry: Entry) -> torch.dtype:
         """The dtype of its products: autocast's, or that of its weights."""
-        narrow = autocast_to(contestant.precision)
-        return getattr(torch, narrow) if narrow else self.dtype(contestant)
+        narrow = autocast_to(entry.precision)
+        return getattr(torch, narrow) if narrow else self.dtype(entry)
 
     def reset(self, dtype: torch.dtype) -> None:
         """Weights as they were at first, in `dtype`; no gradients."""
@@ -112,66 +112,63 @@ class Stage:
                 else:
                     parameter.data = self.initial[name].to(self.scale.device, dtype, copy=True)
 
-    def begin(self, entrant: Entrant) -> list[nn.Parameter]:
+    def begin(self, prepared: PreparedEntry) -> list[nn.Parameter]:
         """Weights as they were at first, as this contestant has them; those that it trains."""
-        self.reset(self.dtype(entrant.contestant))
-        for whole in entrant.wholes:
+        self.reset(self.dtype(prepared.entry))
+        for whole in prepared.fused_weights:
             whole.fill()
-        inside = {id(part) for whole in entrant.wholes for part in whole.parts}
+        inside = {id(part) for whole in prepared.fused_weights for part in whole.parts}
         shared = [parameter for parameter in self.distinct.values() if id(parameter) not in inside]
-        return [*shared, *(whole.parameter for whole in entrant.wholes)]
+        return [*shared, *(whole.parameter for whole in prepared.fused_weights)]
 
-    def forget_gradients(self, entrant: Entrant) -> None:
+    def forget_gradients(self, prepared: PreparedEntry) -> None:
         """Of all weights that the contestant has."""
-        for parameter in (*self.distinct.values(), *(whole.parameter for whole in entrant.wholes)):
+        for parameter in (
+            *self.distinct.values(),
+            *(whole.parameter for whole in prepared.fused_weights),
+        ):
             parameter.grad = None
 
-    def enter(self, contestant: Contestant) -> Entrant:
+    def enter(self, entry: Entry) -> PreparedEntry:
         """The contestant with its model.  Raises Unavailable where it cannot be had."""
         device = self.scale.device
-        insist(contestant.attention, contestant.backend, device, self.computes_in(contestant))
-        model = self._model(contestant)
-        entrant = Entrant(contestant, model, self.batch(contestant), _patch(contestant, model))
-        entrant.more = tuple(
-            self.batch(contestant, number) for number in range(1, self.case.batches)
-        )
-        entrant.wholes = tuple(wholes_of(model, self.parameters).values())
-        if contestant.checkpoint:
-            switch_checkpointing_on(model, contestant.checkpoint)
-        if contestant.compiled:
+        check_available(entry.attention, entry.backend, device, self.computes_in(entry))
+        model = self._model(entry)
+        prepared = PreparedEntry(entry, model, self.batch(entry), _patch(entry, model))
+        prepared.more = tuple(self.batch(entry, number) for number in range(1, self.case.batches))
+        prepared.fused_weights = tuple(find_fused_weights(model, self.parameters).values())
+        if entry.checkpoint:
+            switch_checkpointing_on(model, entry.checkpoint)
+        if entry.compiled:
             traced_only = not device.startswith("cuda")
             several = self.case.batches > 1
             compile_model(
-                model, contestant.compiled, entrant.masks, traced_only=traced_only, lengths=several
+                model, entry.compiled, prepared.masks, traced_only=traced_only, lengths=several
             )
-        return entrant
+        return prepared
 
-    def batch(self, contestant: Contestant, number: int = 0) -> Batch:
+    def batch(self, entry: Entry, number: int = 0) -> Batch:
         """The contestant's batch of that number on the device."""
-        made = batch_of(self.case, self.words, contestant.layout, contestant.rows, number)
+        made = batch_of(self.case, self.words, entry.layout, entry.rows, number)
         return made.to(self.scale.device)
 
     def reference(self) -> PreTrainedModel:
         """The stock model under eager attention over the same weights, without dropout."""
-        model = self._model(Contestant("reference", attention="eager", precision="fp32"))
+        model = self._model(Entry("reference", attention="eager", precision="fp32"))
         return model.train(not self.case.dropout)
 
-    def _model(self, contestant: Contestant) -> PreTrainedModel:
-        config = config_of(self.case, self.scale.tiny, dict(contestant.settings))
-        how: dict[str, Any] = {"attn_implementation": contestant.attention}
-        if contestant.experts:
-            how["experts_implementation"] = contestant.experts
-        kind = (
-            self.stock(self.case)
-            if not contestant.variant
-            else _variant(contestant.variant, self.case)
-        )
+    def _model(self, entry: Entry) -> PreTrainedModel:
+        config = config_of(self.case, self.scale.tiny, dict(entry.settings))
+        how: dict[str, Any] = {"attn_implementation": entry.attention}
+        if entry.experts:
+            how["experts_implementation"] = entry.experts
+        kind = self.stock(self.case) if not entry.variant else _variant(entry.variant, self.case)
         with torch.device(self.scale.device):
             try:
-                model = kind._from_config(config, dtype=self.dtype(contestant), **how)
+                model = kind._from_config(config, dtype=self.dtype(entry), **how)
             except (ImportError, ValueError) as error:
                 raise Unavailable(" ".join(str(error).split())[:300]) from error
-        adopt(model, self.parameters)
+        share_parameters(model, self.parameters)
         model.train()
         return model
 
@@ -216,9 +213,9 @@ def switch_checkpointing_on(model: PreTrainedModel, policy: str) -> None:
     return switch_on(model, options_of(policy))
 
 
-def _patch(contestant: Contestant, model: PreTrainedModel) -> Patch:
-    patch = apply_liger(model) if contestant.liger else ()
-    return patch + (flash_of_torch() if contestant.attention == "unpadding" else ())
+def _patch(entry: Entry, model: PreTrainedModel) -> Patch:
+    patch = apply_liger(model) if entry.liger else ()
+    return patch + (flash_of_torch() if entry.attention == "unpadding" else ())
 
 
 def _variant(name: str, case: Case) -> type[PreTrainedModel]:
@@ -230,16 +227,16 @@ def _kept(parameter: nn.Parameter, scale: Scale) -> torch.Tensor:
     return kept.pin_memory() if scale.device.startswith("cuda") else kept
 
 
-def adopt(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
+def share_parameters(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
     """Put `parameters` in the places of the model's own, by name; those of fused layers stay its own.
 
     Raises ValueError where names or shapes differ: such a model would be trained from other weights.
     """
     own = dict(model.named_parameters(remove_duplicate=False))
-    wholes = wholes_of(model, parameters)
-    given = parameters.keys() - parts_in(wholes, parameters)
-    if own.keys() - wholes.keys() != given:
-        other = sorted((own.keys() - wholes.keys()) ^ given)
+    fused_weights = find_fused_weights(model, parameters)
+    given = parameters.keys() - names_of_parts(fused_weights, parameters)
+    if own.keys() - fused_weights.keys() != given:
+        other = sorted((own.keys() - fused_weights.keys()) ^ given)
         raise ValueError(f"{type(model).__name__} has other weights: {other[:4]}")
     for name in sorted(given):
         if own[name].shape != parameters[name].shape:

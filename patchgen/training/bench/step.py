@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from patchgen.training.bench.entry import Precision
-from patchgen.training.bench.setup import Entrant
+from patchgen.training.bench.setup import PreparedEntry
 from patchgen.training.bench.texts import Batch
 from patchgen.training.precision import autocast_to
-from patchgen.training.rate.peak import products_by_tf32
+from patchgen.training.rate.peak import allow_tf32
 
 
 @dataclass(slots=True)
 class Trainer:
     """An entrant with its optimizer."""
 
-    entrant: Entrant
+    prepared: PreparedEntry
     optimizer: torch.optim.Optimizer
     device: str
     scaler: Any = None  # of gradients in float16
@@ -41,16 +41,16 @@ class Trainer:
     @property
     def batches(self) -> tuple[Batch, ...]:
         """Those that take turns."""
-        return self.entrant.batch, *self.entrant.more
+        return self.prepared.batch, *self.prepared.more
 
     def backward(self, batch: Batch | None = None) -> Tensor:
         """The mean loss of the (first) batch, its gradients in the weights: not scaled up, but under a scaler."""
-        contestant = self.entrant.contestant
-        several = contestant.accumulate
+        entry = self.prepared.entry
+        several = entry.accumulate
         total = torch.zeros((), device=self.device)
-        for part in (batch or self.entrant.batch).parts(several):
-            with autocast(contestant.precision, self.device):
-                loss = self.entrant.model(**part).loss / several
+        for part in (batch or self.prepared.batch).parts(several):
+            with autocast(entry.precision, self.device):
+                loss = self.prepared.model(**part).loss / several
             (loss if self.scaler is None else self.scaler.scale(loss)).backward()
             total += loss.detach().float()
         return total
@@ -65,4 +65,4 @@ def autocast(precision: Precision, device: str) -> Any:
 
 def products(precision: Precision) -> AbstractContextManager[None]:
     """Products of float32 in full, or by TF32 where the precision says so."""
-    return products_by_tf32(precision == "tf32")
+    return allow_tf32(precision == "tf32")

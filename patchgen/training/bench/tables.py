@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchgen.training.bench.case import Case, Shape, Target
-from patchgen.training.bench.entry import Contestant, variant
+from patchgen.training.bench.entry import Entry, variant
 
 _BERT_BASE = (("vocab_size", 30522), ("hidden_size", 768), ("num_hidden_layers", 12))
 _BERT_LARGE = (
@@ -28,7 +28,7 @@ _LABELLED = (("max_labelled_fraction", 0.16),)
 _AUTOCAST_LABELLED: dict[str, Any] = {"precision": "amp-bf16", "settings": _LABELLED}
 _LARGER = 128
 
-_FLOAT32 = Contestant(
+_FLOAT32 = Entry(
     "float32, one tensor at a time", attention="eager", precision="fp32", optimizer="loop"
 )
 _FOREACH = replace(_FLOAT32, name="+ optimizer by lists (foreach)", optimizer="foreach")
@@ -63,7 +63,7 @@ FINETUNE = Case(
     config=_BERT_BASE,
     shape=Shape(32, 128, shortest=32),
     task="classify",
-    contestants=(
+    entries=(
         *(
             _FLOAT32,
             _FOREACH,
@@ -81,11 +81,11 @@ FINETUNE = Case(
     ),
     # The published study's own ratio, without SDPA and without the rows of the gallery.
     targets=(Target(("bert_norm", "bert_padding_free"), (_FLOAT32.name,), "speed", 2.06),),
-    anchor=_FLOAT32.name,
+    baseline=_FLOAT32.name,
     seconds=180,
 )
 
-_AUTOCAST = Contestant("autocast", attention="eager", precision="amp-bf16")
+_AUTOCAST = Entry("autocast", attention="eager", precision="amp-bf16")
 _FLASH = replace(_AUTOCAST, name="autocast + flash attention", attention="sdpa", backend="flash")
 _BOTH = replace(_AUTOCAST, name="autocast + SDPA + compile", attention="sdpa", compiled="whole")
 _FIVE = replace(
@@ -101,8 +101,8 @@ PRETRAIN = Case(
     config=_BERT_BASE,
     shape=Shape(32, 512),
     task="masked",
-    contestants=(
-        Contestant("float32", attention="eager", precision="fp32"),
+    entries=(
+        Entry("float32", attention="eager", precision="fp32"),
         _AUTOCAST,
         replace(_AUTOCAST, name="autocast + compile", compiled="whole"),
         _FLASH,
@@ -120,11 +120,11 @@ PRETRAIN = Case(
     ),
     # The published study's own ratio, of flash attention and compilation together to autocast alone.
     targets=(Target(("bert_mlm", "bert_mlm_padding_free"), ("autocast",), "speed", 1.37),),
-    anchor="float32",
+    baseline="float32",
     seconds=180,
 )
 
-_PLAIN = Contestant("float32", attention="eager", precision="fp32", optimizer="foreach")
+_PLAIN = Entry("float32", attention="eager", precision="fp32", optimizer="foreach")
 _PARTS = replace(_PLAIN, name="accumulation, 4 parts", accumulate=4)
 _CHECKPOINTED = replace(_PLAIN, name="checkpointing", checkpoint="full")
 _MIXED = replace(_PLAIN, name="autocast to bfloat16", precision="amp-bf16")
@@ -144,7 +144,7 @@ MEMORY = Case(
     config=_BERT_LARGE,
     shape=Shape(4, 512),
     task="classify",
-    contestants=(
+    entries=(
         _PLAIN,
         _PARTS,
         _CHECKPOINTED,
@@ -160,6 +160,6 @@ MEMORY = Case(
         ),
         _NARROW,
     ),
-    anchor="float32",
+    baseline="float32",
     seconds=180,
 )

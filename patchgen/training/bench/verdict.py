@@ -23,7 +23,7 @@ from functools import partial
 from typing import Literal
 
 from patchgen.training.bench.case import Case, Target
-from patchgen.training.bench.entry import Contestant
+from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.result import Result
 
 Word = Literal["wrong", "slower", "redundant", "faster", "smaller", "larger", "tie", "unknown"]
@@ -50,13 +50,13 @@ def verdicts(case: Case, results: Mapping[str, Result]) -> dict[str, Verdict]:
         one.name: verdict(
             results[one.name], _of(case, results, "baseline"), _of(case, results, "rival")
         )
-        for one in case.contestants
+        for one in case.entries
         if one.role == "variant" and one.name in results
     }
 
 
 def _of(case: Case, results: Mapping[str, Result], role: str) -> dict[str, Result]:
-    names = [one.name for one in case.contestants if one.role == role and one.name in results]
+    names = [one.name for one in case.entries if one.role == role and one.name in results]
     return {name: results[name] for name in names if _stands(results[name])}
 
 
@@ -65,26 +65,24 @@ def _stands(result: Result) -> bool:
 
 
 def verdict(
-    variant: Result, baselines: Mapping[str, Result], rivals: Mapping[str, Result]
+    variant: Result, stock: Mapping[str, Result], competitors: Mapping[str, Result]
 ) -> Verdict:
     """Of one variant beside those that ran."""
     if variant.status == "wrong":
         return Verdict("wrong", note=variant.note)
     if not variant.counts:
         return Verdict("unknown", note=variant.note or variant.status)
-    against = fastest(baselines)
+    against = fastest(stock)
     if against is None:
         return Verdict("unknown", note="nothing that transformers has ran beside it")
-    if not is_faster(variant, baselines[against]):
+    if not is_faster(variant, stock[against]):
         # A slow variant is no gain for being smaller than the fastest where something slow and small is there already.
-        as_small = {
-            name: one for name, one in baselines.items() if _memory(variant, one) is not None
-        }
+        as_small = {name: one for name, one in stock.items() if _memory(variant, one) is not None}
         against = (
             fastest({name: one for name, one in as_small.items() if _does_as_well(one, variant)})
             or against
         )
-    base = baselines[against]
+    base = stock[against]
     faster, slower, smaller = (
         is_faster(variant, base),
         is_faster(base, variant),
@@ -100,10 +98,12 @@ def verdict(
         return said("larger")
     if slower and not smaller:
         return said("slower")
-    rival = fastest({name: one for name, one in rivals.items() if _does_as_well(one, variant)})
-    if rival is not None:
-        times = variant.speed.median / rivals[rival].speed.median
-        return said("redundant", note=f"{rival} does as well ({times:.2f} times its speed)")
+    competitor = fastest(
+        {name: one for name, one in competitors.items() if _does_as_well(one, variant)}
+    )
+    if competitor is not None:
+        times = variant.speed.median / competitors[competitor].speed.median
+        return said("redundant", note=f"{competitor} does as well ({times:.2f} times its speed)")
     if faster and not (variant.rows and smaller):
         return said("faster")
     return said("smaller" if smaller else "tie")
@@ -142,7 +142,7 @@ def _memory(one: Result, other: Result) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class TargetResult:
     """A target beside what was measured, a ratio or a rate; None where it was not."""
 
     target: Target
@@ -165,7 +165,9 @@ class Reached:
         )
 
 
-def reached(case: Case, results: Mapping[str, Result], work: float = 0.0) -> tuple[Reached, ...]:
+def check_targets(
+    case: Case, results: Mapping[str, Result], work: float = 0.0
+) -> tuple[TargetResult, ...]:
     """Each target of the case, by the best of those that it names against the best of the others.
 
     `work` is what a real token takes, in operations; 0 where that is not known.
@@ -173,30 +175,32 @@ def reached(case: Case, results: Mapping[str, Result], work: float = 0.0) -> tup
     return tuple(_reached(case, results, target, work) for target in case.targets)
 
 
-def _reached(case: Case, results: Mapping[str, Result], target: Target, work: float) -> Reached:
+def _reached(
+    case: Case, results: Mapping[str, Result], target: Target, work: float
+) -> TargetResult:
     ours = _figures(case, results, target, target.who)
     if target.metric == "rate":
         who = max(ours, key=ours.__getitem__, default="")
-        return Reached(target, work * ours[who] if who and work else None, who)
+        return TargetResult(target, work * ours[who] if who and work else None, who)
     theirs = _figures(case, results, target, target.against)
     if not ours or not theirs:
-        return Reached(target, None)
+        return TargetResult(target, None)
     best = min if target.metric == "memory" else max
     who, against = best(ours, key=ours.__getitem__), best(theirs, key=theirs.__getitem__)
-    return Reached(target, ours[who] / theirs[against], who, against)
+    return TargetResult(target, ours[who] / theirs[against], who, against)
 
 
 def _figures(
     case: Case, results: Mapping[str, Result], target: Target, names: Iterable[str]
 ) -> dict[str, float]:
-    wanted = [one for one in case.contestants if _is_meant(one, names) and one.name in results]
+    wanted = [one for one in case.entries if _is_meant(one, names) and one.name in results]
     found = {one.name: _figure(results[one.name], target) for one in wanted}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _is_meant(contestant: Contestant, names: Iterable[str]) -> bool:
+def _is_meant(entry: Entry, names: Iterable[str]) -> bool:
     """By its own name, or by its variant's, however that is run."""
-    return contestant.name in names or contestant.variant in names
+    return entry.name in names or entry.variant in names
 
 
 def _figure(result: Result, target: Target) -> float | None:

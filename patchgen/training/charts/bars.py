@@ -9,7 +9,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.training.charts.frame import chart, decades, legend, series, short, text, ticks, wide
+from patchgen.training.charts.frame import (
+    chart,
+    decades,
+    format_number,
+    legend,
+    series,
+    text,
+    text_width,
+    ticks,
+)
 
 LEFT, WIDTH, RIGHT, STEP, TOP = 8, 360, 90, 28, 48
 
@@ -52,14 +61,14 @@ def bars(
     Raises ValueError for a value that is negative or no number, and for parts that a logarithmic axis cannot add.
     """
     _refuse(rows, logarithmic)
-    left = LEFT + max((wide(row.label) for row in rows), default=0) + 8
+    left = LEFT + max((text_width(row.label) for row in rows), default=0) + 8
     high = max((_reach(row) for row in rows), default=0) or 1.0
     axis = _Axis(decades(_least(rows), high) if logarithmic else ticks(0, high), left, logarithmic)
     top = TOP + (18 if len(names) > 1 else 0)
     bottom = top + STEP * len(rows)
     inside = [legend(names, LEFT, 36), _grid(axis, top, bottom)]
     inside += [_row(row, axis, top + STEP * index) for index, row in enumerate(rows)]
-    width = max(left + WIDTH + RIGHT, wide(title) + 16)
+    width = max(left + WIDTH + RIGHT, text_width(title) + 16)
     return chart(title, width, bottom + 8, inside)
 
 
@@ -88,7 +97,7 @@ def _grid(axis: _Axis, top: float, bottom: float) -> str:
         parts.append(
             f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{top - 4:.1f}" y2="{bottom:.1f}"/>'
         )
-        parts.append(text(at, top - 8, short(mark), anchor="middle"))
+        parts.append(text(at, top - 8, format_number(mark), anchor="middle"))
     return "".join(parts)
 
 
@@ -104,7 +113,7 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
         done += value
     if row.spread is not None:
         parts.append(_spread(axis.x(row.spread[0]), axis.x(row.spread[1]), top + 13))
-    said = row.said or short(sum(row.parts))
+    said = row.said or format_number(sum(row.parts))
     at = axis.x(max(sum(row.parts), row.spread[1] if row.spread else 0.0)) + 6
     if row.target is not None:
         line = axis.x(row.target)
@@ -112,7 +121,7 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
             f'<line class="target" x1="{line:.1f}" x2="{line:.1f}" y1="{top + 1:.1f}" y2="{top + 25:.1f}"/>'
         )
         at = (
-            line + 6 if at - 6 <= line <= at + wide(said) else at
+            line + 6 if at - 6 <= line <= at + text_width(said) else at
         )  # behind the target, not under it
     parts.append(text(at, top + 17, said, kind="value"))
     return "".join(parts)

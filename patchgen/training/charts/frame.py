@@ -63,7 +63,7 @@ def text(x: float, y: float, said: str, *, anchor: str = "start", kind: str = ""
     return f'<text x="{x:.1f}" y="{y:.1f}"{marks}>{escape(said)}</text>'
 
 
-def wide(said: str) -> float:
+def text_width(said: str) -> float:
     """About how many pixels `said` takes."""
     return LETTER * len(said)
 
@@ -76,7 +76,7 @@ def legend(names: Sequence[str], x: float, y: float) -> str:
             f'<rect class="fill {series(number)}" x="{x:.1f}" y="{y - 9:.1f}" width="10" height="10" rx="2"/>'
         )
         parts.append(text(x + 14, y, name))
-        x += 28 + wide(name)
+        x += 28 + text_width(name)
     return "".join(parts)
 
 
@@ -104,7 +104,7 @@ def decades(low: float, high: float) -> tuple[float, ...]:
     return tuple(every[begin : max(end, begin + 1) + 1])
 
 
-def short(value: float) -> str:
+def format_number(value: float) -> str:
     """A number as a tick or a bar tells it: 0.05, 1.5, 320, 12.5k, 3.2M."""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:

@@ -9,7 +9,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.training.charts.frame import chart, decades, legend, series, short, text, ticks, wide
+from patchgen.training.charts.frame import (
+    chart,
+    decades,
+    format_number,
+    legend,
+    series,
+    text,
+    text_width,
+    ticks,
+)
 
 LEFT, TOP, WIDTH, HEIGHT, RIGHT, BOTTOM = 64, 56, 560, 280, 24, 44
 
@@ -62,9 +71,12 @@ def lines(
     inside = [legend([row.name for row in rows], 8, 36), text(8, TOP - 8, up), _grid(level, steep)]
     inside += [_line(row, number, level, steep) for number, row in enumerate(rows)]
     inside.append(text(LEFT + WIDTH / 2, TOP + HEIGHT + 36, across, anchor="middle"))
-    named = sum(wide(row.name) + 28 for row in rows) + 16
+    named = sum(text_width(row.name) + 28 for row in rows) + 16
     return chart(
-        title, max(LEFT + WIDTH + RIGHT, named, wide(title) + 16), TOP + HEIGHT + BOTTOM, inside
+        title,
+        max(LEFT + WIDTH + RIGHT, named, text_width(title) + 16),
+        TOP + HEIGHT + BOTTOM,
+        inside,
     )
 
 
@@ -75,13 +87,13 @@ def _grid(level: _Scale, steep: _Scale) -> str:
         parts.append(
             f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{TOP + HEIGHT}"/>'
         )
-        parts.append(text(at, TOP + HEIGHT + 18, short(mark), anchor="middle"))
+        parts.append(text(at, TOP + HEIGHT + 18, format_number(mark), anchor="middle"))
     for mark in steep.marks:
         at = steep.at(mark)
         parts.append(
             f'<line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{at:.1f}" y2="{at:.1f}"/>'
         )
-        parts.append(text(LEFT - 6, at + 4, short(mark), anchor="end"))
+        parts.append(text(LEFT - 6, at + 4, format_number(mark), anchor="end"))
     return "".join(parts)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from transformers import TrainingArguments
 
 from patchgen.runtime.checkpointing import options_of
-from patchgen.training.loop.machine import optimizer_of
+from patchgen.training.loop.machine import trainer_optimizer
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.switches import checkpointing, compiling, loading, refuse
 
 
-def arguments_of(
+def make_arguments(
     recipe: Recipe, output: Path, device: str, batch_size: int, **changes: Any
 ) -> TrainingArguments:
     """What Trainer is to do, `changes` last.  Raises PatchgenError PG813 where it refuses."""
@@ -29,7 +29,7 @@ def arguments_of(
         "lr_scheduler_type": recipe.schedule,
         "warmup_steps": recipe.warmup,
         "weight_decay": recipe.weight_decay,
-        "optim": optimizer_of(recipe),
+        "optim": trainer_optimizer(recipe),
         "seed": recipe.seed,
         "full_determinism": recipe.deterministic,
         "use_cpu": device == "cpu",

@@ -16,12 +16,12 @@ from patchgen.training.parallel.engine import Engine
 ROWS = "rows_of_a_step"  # in what a run has found
 
 
-def rows_of_a_step(recipe: Recipe, batch: int, engine: Engine) -> int:
+def rows_per_step(recipe: Recipe, batch: int, engine: Engine) -> int:
     """Of all processes together."""
-    return batch * recipe.grad_accum * engine.of_rows
+    return batch * recipe.grad_accum * engine.data_groups
 
 
-def shared(recipe: Recipe, found: Mapping[str, Any], engine: Engine) -> Recipe:
+def scale_batch(recipe: Recipe, found: Mapping[str, Any], engine: Engine) -> Recipe:
     """The recipe with the rows of a process and the batches of a step that make the same step.
 
     As it is where nothing was found yet.  Raises PatchgenError PG838 where the rows do not come out even.
@@ -29,11 +29,11 @@ def shared(recipe: Recipe, found: Mapping[str, Any], engine: Engine) -> Recipe:
     if ROWS not in found:
         return recipe
     rows, batch = int(found[ROWS]), int(found["batch_size"])
-    if rows % engine.of_rows:
-        what = f"a step takes {rows} rows, which {engine.of_rows} processes cannot share evenly"
+    if rows % engine.data_groups:
+        what = f"a step takes {rows} rows, which {engine.data_groups} processes cannot share evenly"
         raise PatchgenError(
             "PG838", Location(f"--engine {engine.name}"), what, f"a number that divides {rows}"
         )
-    own = rows // engine.of_rows
+    own = rows // engine.data_groups
     size = max(number for number in range(1, min(batch, own) + 1) if own % number == 0)
     return replace(recipe, batch_size=str(size), grad_accum=own // size)

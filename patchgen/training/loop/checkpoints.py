@@ -24,28 +24,28 @@ SEAL = "whole.json"
 _NAME = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")
 
 
-def step_of(folder: Path) -> int:
+def checkpoint_step(folder: Path) -> int:
     """The step after which it was written; -1 for a folder that is no checkpoint."""
     found = _NAME.fullmatch(folder.name)
     return int(found[1]) if found else -1
 
 
-def checkpoints(run: Path) -> tuple[Path, ...]:
+def list_checkpoints(run: Path) -> tuple[Path, ...]:
     """Those of a run, sealed or not, by their steps."""
     found = [
         folder
         for folder in run.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
-        if folder.is_dir() and step_of(folder) >= 0
+        if folder.is_dir() and checkpoint_step(folder) >= 0
     ]
-    return tuple(sorted(found, key=step_of))
+    return tuple(sorted(found, key=checkpoint_step))
 
 
-def sealed(run: Path) -> tuple[Path, ...]:
+def complete_checkpoints(run: Path) -> tuple[Path, ...]:
     """Those of a run that were written to their end, by their steps."""
-    return tuple(folder for folder in checkpoints(run) if (folder / SEAL).is_file())
+    return tuple(folder for folder in list_checkpoints(run) if (folder / SEAL).is_file())
 
 
-def seal(folder: Path) -> None:
+def write_seal(folder: Path) -> None:
     """Write down what each file of the checkpoint is."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
     told = {
@@ -59,7 +59,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def damage(folder: Path) -> str:
+def find_damage(folder: Path) -> str:
     """What of a sealed checkpoint is not as its seal says; "" where all is."""
     try:
         told = json.loads((folder / SEAL).read_text(encoding="utf-8"))
@@ -78,13 +78,13 @@ def damage(folder: Path) -> str:
 
 def discard_unfinished(run: Path) -> tuple[Path, ...]:
     """Remove the checkpoints that were being written when the run ended; which they were."""
-    found = tuple(folder for folder in checkpoints(run) if not (folder / SEAL).is_file())
+    found = tuple(folder for folder in list_checkpoints(run) if not (folder / SEAL).is_file())
     for folder in found:
         shutil.rmtree(folder)
     return found
 
 
-def make_way(folder: Path) -> None:
+def clear_checkpoint(folder: Path) -> None:
     """Remove a checkpoint that is to be written again: what another engine left in it would be read with the rest."""
     (folder / SEAL).unlink(
         missing_ok=True
@@ -93,16 +93,16 @@ def make_way(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def to_resume(run: Path, step: int | None = None) -> Path | None:
+def find_checkpoint(run: Path, step: int | None = None) -> Path | None:
     """The last sealed checkpoint of a run, or that of a step; None where the run has none yet.
 
     Raises PatchgenError PG818 where it is damaged, and names the last one before it that is whole.
     """
-    found = sealed(run)
+    found = complete_checkpoints(run)
     if step is not None:
-        chosen = next((folder for folder in found if step_of(folder) == step), None)
+        chosen = next((folder for folder in found if checkpoint_step(folder) == step), None)
         if chosen is None:
-            there = ", ".join(str(step_of(folder)) for folder in found) or "none"
+            there = ", ".join(str(checkpoint_step(folder)) for folder in found) or "none"
             raise PatchgenError(
                 "PG818", Location(str(run)), f"has no checkpoint of step {step}; there are: {there}"
             )
@@ -110,12 +110,14 @@ def to_resume(run: Path, step: int | None = None) -> Path | None:
         return None
     else:
         chosen = found[-1]
-    if wrong := damage(chosen):
+    if wrong := find_damage(chosen):
         before = [
-            folder for folder in found if step_of(folder) < step_of(chosen) and not damage(folder)
+            folder
+            for folder in found
+            if checkpoint_step(folder) < checkpoint_step(chosen) and not find_damage(folder)
         ]
         hint = (
-            f"--resume {run} --at {step_of(before[-1])} goes on from the one before"
+            f"--resume {run} --at {checkpoint_step(before[-1])} goes on from the one before"
             if before
             else "begin anew"
         )
@@ -123,7 +125,7 @@ def to_resume(run: Path, step: int | None = None) -> Path | None:
     return chosen
 
 
-class Sealing(TrainerCallback):
+class CheckpointSealer(TrainerCallback):
     """Seals each checkpoint as soon as every process has written its part."""
 
     def __init__(self, engine: Engine) -> None:
@@ -132,6 +134,6 @@ class Sealing(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Called by Trainer behind the last file."""
         wait(self.engine)
-        if self.engine.first:
-            seal(Path(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"))
+        if self.engine.is_first:
+            write_seal(Path(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"))
         wait(self.engine)

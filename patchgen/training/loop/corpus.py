@@ -16,7 +16,7 @@ from typing import Any
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.process_group import gathered
+from patchgen.training.parallel.process_group import gather
 
 SHIPPED = Path(__file__).with_name("text")
 KEPT = 10  # one passage of so many is for evaluation
@@ -155,9 +155,9 @@ def _rows(recipe: Recipe, name: str, part: Any) -> Iterator[Passage]:
             yield Passage(text, str(row[recipe.label_column]) if labelled else "")
 
 
-def insist_on_one_text(corpus: Corpus, engine: Engine) -> None:
+def check_text_is_shared(corpus: Corpus, engine: Engine) -> None:
     """PG815 where a process reads another text than the first one: each would take its share of other rows."""
-    digests = gathered(engine, corpus.digest)
+    digests = gather(engine, corpus.digest)
     other = next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
     if other is not None:
         what = f"process {other} reads another text under this name than process 0"
@@ -166,7 +166,7 @@ def insist_on_one_text(corpus: Corpus, engine: Engine) -> None:
         )
 
 
-def insist_on_labels(corpus: Corpus) -> Sequence[str]:
+def require_labels(corpus: Corpus) -> Sequence[str]:
     """The labels; PG815 where there is nothing to tell apart."""
     if len(corpus.labels) < 2:
         told = f"classification tells labels apart, and here is one: {corpus.labels[0]}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.loop.machine import optimizer_of
+from patchgen.training.loop.machine import trainer_optimizer
 from patchgen.training.loop.recipe import AUTO, Recipe
 from patchgen.training.loop.switches import refuse
 from patchgen.training.parallel.engine import ACCELERATED, Engine
@@ -16,7 +16,7 @@ from patchgen.training.precision import ACCELERATE
 COMPILED = "ACCELERATE_DYNAMO_BACKEND"
 
 
-def device_of(asked: str) -> str:
+def choose_device(asked: str) -> str:
     """ "cuda" or "cpu".  Raises PatchgenError PG814 for a device that is not there."""
     if asked == "cuda" and not torch.cuda.is_available():
         refuse("device", asked, "this torch sees no CUDA device", code="PG814")
@@ -25,7 +25,7 @@ def device_of(asked: str) -> str:
     return asked
 
 
-def insist_on_what_is_said(recipe: Recipe, environment: Mapping[str, str]) -> None:
+def check_launcher(recipe: Recipe, environment: Mapping[str, str]) -> None:
     """PG833 where a launcher's precision or compiler would be taken, and the recipe says another."""
     told = environment.get(ACCELERATED, "no").lower()
     if told != "no" and ACCELERATE.get(told, told) != recipe.precision:
@@ -54,14 +54,14 @@ MIXED = (
 )  # engines that gather weights, and have been shown to do it in bfloat16
 
 
-def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = False) -> None:
+def check_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = False) -> None:
     """PG837 for what works on one process alone, or on whole weights alone; PG813 for what works on gathered alone."""
     if recipe.precision == "fsdp-mixed" and engine.name not in MIXED:
         what = f"gathers weights in bfloat16, and {engine.name} "
-        what += "gathers none" if not engine.gathers else "has not been shown with it"
+        what += "gathers none" if not engine.gathers_weights else "has not been shown with it"
         hint = f"--precision amp-bf16 computes in it; engines that gather so: {', '.join(MIXED)}"
         refuse("precision", "fsdp-mixed", what, hint)
-    if not engine.several:
+    if not engine.is_distributed:
         return
     if search:
         what = "tries batches and settings on one process"
@@ -72,12 +72,12 @@ def insist_on_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = 
         what = "looks for what fits on one process: on several, one that has no memory left leaves the others waiting"
         hint = "find it on one process, with --memory; each process takes as many rows"
         raise PatchgenError("PG837", Location("--batch-size auto"), what, hint)
-    if not (engine.spreads or engine.stage):
+    if not (engine.shards_weights or engine.zero_stage):
         return
     if recipe.lora:
         what = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
         raise PatchgenError("PG837", Location(f"--lora {recipe.lora}"), what, "--engine ddp")
-    if optimizer_of(recipe) not in SPREAD_OPTIMIZERS:
+    if trainer_optimizer(recipe) not in SPREAD_OPTIMIZERS:
         what = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
         raise PatchgenError(
             "PG837", Location(f"--optim {recipe.optim}"), what, "--optim fused, foreach or sgd"

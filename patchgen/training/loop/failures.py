@@ -12,11 +12,15 @@ import os
 from collections.abc import Iterator
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.loop.checkpoints import discard_unfinished, sealed, step_of
-from patchgen.training.loop.fit import NoMemory, out_of_memory_is_an_error, too_large_hint
-from patchgen.training.loop.folder import RunFolder, alone
+from patchgen.training.loop.checkpoints import (
+    checkpoint_step,
+    complete_checkpoints,
+    discard_unfinished,
+)
+from patchgen.training.loop.fit import OutOfMemory, smaller_step_hint, translate_out_of_memory
+from patchgen.training.loop.folder import RunFolder, lock_run
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.process_group import go_to_the_end, is_of_a_peer
+from patchgen.training.parallel.process_group import ignore_termination, is_peer_failure
 from patchgen.training.silence import quiet
 
 # What a full or failing disk is called; a file that may not be so large is one to whoever writes it.
@@ -33,12 +37,12 @@ FULL_TOLD = (
 
 
 @contextlib.contextmanager
-def guarded(folder: RunFolder, engine: Engine, *, fresh: bool) -> Iterator[None]:
+def guard_run(folder: RunFolder, engine: Engine, *, fresh: bool) -> Iterator[None]:
     """While no other process is at the run; what stops it in its middle becomes a PatchgenError.
 
     Of a `fresh` run that is refused before anything is trained, nothing is left.
     """
-    with alone(folder, engine), quiet():
+    with lock_run(folder, engine), quiet():
         try:
             with _failures(folder, engine):
                 yield
@@ -54,26 +58,26 @@ def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
     collecting = gc.isenabled()
     gc.enable()  # the command line has it off, and a run is long
     try:
-        with out_of_memory_is_an_error():
+        with translate_out_of_memory():
             yield
-    except NoMemory as error:
+    except OutOfMemory as error:
         _leave_whole(folder)
         told = " ".join(str(error).split("\n")[0].split())
-        hint = f"{too_large_hint(2)}; {way_on(folder)}"
+        hint = f"{smaller_step_hint(2)}; {resume_hint(folder)}"
         raise PatchgenError(
             "PG816", Location(str(folder.path)), f"there is not enough memory: {told}", hint
         ) from error
     except PatchgenError:
         raise
     except Exception as error:
-        if engine.several and is_of_a_peer(error):
-            go_to_the_end(engine)
+        if engine.is_distributed and is_peer_failure(error):
+            ignore_termination(engine)
             raise _peer_is_gone(folder, engine, error) from error
         if not _is_of_the_disk(error):
             raise
         _leave_whole(folder)
         told = " ".join(str(error).split())
-        hint = f"free some space; {way_on(folder)}"
+        hint = f"free some space; {resume_hint(folder)}"
         raise PatchgenError(
             "PG910", Location(str(folder.path)), f"cannot be written: {told}", hint
         ) from error
@@ -85,7 +89,7 @@ def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
 def _peer_is_gone(folder: RunFolder, engine: Engine, error: Exception) -> PatchgenError:
     told = " ".join(str(error).split("\n")[0].split())
     what = f"process {engine.launch.rank} of {engine.launch.world} cannot go on without the others: {told}"
-    hint = f"what the launcher says of the first that ended tells why; {way_on(folder)}"
+    hint = f"what the launcher says of the first that ended tells why; {resume_hint(folder)}"
     return PatchgenError("PG836", Location(str(folder.path)), what, hint)
 
 
@@ -105,9 +109,9 @@ def _leave_whole(folder: RunFolder) -> None:
         discard_unfinished(folder.path)
 
 
-def way_on(folder: RunFolder) -> str:
+def resume_hint(folder: RunFolder) -> str:
     """What is said of a run that ended before its end: how it is gone on with."""
-    found = sealed(folder.path)
+    found = complete_checkpoints(folder.path)
     if not found:
         return "the run has no checkpoint yet"
-    return f"patchgen train --resume {os.path.relpath(folder.path)} goes on after step {step_of(found[-1])}"
+    return f"patchgen train --resume {os.path.relpath(folder.path)} goes on after step {checkpoint_step(found[-1])}"

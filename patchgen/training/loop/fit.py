@@ -27,7 +27,7 @@ Step = Callable[[Sequence[Row], int], None]  # makes steps with rows, so many at
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedBatch:
     """A batch and the most memory that was in use while steps were made with it; None where there was too little."""
 
     rows: int
@@ -36,19 +36,19 @@ class Tried:
 
 def largest_batch(
     rows: Sequence[Row], step: Step, device: str, memory: float
-) -> tuple[int, tuple[Tried, ...]]:
+) -> tuple[int, tuple[TriedBatch, ...]]:
     """The largest power of two of rows that fits into `memory` GiB (0: what is free), and what was tried.
 
     No larger than there are rows.  Raises PatchgenError PG816 where not even one fits.
     """
     budget = _budget(device, memory)
-    tried: list[Tried] = []
+    tried: list[TriedBatch] = []
     size = 1
     while size <= min(len(rows), MOST):
         expected = _expected(tried)
         if expected is not None and expected > budget:
             break
-        tried.append(Tried(size, _peak(rows, size, step, device)))
+        tried.append(TriedBatch(size, _peak(rows, size, step, device)))
         peak = tried[-1].peak
         if peak is None or peak > budget:
             break
@@ -59,7 +59,7 @@ def largest_batch(
     return fitting[-1], tuple(tried)
 
 
-def insist_on_fit(rows: Sequence[Row], batch: int, step: Step, device: str, memory: float) -> None:
+def check_fit(rows: Sequence[Row], batch: int, step: Step, device: str, memory: float) -> None:
     """PG816 where a batch would get this process killed: judged by steps with one row and with some.
 
     On a GPU nothing is tried: there a batch that does not fit is an error and no more.  PG813 where there are not as
@@ -90,7 +90,7 @@ def _in_use(device: str) -> int:
     return peak_memory(device)
 
 
-def _expected(tried: Sequence[Tried]) -> int | None:
+def _expected(tried: Sequence[TriedBatch]) -> int | None:
     """The peak of twice the last batch, were memory to grow evenly; None where nothing is known yet."""
     if len(tried) < 2:
         return None
@@ -104,10 +104,10 @@ def _peak(rows: Sequence[Row], size: int, step: Step, device: str) -> int | None
     longest = sorted(rows, key=lambda row: len(row["input_ids"]), reverse=True)[:size]
     forget_peak(device)
     try:
-        with out_of_memory_is_an_error():
+        with translate_out_of_memory():
             step(longest, size)
         return peak_memory(device)
-    except NoMemory:
+    except OutOfMemory:
         return None
     finally:
         gc.collect()
@@ -115,37 +115,37 @@ def _peak(rows: Sequence[Row], size: int, step: Step, device: str) -> int | None
             torch.cuda.empty_cache()
 
 
-class NoMemory(Exception):
+class OutOfMemory(Exception):
     """There was too little memory."""
 
 
 @contextlib.contextmanager
-def out_of_memory_is_an_error() -> Iterator[None]:
+def translate_out_of_memory() -> Iterator[None]:
     """Whatever the device says when it has no memory left becomes NoMemory."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise NoMemory(str(error)) from error
+        raise OutOfMemory(str(error)) from error
     except RuntimeError as error:
         if "not enough memory" in str(error) or "out of memory" in str(
             error
         ):  # of torch's allocator for the CPU
-            raise NoMemory(str(error)) from error
+            raise OutOfMemory(str(error)) from error
         raise
 
 
 def _too_large(batch: int, peak: int | None, budget: int) -> PatchgenError:
-    needs = f"needs {gib(peak)}, and" if peak is not None else "does not fit:"
-    what = f"a batch of {batch} {needs} {gib(budget)} can be had"
-    return PatchgenError("PG816", Location("--batch-size"), what, too_large_hint(batch))
+    needs = f"needs {format_gib(peak)}, and" if peak is not None else "does not fit:"
+    what = f"a batch of {batch} {needs} {format_gib(budget)} can be had"
+    return PatchgenError("PG816", Location("--batch-size"), what, smaller_step_hint(batch))
 
 
-def too_large_hint(batch: int) -> str:
+def smaller_step_hint(batch: int) -> str:
     """What makes a step smaller."""
     smaller = "--batch-size auto, or " if batch > 1 else ""
     return f"{smaller}--checkpoint full, a smaller --length, --precision pure-bf16, --lora on"
 
 
-def gib(size: Any) -> str:
+def format_gib(size: Any) -> str:
     """Bytes for people."""
     return f"{size / GIB:.2f} GiB"

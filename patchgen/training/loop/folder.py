@@ -27,7 +27,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.write import replace_file
 from patchgen.training.loop.recipe import Recipe, recipe_of
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.process_group import from_first
+from patchgen.training.parallel.process_group import broadcast_from_first
 
 RECIPE, FOUND, METRICS, CURVE, RESULT = (
     "recipe.json",
@@ -64,7 +64,7 @@ class RunFolder:
         """Whether the run came to its end."""
         return (self.path / RESULT).is_file()
 
-    def insist_on_kind(self, *, search: bool) -> None:
+    def check_kind(self, *, search: bool) -> None:
         """PG817 where the other of a run and a search was begun here; each would go on in the other's figures."""
         if not self.found() or search == (self.path / TRIALS).is_file():
             return
@@ -145,13 +145,13 @@ def _line(text: str) -> dict[str, float]:
     return told
 
 
-def shared_folder(asked: str, recipe: Recipe, engine: Engine) -> RunFolder:
+def create_shared_folder(asked: str, recipe: Recipe, engine: Engine) -> RunFolder:
     """A new folder of the first process, for all of them."""
-    path = from_first(engine, lambda: new_folder(asked, recipe).path)
-    return RunFolder(path, writes=engine.first)
+    path = broadcast_from_first(engine, lambda: create_folder(asked, recipe).path)
+    return RunFolder(path, writes=engine.is_first)
 
 
-def new_folder(asked: str, recipe: Recipe) -> RunFolder:
+def create_folder(asked: str, recipe: Recipe) -> RunFolder:
     """An empty folder for the recipe's run: the one that is asked for, else the next of runs/ that is free.
 
     Raises PatchgenError PG817 where something is in it, or it cannot be made.
@@ -200,7 +200,7 @@ def _free(recipe: Recipe) -> Path:
 
 
 @contextmanager
-def alone(folder: RunFolder, engine: Engine) -> Iterator[None]:
+def lock_run(folder: RunFolder, engine: Engine) -> Iterator[None]:
     """While no other process goes on with the same run.  PatchgenError PG817 where one does, in each process."""
     from filelock import FileLock, Timeout
 
@@ -215,13 +215,13 @@ def alone(folder: RunFolder, engine: Engine) -> Iterator[None]:
                 "PG817", Location(str(folder.path)), what, "wait for it to end"
             ) from None
 
-    from_first(engine, take)
+    broadcast_from_first(engine, take)
     try:
         yield
     finally:
         lock.release()
 
 
-def series(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[tuple[float, float], ...]:
+def points_of(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[tuple[float, float], ...]:
     """(step, value) of each line that has `name`."""
     return tuple((told["step"], told[name]) for told in metrics if name in told and "step" in told)

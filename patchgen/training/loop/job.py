@@ -17,30 +17,30 @@ import torch
 from transformers import PrinterCallback, Trainer, get_scheduler
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.loop.arguments import arguments_of
-from patchgen.training.loop.batch_scaling import ROWS, rows_of_a_step, shared
-from patchgen.training.loop.corpus import insist_on_one_text
-from patchgen.training.loop.engine import device_of, insist_on_engine_switches
-from patchgen.training.loop.fit import gib
+from patchgen.training.loop.arguments import make_arguments
+from patchgen.training.loop.batch_scaling import ROWS, rows_per_step, scale_batch
+from patchgen.training.loop.corpus import check_text_is_shared
+from patchgen.training.loop.engine import check_engine_switches, choose_device
+from patchgen.training.loop.fit import format_gib
 from patchgen.training.loop.folder import FOUND, RunFolder
-from patchgen.training.loop.loss_normalization import shortened, takes_means
-from patchgen.training.loop.machine import description, free_memory, insist_on_machine
+from patchgen.training.loop.loss_normalization import ignores_label_count, shortened
+from patchgen.training.loop.machine import check_machine, describe_environment, free_memory
 from patchgen.training.loop.meter import Meter, Rates, Watch
-from patchgen.training.loop.models import Source, dtype_of, parameters_of, source_of
+from patchgen.training.loop.models import Source, count_parameters, find_source, weight_dtype
 from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.rows import Row, lengths_of
-from patchgen.training.loop.setup import Material, built, material_of
-from patchgen.training.loop.switches import insist_on_sense, refuse
+from patchgen.training.loop.rows import Row, text_lengths
+from patchgen.training.loop.setup import TrainingData, build_seeded_model, prepare_data
+from patchgen.training.loop.switches import check_switches, refuse
 from patchgen.training.loop.trainer import EngineTrainer
-from patchgen.training.parallel.accelerate_settings import rows_of_processes
-from patchgen.training.parallel.distribute import spread
+from patchgen.training.parallel.accelerate_settings import make_parallelism_config
+from patchgen.training.parallel.distribute import distribute
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.engine_check import Asserted, insist_on_layout
-from patchgen.training.parallel.process_group import first_goes_first
-from patchgen.training.parallel.zero import arguments_of_zero, insist_on_deepspeed, insist_on_sizes
+from patchgen.training.parallel.engine_check import EngineReport, check_layout
+from patchgen.training.parallel.process_group import first_process_first
+from patchgen.training.parallel.zero import check_deepspeed, check_sizes, make_zero_arguments
 from patchgen.training.precision import products_in
-from patchgen.training.rate.flops import Forward, count_forward, pairs_of
-from patchgen.training.rate.peak import datasheet, product, products_by_tf32
+from patchgen.training.rate.flops import ForwardCost, count_forward_flops, count_pairs
+from patchgen.training.rate.peak import allow_tf32, datasheet_flops, measure_product
 
 TYPICAL = 1000  # rows whose lengths say what a token costs
 STATES = 2  # of an optimizer for each weight, the most that is usual
@@ -56,29 +56,29 @@ class Job:
     device: str
     engine: Engine
     source: Source
-    material: Material
+    data: TrainingData
 
     def model(self) -> Any:
         """A new model, as training begins with it; whoever looks on is told what its checkpoint lacks."""
-        return built(self.recipe, self.source, self.material, self.watch.note)
+        return build_seeded_model(self.recipe, self.source, self.data, self.watch.note)
 
-    def laid_out(self, model: Any) -> Any:
+    def distribute(self, model: Any) -> Any:
         """The model as the engine lays it out; it began as `model()` gives it."""
-        insist_on_sizes(model, self.engine)
-        model = spread(model, self.engine, self.device)
-        insist_on_layout(model, self.engine)
+        check_sizes(model, self.engine)
+        model = distribute(model, self.engine, self.device)
+        check_layout(model, self.engine)
         return model
 
-    def takes_means(self, model: Any) -> bool:
+    def ignores_label_count(self, model: Any) -> bool:
         """Whether the model's loss is a mean over its own batch alone; asked before it is laid out."""
-        return takes_means(model, self.material.collate(shortened(self.material.train[:2])))
+        return ignores_label_count(model, self.data.collate(shortened(self.data.train[:2])))
 
     def arguments(self, batch: int, **changes: Any) -> Any:
         """What Trainer is to do, with `batch` rows a step; `changes` in its own words."""
-        rows = rows_of_processes(self.engine)
+        rows = make_parallelism_config(self.engine)
         given = {"parallelism_config": rows} if rows is not None else {}
-        given |= arguments_of_zero(self.engine, self.recipe.precision, self.device)
-        return arguments_of(
+        given |= make_zero_arguments(self.engine, self.recipe.precision, self.device)
+        return make_arguments(
             self.recipe, self.folder.path, self.device, batch, **{**given, **changes}
         )
 
@@ -87,48 +87,48 @@ class Job:
         made = EngineTrainer(
             engine=self.engine,
             args=arguments,
-            data_collator=self.material.collate,
-            processing_class=self.material.tokenizer,
+            data_collator=self.data.collate,
+            processing_class=self.data.tokenizer,
             compute_metrics=accuracy if self.recipe.task == "classification" else None,
-            **{"train_dataset": self.material.train, "eval_dataset": self.material.kept, **changes},
+            **{"train_dataset": self.data.train, "eval_dataset": self.data.kept, **changes},
         )
         made.remove_callback(PrinterCallback)  # it prints; the meter tells
         return made
 
 
-def job_of(
+def prepare_job(
     recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, search: bool = False
 ) -> Job:
     """The job of a recipe.  Raises PatchgenError (PG81x, PG910) for what cannot be done."""
-    insist_on_sense(recipe)
-    recipe = shared(recipe, folder.found(), engine)
-    device = device_of(recipe.device)
-    insist_on_machine(recipe, device, search=search)
-    insist_on_engine_switches(recipe, engine, search=search)
-    insist_on_deepspeed(engine, device)
+    check_switches(recipe)
+    recipe = scale_batch(recipe, folder.found(), engine)
+    device = choose_device(recipe.device)
+    check_machine(recipe, device, search=search)
+    check_engine_switches(recipe, engine, search=search)
+    check_deepspeed(engine, device)
     engine = dataclasses.replace(engine, mixed=recipe.precision == "fsdp-mixed")
-    _insist_on_optimizer(recipe, folder.path, device)
-    _insist_on_schedule(recipe)
-    source = source_of(recipe)
-    with first_goes_first(engine):  # it writes the tokenizer, and the others read it
-        material = material_of(recipe, source, folder)
-    insist_on_one_text(material.corpus, engine)
-    job = Job(recipe, folder, watch, device, engine, source, material)
-    _insist_on_the_same_text(job)
-    _insist_on_room(job)
+    _check_optimizer(recipe, folder.path, device)
+    _check_schedule(recipe)
+    source = find_source(recipe)
+    with first_process_first(engine):  # it writes the tokenizer, and the others read it
+        data = prepare_data(recipe, source, folder)
+    check_text_is_shared(data.corpus, engine)
+    job = Job(recipe, folder, watch, device, engine, source, data)
+    _check_same_text(job)
+    _check_resources(job)
     return job
 
 
-def _insist_on_optimizer(recipe: Recipe, output: Path, device: str) -> None:
+def _check_optimizer(recipe: Recipe, output: Path, device: str) -> None:
     """PG814 where Trainer cannot make the optimizer here: some are of packages of their own."""
     try:
-        Trainer.get_optimizer_cls_and_kwargs(arguments_of(recipe, output, device, 1))
+        Trainer.get_optimizer_cls_and_kwargs(make_arguments(recipe, output, device, 1))
     except (ImportError, ValueError) as error:
         what = f"Trainer cannot make it: {' '.join(str(error).split())}"
         raise PatchgenError("PG814", Location(f"--optim {recipe.optim}"), what) from error
 
 
-def _insist_on_schedule(recipe: Recipe) -> None:
+def _check_schedule(recipe: Recipe) -> None:
     """PG813 where a schedule needs what no switch gives it: a lowest rate, or a number of steps of its own."""
     nothing = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
     try:
@@ -142,30 +142,35 @@ def _insist_on_schedule(recipe: Recipe) -> None:
         )
 
 
-def _insist_on_the_same_text(job: Job) -> None:
+def _check_same_text(job: Job) -> None:
     before = job.folder.found().get("data", {}).get("digest")
-    if before is not None and before != job.material.corpus.digest:
-        what = f"{job.material.corpus.source} is not what the run began with"
+    if before is not None and before != job.data.corpus.digest:
+        what = f"{job.data.corpus.source} is not what the run began with"
         hint = "give it the same text, or begin a new run"
         raise PatchgenError("PG817", Location(str(job.folder.path)), what, hint)
 
 
-def _insist_on_room(job: Job) -> None:
+def _check_resources(job: Job) -> None:
     """Refuse what no batch makes fit: weights and gradients in memory, checkpoints on the disk."""
     if job.source.checkpoint:  # its size is that of its files, which are there
         return
     recipe = job.recipe
-    parameters = parameters_of(job.source, recipe, job.material.tokenizer, job.material.labels)
-    needed = parameters * dtype_of(recipe).itemsize * (1 if recipe.lora else 2) // job.engine.shares
+    parameters = count_parameters(job.source, recipe, job.data.tokenizer, job.data.labels)
+    needed = (
+        parameters
+        * weight_dtype(recipe).itemsize
+        * (1 if recipe.lora else 2)
+        // job.engine.weight_shards
+    )
     if needed > (free := free_memory(job.device)):
-        what = f"{parameters:,} parameters take {gib(needed)} with their gradients, and {gib(free)} are free"
+        what = f"{parameters:,} parameters take {format_gib(needed)} with their gradients, and {format_gib(free)} are free"
         hint = "--tiny, --config num_hidden_layers=4 and such, or --lora on"
         raise PatchgenError("PG816", Location(recipe.model), what, hint)
     if not recipe.save_every or recipe.lora:
         return
-    needed = parameters * dtype_of(recipe).itemsize * (1 + STATES) * (recipe.keep + 1)
+    needed = parameters * weight_dtype(recipe).itemsize * (1 + STATES) * (recipe.keep + 1)
     if needed > (free := shutil.disk_usage(job.folder.path).free):
-        what = f"{recipe.keep} checkpoints, and one more while it is written, take {gib(needed)}; {gib(free)} are free"
+        what = f"{recipe.keep + 1} checkpoints take {format_gib(needed)}, and {format_gib(free)} are free"
         raise PatchgenError(
             "PG910", Location(str(job.folder.path)), what, "another --output, or --save-every 0"
         )
@@ -181,33 +186,31 @@ def accuracy(predicted: Any) -> dict[str, float]:
     return {"accuracy": float(numpy.mean(logits.argmax(-1) == predicted.label_ids))}
 
 
-def measured(job: Job, model: Any) -> Meter:
+def make_meter(job: Job, model: Any) -> Meter:
     """What will measure the run, after what a token costs and what the device can do is known."""
     whole = sum(parameter.nbytes for parameter in model.parameters())
     # Else it stays on the CPU until it is spread.
-    if job.engine.shares == 1 or 2 * whole < free_memory(job.device):
+    if job.engine.weight_shards == 1 or 2 * whole < free_memory(job.device):
         model.to(job.device)
-    return Meter(job.folder, job.watch, job.device, rates_of(job, model.config), job.engine)
+    return Meter(job.folder, job.watch, job.device, measure_rates(job, model.config), job.engine)
 
 
-def rates_of(job: Job, config: Any) -> Rates:
+def measure_rates(job: Job, config: Any) -> Rates:
     """What MFU is made of; the run has none where shapes do not tell how many operations the model takes."""
     recipe = job.recipe
-    forward = count_forward(job.source.model_class, config, recipe.length)
+    forward = count_forward_flops(job.source.model_class, config, recipe.length)
     if forward is None:
         job.watch.note("no MFU: shapes alone do not say how many operations this model takes")
     dtype = products_in(recipe.precision)
     name = torch.cuda.get_device_name() if job.device == "cuda" else ""
-    per_token = (
-        None if forward is None else operations_of_a_token(forward, job.material.train, recipe)
-    )
-    with products_by_tf32(recipe.precision == "tf32"):
-        return Rates(per_token, product(job.device, dtype), datasheet(name, dtype))
+    per_token = None if forward is None else flops_per_token(forward, job.data.train, recipe)
+    with allow_tf32(recipe.precision == "tf32"):
+        return Rates(per_token, measure_product(job.device, dtype), datasheet_flops(name, dtype))
 
 
-def operations_of_a_token(forward: Forward, rows: Sequence[Row], recipe: Recipe) -> float:
+def flops_per_token(forward: ForwardCost, rows: Sequence[Row], recipe: Recipe) -> float:
     """Of a training step for each real token, at the mean of the first rows."""
-    lengths = [length for row in rows[:TYPICAL] for length in lengths_of(row)]
+    lengths = [length for row in rows[:TYPICAL] for length in text_lengths(row)]
     tokens = sum(lengths)
     seen = {
         "causal-lm": float(tokens - len(lengths)),  # nothing predicts a text's first token
@@ -217,16 +220,16 @@ def operations_of_a_token(forward: Forward, rows: Sequence[Row], recipe: Recipe)
     work = forward.step(
         tokens=tokens,
         labelled=seen[recipe.task],
-        pairs=pairs_of(lengths),
+        pairs=count_pairs(lengths),
         causal=recipe.task == "causal-lm",
         frozen=bool(recipe.lora),
     )
     return work / tokens
 
 
-def write_down(job: Job, model: Any, batch: int, meter: Meter) -> None:
+def record_run(job: Job, model: Any, batch: int, meter: Meter) -> None:
     """What was found, and what runs it: one attempt more."""
-    parameters, material = list(model.parameters()), job.material
+    parameters, data = list(model.parameters()), job.data
     told = {
         "model": f"{job.source.model_class.__module__}.{job.source.model_class.__name__}",
         "parameters": sum(parameter.numel() for parameter in parameters),
@@ -234,26 +237,26 @@ def write_down(job: Job, model: Any, batch: int, meter: Meter) -> None:
             parameter.numel() for parameter in parameters if parameter.requires_grad
         ),
         "data": {
-            "source": material.corpus.source,
-            "digest": material.corpus.digest,
-            "passages": [len(material.corpus.train), len(material.corpus.kept)],
-            "rows": [len(material.train), len(material.kept)],
-            "labels": list(material.labels),
+            "source": data.corpus.source,
+            "digest": data.corpus.digest,
+            "passages": [len(data.corpus.train), len(data.corpus.kept)],
+            "rows": [len(data.train), len(data.kept)],
+            "labels": list(data.labels),
         },
-        "vocabulary": len(material.tokenizer),
+        "vocabulary": len(data.tokenizer),
         "batch_size": batch,
-        ROWS: rows_of_a_step(job.recipe, batch, job.engine),
+        ROWS: rows_per_step(job.recipe, batch, job.engine),
         "seed": job.recipe.seed,
         "operations_per_token": meter.rates.per_token,
         "operations_per_second_of_the_device": meter.rates.peak,
         "operations_per_second_of_its_datasheet": meter.rates.datasheet,
         "configuration": model.config.to_diff_dict(),
-        "attempts": [*job.folder.found().get("attempts", []), description(job.device)],
+        "attempts": [*job.folder.found().get("attempts", []), describe_environment(job.device)],
     }
     job.folder.write(FOUND, told)
 
 
-def write_engine(job: Job, seen: Asserted) -> None:
+def record_engine(job: Job, seen: EngineReport) -> None:
     """What engine runs this attempt, and what each process holds."""
     if not job.folder.writes:
         return

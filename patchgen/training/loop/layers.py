@@ -12,7 +12,7 @@ from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.switches import Compiling, checkpointing
 
 
-def repeated(model: nn.Module) -> Iterator[nn.Module]:
+def find_repeated_layers(model: nn.Module) -> Iterator[nn.Module]:
     """The layers of each list of layers of one class; lists inside layers are not looked into."""
     for child in model.children():
         if (
@@ -22,12 +22,12 @@ def repeated(model: nn.Module) -> Iterator[nn.Module]:
         ):
             yield from child
         else:
-            yield from repeated(child)
+            yield from find_repeated_layers(child)
 
 
 def compile_layers(model: nn.Module, chosen: Compiling) -> int:
     """Compile each repeated layer in place, so that one compilation serves all of them; how many there are."""
-    layers = list(repeated(model))
+    layers = list(find_repeated_layers(model))
     for layer in layers:
         layer.compile(backend=chosen.backend, **_mode(chosen))
     if not layers:
@@ -40,7 +40,7 @@ def _mode(chosen: Compiling) -> dict[str, Any]:
     return {"mode": chosen.mode} if chosen.backend == "inductor" else {}
 
 
-def insist_on_checkpointing(model: Any, recipe: Recipe) -> None:
+def check_checkpointing(model: Any, recipe: Recipe) -> None:
     """PG812 where the model does not checkpoint its layers."""
     chosen = checkpointing(recipe.checkpoint)
     if chosen.policy == "none":

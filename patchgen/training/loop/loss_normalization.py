@@ -25,7 +25,7 @@ def shortened(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def takes_means(model: Any, batch: Mapping[str, Any]) -> bool:
+def ignores_label_count(model: Any, batch: Mapping[str, Any]) -> bool:
     """Whether the loss stays what it is when it is to be divided by twice as much.  Asked of the model itself."""
     device = next(model.parameters()).device
     given = {name: value.to(device) for name, value in batch.items()}

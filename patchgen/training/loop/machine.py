@@ -44,9 +44,9 @@ TOLD = (
 )
 
 
-def insist_on_machine(recipe: Recipe, device: str, *, search: bool = False) -> None:
+def check_machine(recipe: Recipe, device: str, *, search: bool = False) -> None:
     """Refuse what cannot run here."""
-    _insist_on_packages(recipe, search)
+    _require_packages(recipe, search)
     on_gpu = device == "cuda"
     match recipe.precision:
         case "tf32" if not on_gpu:
@@ -79,7 +79,7 @@ def insist_on_machine(recipe: Recipe, device: str, *, search: bool = False) -> N
                 hint,
                 code="PG814",
             )
-    optimizer = optimizer_of(recipe)
+    optimizer = trainer_optimizer(recipe)
     if any(sign in optimizer for sign in EIGHT_BIT):
         if not on_gpu:
             refuse(
@@ -88,22 +88,22 @@ def insist_on_machine(recipe: Recipe, device: str, *, search: bool = False) -> N
                 "keeps its states in 8 bits on CUDA; this is a CPU",
                 code="PG814",
             )
-        _insist_on("bitsandbytes", f"--optim {recipe.optim}", "gpu")
+        _require_package("bitsandbytes", f"--optim {recipe.optim}", "gpu")
     if on_gpu and recipe.memory * GIB > torch.cuda.get_device_properties(0).total_memory:
         refuse("memory", recipe.memory, "the device has less", code="PG814")
     if compiling(recipe.compile).scope != "none":
-        _insist_on_compiling(recipe, on_gpu)
+        _check_compiling(recipe, on_gpu)
 
 
-def _insist_on_compiling(recipe: Recipe, on_gpu: bool) -> None:
+def _check_compiling(recipe: Recipe, on_gpu: bool) -> None:
     """PG813 for a mode or backend that torch does not have, or would pass over; PG814 where inductor cannot run."""
     chosen = compiling(recipe.compile)
     if chosen.backend != "inductor":
         known = set(torch._dynamo.list_backends(exclude_tags=()))
         if chosen.scope == "whole":  # by Trainer, which takes what Accelerate has a name for
-            from patchgen.training.parallel.accelerate_settings import named_backends
+            from patchgen.training.parallel.accelerate_settings import list_backends
 
-            known &= named_backends()
+            known &= list_backends()
         if chosen.backend not in known:
             refuse(
                 "compile",
@@ -128,15 +128,15 @@ def _insist_on_compiling(recipe: Recipe, on_gpu: bool) -> None:
         refuse("compile", recipe.compile, what, code="PG814")
 
 
-def _insist_on_packages(recipe: Recipe, search: bool) -> None:
-    _insist_on("accelerate", "patchgen train", "train")
+def _require_packages(recipe: Recipe, search: bool) -> None:
+    _require_package("accelerate", "patchgen train", "train")
     if recipe.lora:
-        _insist_on("peft", "--lora", "train")
+        _require_package("peft", "--lora", "train")
     if search:
-        _insist_on("optuna", "--search", "train")
+        _require_package("optuna", "--search", "train")
 
 
-def _insist_on(package: str, where: str, extra: str) -> None:
+def _require_package(package: str, where: str, extra: str) -> None:
     if importlib.util.find_spec(package) is None:
         hint = f"pip install 'patchgen[{extra}]'"
         raise PatchgenError("PG814", Location(where), f"needs the package {package}", hint)
@@ -147,7 +147,7 @@ def _compiler() -> str | None:
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
-def optimizer_of(recipe: Recipe) -> str:
+def trainer_optimizer(recipe: Recipe) -> str:
     """Trainer's name of the optimizer."""
     name = OPTIMIZERS.get(recipe.optim, recipe.optim)
     known = {str(each.value) for each in OptimizerNames}
@@ -218,7 +218,7 @@ def peak_memory(device: str) -> int:
         return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
 
 
-def description(device: str) -> dict[str, Any]:
+def describe_environment(device: str) -> dict[str, Any]:
     """What ran: device, threads, system, and the release of each package that has a say."""
     releases = {}
     for package in TOLD:

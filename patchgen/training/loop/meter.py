@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.charts.lines import Line, lines
-from patchgen.training.loop.folder import CURVE, RunFolder, series
+from patchgen.training.loop.folder import CURVE, RunFolder, points_of
 from patchgen.training.loop.machine import forget_peak, peak_memory
 from patchgen.training.parallel.engine import Engine
 
@@ -55,10 +55,10 @@ class Rates:
         if self.per_token is None:
             return {}
         done = tokens_a_second * self.per_token / devices
-        shares = {"mfu": done / self.peak}
+        weight_shards = {"mfu": done / self.peak}
         if self.datasheet is not None:
-            shares["mfu_datasheet"] = done / self.datasheet
-        return {name: round(share, 5) for name, share in shares.items()}
+            weight_shards["mfu_datasheet"] = done / self.datasheet
+        return {name: round(share, 5) for name, share in weight_shards.items()}
 
 
 class Meter(TrainerCallback):
@@ -129,7 +129,7 @@ class Meter(TrainerCallback):
         if "trial" not in figures:
             self._draw_now_and_then()
         self._resume_clock(state)
-        insist_on_a_loss(figures)
+        check_loss(figures)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """What passed meanwhile is no step's time."""
@@ -143,10 +143,10 @@ class Meter(TrainerCallback):
     def _draw_now_and_then(self) -> None:
         if time.monotonic() - self.drawn > REDRAWN:
             self.drawn = time.monotonic()
-            draw(self.folder)
+            draw_loss(self.folder)
 
 
-def insist_on_a_loss(figures: Mapping[str, float]) -> None:
+def check_loss(figures: Mapping[str, float]) -> None:
     """PG820 where the loss is no number any more: what follows would be lost time."""
     for name in ("loss", "eval_loss"):
         if name in figures and not math.isfinite(figures[name]):
@@ -155,12 +155,14 @@ def insist_on_a_loss(figures: Mapping[str, float]) -> None:
             raise PatchgenError("PG820", Location("patchgen train"), what, hint)
 
 
-def draw(folder: RunFolder) -> None:
+def draw_loss(folder: RunFolder) -> None:
     """The loss so far, as a picture."""
     if not folder.writes:
         return
     metrics = folder.metrics()
-    rows = [Line(name.replace("_", " "), series(metrics, name)) for name in ("loss", "eval_loss")]
+    rows = [
+        Line(name.replace("_", " "), points_of(metrics, name)) for name in ("loss", "eval_loss")
+    ]
     shown = [row for row in rows if row.points]
     if shown:
         folder.write(CURVE, lines(folder.path.name, shown, across="step", up="loss"))

@@ -42,7 +42,7 @@ SPARE = 8  # positions that some models begin to count at
 Note: TypeAlias = Callable[[str], None]
 
 
-def silent(text: str) -> None:
+def ignore_note(text: str) -> None:
     """Nobody is told."""
 
 
@@ -61,7 +61,7 @@ class Source:
         return self.model_class.config_class
 
 
-def source_of(recipe: Recipe) -> Source:
+def find_source(recipe: Recipe) -> Source:
     """What the recipe's model and task mean.
 
     Raises PatchgenError PG811 where there is no such model, and PG812 where it has no head for the task.
@@ -177,7 +177,7 @@ def configuration(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequen
     changes |= {common.get(name, name): value for name, value in asked.items()}
     make = (lambda: tiny_config(kind, **changes)) if recipe.tiny else (lambda: kind(**changes))
     made = _made(recipe, make)
-    insist_on_positions(made, recipe)
+    check_positions(made, recipe)
     return made
 
 
@@ -207,7 +207,7 @@ def _labelled(recipe: Recipe, labels: Sequence[str]) -> dict[str, Any]:
     return {"id2label": names, "label2id": {label: place for place, label in names.items()}}
 
 
-def insist_on_positions(config: Any, recipe: Recipe) -> None:
+def check_positions(config: Any, recipe: Recipe) -> None:
     """PG813 where rows are longer than the model has positions."""
     most = getattr(config, "max_position_embeddings", None)
     if isinstance(most, int) and 0 < most < recipe.length:
@@ -215,7 +215,7 @@ def insist_on_positions(config: Any, recipe: Recipe) -> None:
 
 
 def build(
-    source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str], note: Note = silent
+    source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str], note: Note = ignore_note
 ) -> Any:
     """The model, weights in the precision's dtype, with LoRA's matrices where they are wanted.
 
@@ -229,20 +229,20 @@ def build(
             hint = f"--vocabulary {held}, where the checkpoint brings no tokenizer"
             what = f"the tokenizer has {len(tokenizer)} tokens, and the model {held}"
             raise PatchgenError("PG813", Location(source.checkpoint), what, hint)
-        insist_on_positions(model.config, recipe)
+        check_positions(model.config, recipe)
         if model.config.pad_token_id is None:
             model.config.pad_token_id = tokenizer.pad_token_id
     else:
         config = configuration(source, recipe, tokenizer, labels)
-        model = source.model_class._from_config(config, dtype=dtype_of(recipe))
-    if dtype_of(recipe) == torch.float32:
+        model = source.model_class._from_config(config, dtype=weight_dtype(recipe))
+    if weight_dtype(recipe) == torch.float32:
         model = model.float()
     model.config.use_cache = False
     chosen = adapting(recipe.lora)
     return model if chosen is None else _adapted(model, recipe, chosen)
 
 
-def dtype_of(recipe: Recipe) -> torch.dtype:
+def weight_dtype(recipe: Recipe) -> torch.dtype:
     """Of weights, gradients and the optimizer's states."""
     dtype: torch.dtype = getattr(torch, weights_in(recipe.precision))
     return dtype
@@ -254,7 +254,7 @@ def _loaded(source: Source, recipe: Recipe, labels: Sequence[str], note: Note) -
     try:
         model, told = source.model_class.from_pretrained(
             source.checkpoint,
-            dtype=dtype_of(recipe),
+            dtype=weight_dtype(recipe),
             output_loading_info=True,
             **changes,
             **_labelled(recipe, labels),
@@ -291,7 +291,7 @@ def _adapted(model: Any, recipe: Recipe, chosen: Adapting) -> Any:
         refuse("lora", recipe.lora, " ".join(str(error).split()))
 
 
-def parameters_of(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> int:
+def count_parameters(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> int:
     """How many a model that begins from nothing would have: it is built without memory for them."""
     config = configuration(source, recipe, tokenizer, labels)
     with torch.device("meta"):

@@ -23,7 +23,7 @@ IGNORED = -100  # the label of what is not predicted, for every loss of transfor
 DRAWS = 20  # of masks, until one hides a token
 
 
-def rows_of(
+def make_rows(
     passages: Sequence[Passage], tokenizer: Any, recipe: Recipe, labels: Sequence[str]
 ) -> list[Row]:
     """The rows, in the order of the passages; packed ones in that of their first passage or so."""
@@ -31,9 +31,9 @@ def rows_of(
         _pieces(passages, tokenizer, recipe, {label: place for place, label in enumerate(labels)})
     )
     if recipe.packing == "joined":
-        return list(_joined(pieces, tokenizer, recipe.length))
+        return list(_concatenate(pieces, tokenizer, recipe.length))
     if recipe.packing == "apart":
-        return list(_apart(pieces, tokenizer, recipe.length))
+        return list(_isolate(pieces, tokenizer, recipe.length))
     return pieces
 
 
@@ -54,7 +54,7 @@ def _pieces(
         yield {"input_ids": ids, **label}
 
 
-def _joined(pieces: Iterable[Row], tokenizer: Any, length: int) -> Iterator[Row]:
+def _concatenate(pieces: Iterable[Row], tokenizer: Any, length: int) -> Iterator[Row]:
     """All in a row, cut where a row is full: what stands before a passage in its row is seen from it."""
     end = tokenizer.eos_token_id
     ids: list[int] = []
@@ -67,7 +67,7 @@ def _joined(pieces: Iterable[Row], tokenizer: Any, length: int) -> Iterator[Row]
             ids = ids[length:]
 
 
-def _apart(pieces: Sequence[Row], tokenizer: Any, length: int) -> Iterator[Row]:
+def _isolate(pieces: Sequence[Row], tokenizer: Any, length: int) -> Iterator[Row]:
     """Each piece into the row that it fills best, longest first; positions begin anew with each, so that transformers
     keeps them apart.  What stays empty is one more piece, of padding.
     """
@@ -98,7 +98,7 @@ def _packed(pieces: list[list[int]], padding: list[int]) -> Row:
     }
 
 
-def lengths_of(row: Row) -> list[int]:
+def text_lengths(row: Row) -> list[int]:
     """The lengths of the texts in a row that do not see each other; padding in a packed row is left out."""
     places = row.get("position_ids")
     if places is None:
@@ -153,7 +153,7 @@ class Collate:
         return batch
 
 
-def insist_on_rows(rows: Sequence[Row], of: str) -> None:
+def check_rows(rows: Sequence[Row], of: str) -> None:
     """PG815 where nothing is left to train or evaluate on."""
     if not rows:
         raise PatchgenError(
@@ -161,7 +161,7 @@ def insist_on_rows(rows: Sequence[Row], of: str) -> None:
         )
 
 
-def insist_on_passages_apart(model: Any, vocabulary: int) -> None:
+def check_isolation(model: Any, vocabulary: int) -> None:
     """PG812 where a packed row does not compute what its passages compute alone.
 
     Asked of the model itself, with two passages of random tokens.

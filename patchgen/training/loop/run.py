@@ -15,25 +15,30 @@ from typing import Any
 from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from patchgen.training.loop.checkpoints import Sealing, discard_unfinished, step_of, to_resume
-from patchgen.training.loop.engine import device_of
-from patchgen.training.loop.failures import guarded
-from patchgen.training.loop.fit import gib, insist_on_fit, largest_batch
+from patchgen.training.loop.checkpoints import (
+    CheckpointSealer,
+    checkpoint_step,
+    discard_unfinished,
+    find_checkpoint,
+)
+from patchgen.training.loop.engine import choose_device
+from patchgen.training.loop.failures import guard_run
+from patchgen.training.loop.fit import check_fit, format_gib, largest_batch
 from patchgen.training.loop.folder import RESULT, RunFolder
-from patchgen.training.loop.job import Job, job_of, measured, write_down, write_engine
+from patchgen.training.loop.job import Job, make_meter, prepare_job, record_engine, record_run
 from patchgen.training.loop.machine import peak_memory
-from patchgen.training.loop.meter import Meter, Watch, draw
+from patchgen.training.loop.meter import Meter, Watch, draw_loss
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.rows import Row
-from patchgen.training.loop.setup import built, compiled
-from patchgen.training.parallel.engine import Engine, engine_of
-from patchgen.training.parallel.engine_check import insist_on_engine
-from patchgen.training.parallel.process_group import first_goes_first, join, wait
-from patchgen.training.parallel.zero import at_the_end, insist_on_checkpoint, whole_weights
+from patchgen.training.loop.setup import build_seeded_model, compile_if_asked
+from patchgen.training.parallel.engine import Engine, parse_engine
+from patchgen.training.parallel.engine_check import check_engine
+from patchgen.training.parallel.process_group import first_process_first, join, wait
+from patchgen.training.parallel.zero import check_checkpoint, engine_at_end, gather_weights
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TrainingResult:
     """What came of a run."""
 
     folder: Path
@@ -49,43 +54,46 @@ def train(
     resume: bool = False,
     at: int | None = None,
     engine: Engine | None = None,
-) -> Ended:
+) -> TrainingResult:
     """Train as the recipe says, into the folder; from its last checkpoint, or that of step `at`, if `resume`.
 
     Raises PatchgenError for what cannot be done (PG81x), for a disk or memory that is full (PG910, PG816), and for a
     loss that is no number any more (PG820).  What was written before stays.
     """
-    engine = engine or engine_of(recipe.engine, os.environ)
-    join(engine, device_of(recipe.device))
-    with guarded(folder, engine, fresh=not resume):
+    engine = engine or parse_engine(recipe.engine, os.environ)
+    join(engine, choose_device(recipe.device))
+    with guard_run(folder, engine, fresh=not resume):
         if resume:
-            folder.insist_on_kind(search=False)
-        job = job_of(recipe, folder, watch, engine)
+            folder.check_kind(search=False)
+        job = prepare_job(recipe, folder, watch, engine)
         recipe = job.recipe
         batch = _batch(job)
-        with first_goes_first(engine):
+        with first_process_first(engine):
             start = _start(job, at) if resume else None
         if start is not None:
-            insist_on_checkpoint(start, engine)
-            job = replace(job, engine=at_the_end(engine)) if _is_the_end(start) else job
+            check_checkpoint(start, engine)
+            job = replace(job, engine=engine_at_end(engine)) if _is_the_end(start) else job
         model = job.model()
-        meter = measured(job, model)
-        means = job.takes_means(model)
-        model = job.laid_out(model)
-        callbacks = [Sealing(engine), meter]
+        meter = make_meter(job, model)
+        scale_loss = job.ignores_label_count(model)
+        model = job.distribute(model)
+        callbacks = [CheckpointSealer(engine), meter]
         trainer = job.trainer(
-            job.arguments(batch), model=compiled(recipe, model), callbacks=callbacks, means=means
+            job.arguments(batch),
+            model=compile_if_asked(recipe, model),
+            callbacks=callbacks,
+            scale_loss=scale_loss,
         )
-        trainer.add_callback(Asserting(trainer, job))
-        write_down(job, model, batch, meter)
+        trainer.add_callback(EngineCheck(trainer, job))
+        record_run(job, model, batch, meter)
         if start is not None and _is_the_end(start):
             _take(trainer, start)
         else:
             trainer.train(resume_from_checkpoint=None if start is None else str(start))
-        return _ended(job, trainer, meter, 0 if start is None else step_of(start))
+        return _ended(job, trainer, meter, 0 if start is None else checkpoint_step(start))
 
 
-class Asserting(TrainerCallback):
+class EngineCheck(TrainerCallback):
     """Before the first step, asks what engine runs; and writes it down."""
 
     def __init__(self, trainer: Any, job: Job) -> None:
@@ -93,26 +101,27 @@ class Asserting(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Called by Trainer when all is wrapped and laid out."""
-        seen = insist_on_engine(self.trainer.model, self.trainer.model_wrapped, self.job.engine)
-        write_engine(self.job, seen)
+        seen = check_engine(self.trainer.model, self.trainer.model_wrapped, self.job.engine)
+        record_engine(self.job, seen)
 
 
 def _batch(job: Job) -> int:
     """Rows of a step: what is asked for, or what was found before, or the largest that fits."""
-    recipe, rows = job.recipe, job.material.train
+    recipe, rows = job.recipe, job.data.train
 
     def step(longest: Sequence[Row], size: int) -> None:
         _steps(job, longest, size)
 
     if recipe.asked_batch is not None:
-        if not job.engine.several:
-            insist_on_fit(rows, recipe.asked_batch, step, job.device, recipe.memory)
+        if not job.engine.is_distributed:
+            check_fit(rows, recipe.asked_batch, step, job.device, recipe.memory)
         return recipe.asked_batch
     if before := job.folder.found().get("batch_size"):
         return int(before)
     found, tried = largest_batch(rows, step, job.device, recipe.memory)
     told = ", ".join(
-        f"{one.rows}: {gib(one.peak) if one.peak is not None else 'too much'}" for one in tried
+        f"{one.rows}: {format_gib(one.peak) if one.peak is not None else 'too much'}"
+        for one in tried
     )
     job.watch.note(f"batch of {found} rows; peak memory by rows: {told}")
     return found
@@ -133,18 +142,18 @@ def _steps(job: Job, rows: Sequence[Row], size: int) -> None:
         "logging_strategy": "no",
     }
     arguments = replace(job, recipe=plain).arguments(size, **nothing)
-    model = built(plain, job.source, job.material)
+    model = build_seeded_model(plain, job.source, job.data)
     job.trainer(arguments, model=model, train_dataset=list(rows) * batches).train()
 
 
 def _start(job: Job, at: int | None) -> Path | None:
     for unfinished in discard_unfinished(job.folder.path):
         job.watch.note(f"{unfinished.name} was being written when the run ended, and is removed")
-    start = to_resume(job.folder.path, at)
+    start = find_checkpoint(job.folder.path, at)
     if start is None:
         job.watch.note("the run has no checkpoint yet: it begins anew")
     else:
-        job.watch.note(f"goes on after step {step_of(start)}")
+        job.watch.note(f"goes on after step {checkpoint_step(start)}")
     return start
 
 
@@ -160,7 +169,7 @@ def _take(trainer: Any, start: Path) -> None:
     trainer.state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
 
 
-def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> Ended:
+def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> TrainingResult:
     history = trainer.state.log_history
     evaluated: dict[str, Any] = next(
         (entry for entry in reversed(history) if "eval_loss" in entry), {}
@@ -177,14 +186,14 @@ def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> Ended:
         **meter.utilisation(meter.tokens_a_second),
         "peak_bytes": peak_memory(meter.device),
     }
-    weights = whole_weights(trainer, job.engine)
-    if job.engine.first or job.engine.spreads:  # it gathers itself what DTensors spread
+    weights = gather_weights(trainer, job.engine)
+    if job.engine.is_first or job.engine.shards_weights:  # it gathers itself what DTensors spread
         trainer.model.save_pretrained(
-            job.folder.model, is_main_process=job.engine.first, state_dict=weights
+            job.folder.model, is_main_process=job.engine.is_first, state_dict=weights
         )
-    if job.engine.first:
-        job.material.tokenizer.save_pretrained(job.folder.model)
-    draw(job.folder)
+    if job.engine.is_first:
+        job.data.tokenizer.save_pretrained(job.folder.model)
+    draw_loss(job.folder)
     job.folder.write(RESULT, figures)
     wait(job.engine)
-    return Ended(job.folder.path, figures, resumed_from)
+    return TrainingResult(job.folder.path, figures, resumed_from)

@@ -17,14 +17,14 @@ from typing import Any
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.charts.lines import Line, lines
-from patchgen.training.loop.failures import guarded
+from patchgen.training.loop.failures import guard_run
 from patchgen.training.loop.folder import TRIALS, RunFolder
-from patchgen.training.loop.job import Job, job_of, measured, write_down
+from patchgen.training.loop.job import Job, make_meter, prepare_job, record_run
 from patchgen.training.loop.meter import Meter, Watch
 from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.setup import built, compiled
+from patchgen.training.loop.setup import build_seeded_model, compile_if_asked
 from patchgen.training.loop.switches import Searching, refuse, searching
-from patchgen.training.parallel.engine import engine_of
+from patchgen.training.parallel.engine import parse_engine
 
 TABLE, PICTURE = "search.json", "search.svg"
 NAME = "patchgen"
@@ -33,7 +33,7 @@ DIRECTIONS = {"loss": "minimize", "throughput": "maximize"}
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class Trial:
     """A trial that ended: its settings and what they gave, in the order of the objectives."""
 
     number: int
@@ -44,21 +44,21 @@ class Tried:
 
 def search(
     recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume: bool = False
-) -> tuple[Tried, ...]:
+) -> tuple[Trial, ...]:
     """Run the trials that are still to be run; all that ended, the best first.
 
     Raises PatchgenError as `train` does.
     """
-    engine = engine_of(recipe.engine, os.environ)
-    with guarded(folder, engine, fresh=not resume):
+    engine = parse_engine(recipe.engine, os.environ)
+    with guard_run(folder, engine, fresh=not resume):
         wanted = searching(text)
         if resume:
-            folder.insist_on_kind(search=True)
+            folder.check_kind(search=True)
         if recipe.asked_batch is None:
             refuse(
                 "batch-size", recipe.batch_size, "a search tries batches around a number of rows"
             )
-        job = job_of(recipe, folder, watch, engine, search=True)
+        job = prepare_job(recipe, folder, watch, engine, search=True)
         storage = _storage(folder.path)
         before = _ended(storage, wanted)
         if before:
@@ -84,15 +84,17 @@ def _try(job: Job, wanted: Searching, done: int, storage: Any) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     recipe, batch = job.recipe, int(job.recipe.batch_size)
     model = job.model()
-    meter = measured(job, model)
-    write_down(job, model, batch, meter)
+    meter = make_meter(job, model)
+    record_run(job, model, batch, meter)
     changes: dict[str, Any] = {"save_strategy": "no", "eval_strategy": "no"}
     changes |= {"max_steps": wanted.steps} if wanted.steps else {}
     trainer = job.trainer(
         job.arguments(batch, **changes),
-        model_init=lambda trial=None: compiled(recipe, built(recipe, job.source, job.material)),
+        model_init=lambda trial=None: compile_if_asked(
+            recipe, build_seeded_model(recipe, job.source, job.data)
+        ),
         callbacks=[meter],
-        means=job.takes_means(model),
+        scale_loss=job.ignores_label_count(model),
     )
     directions = [DIRECTIONS[objective] for objective in wanted.objectives]
     trainer.hyperparameter_search(
@@ -138,7 +140,7 @@ def _objective(wanted: Searching, meter: Meter) -> Callable[[Mapping[str, float]
     return values
 
 
-def _ended(storage: Any, wanted: Searching) -> tuple[Tried, ...]:
+def _ended(storage: Any, wanted: Searching) -> tuple[Trial, ...]:
     """The trials that came to their end, the best first; of two objectives, those on the front first."""
     import optuna
 
@@ -154,14 +156,14 @@ def _ended(storage: Any, wanted: Searching) -> tuple[Tried, ...]:
     whole = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
     best = {trial.number for trial in study.best_trials} if whole else set()
     found = [
-        Tried(trial.number, tuple(trial.params.items()), tuple(trial.values), trial.number in best)
+        Trial(trial.number, tuple(trial.params.items()), tuple(trial.values), trial.number in best)
         for trial in whole
     ]
     sign = -1 if wanted.objectives[0] == "throughput" else 1
     return tuple(sorted(found, key=lambda one: (not one.front, sign * one.values[0])))
 
 
-def _write(folder: RunFolder, wanted: Searching, found: Sequence[Tried]) -> None:
+def _write(folder: RunFolder, wanted: Searching, found: Sequence[Trial]) -> None:
     told = [{**dataclasses.asdict(one), "settings": dict(one.settings)} for one in found]
     folder.write(
         TABLE, json.dumps({"objectives": wanted.objectives, "trials": told}, indent=1) + "\n"
@@ -170,7 +172,7 @@ def _write(folder: RunFolder, wanted: Searching, found: Sequence[Tried]) -> None
         folder.write(PICTURE, _pareto(wanted, found))
 
 
-def _pareto(wanted: Searching, found: Sequence[Tried]) -> str:
+def _pareto(wanted: Searching, found: Sequence[Trial]) -> str:
     """Every trial as a dash, and the front as a line."""
     across, up = wanted.objectives
     width = (max(one.values[0] for one in found) - min(one.values[0] for one in found)) / 80 or 0.01

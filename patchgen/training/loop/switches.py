@@ -146,7 +146,7 @@ def config_changes(recipe: Recipe, known: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def insist_on_sense(recipe: Recipe) -> None:
+def check_switches(recipe: Recipe) -> None:
     """Refuse what no run could do, before anything is read or built."""
     for parse, text in (
         (checkpointing, recipe.checkpoint),

@@ -17,11 +17,11 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.loop.checkpoints import make_way
+from patchgen.training.loop.checkpoints import clear_checkpoint
 from patchgen.training.loop.rows import IGNORED
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import wait
-from patchgen.training.parallel.rng_state import share_draws
+from patchgen.training.parallel.rng_state import share_rng_state
 from patchgen.training.parallel.sharded_checkpoint import (
     is_sharded,
     read_states,
@@ -39,30 +39,33 @@ class EngineTrainer(Trainer):
     Where the model `means` its own batch alone, each batch counts by its share of the labels of the step.
     """
 
-    def __init__(self, *, engine: Engine, args: Any, means: bool = False, **rest: Any) -> None:
-        self.engine, self.means = engine, means
-        keeps, args.save_only_model = args.save_only_model, args.save_only_model or engine.spreads
+    def __init__(self, *, engine: Engine, args: Any, scale_loss: bool = False, **rest: Any) -> None:
+        self.engine, self.scale_loss = engine, scale_loss
+        keeps, args.save_only_model = (
+            args.save_only_model,
+            args.save_only_model or engine.shards_weights,
+        )
         super().__init__(args=args, **rest)
         self.args.save_only_model = keeps
-        if means:
+        if scale_loss:
             self.model_accepts_loss_kwargs = True  # so that the labels of a step are counted
 
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """As Trainer's."""
-        if not self.means or num_items_in_batch is None:
+        if not self.scale_loss or num_items_in_batch is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         labels = inputs["labels"]
         counted = labels[..., 1:] if self._loss_shifts_labels and labels.dim() > 1 else labels
         # Gradients are averaged over the processes that see rows of their own.
-        share = (counted != IGNORED).sum() / num_items_in_batch * self.engine.of_rows
+        share = (counted != IGNORED).sum() / num_items_in_batch * self.engine.data_groups
         loss, outputs = super().compute_loss(model, inputs, True, None)
         return (loss * share, outputs) if return_outputs else loss * share
 
     def evaluation_loop(self, *given: Any, **rest: Any) -> Any:
         """As Trainer's; where all processes see all rows, each has what the others would tell it, and once."""
-        if self.engine.tp > 1 and self.engine.of_rows == 1:
+        if self.engine.tp > 1 and self.engine.data_groups == 1:
             self.gather_function = self._seen_here
         return super().evaluation_loop(*given, **rest)
 
@@ -77,8 +80,8 @@ class EngineTrainer(Trainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """As Trainer's, where nothing is left of an attempt that came as far before: see `--at`."""
-        if self.engine.first:
-            make_way(
+        if self.engine.is_first:
+            clear_checkpoint(
                 Path(
                     self._get_output_dir(trial=trial),
                     f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}",
@@ -89,24 +92,24 @@ class EngineTrainer(Trainer):
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Of a checkpoint, what this process holds."""
-        if not (self.engine.spreads and _internal_call and output_dir):
+        if not (self.engine.shards_weights and _internal_call and output_dir):
             super().save_model(output_dir, _internal_call)
             return
-        write_weights(self.model, Path(output_dir), first=self.engine.first)
+        write_weights(self.model, Path(output_dir), first=self.engine.is_first)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        if not self.engine.spreads:
+        if not self.engine.shards_weights:
             super()._save_optimizer_and_scheduler(output_dir)
             return
         write_states(self.model, self.optimizer.optimizer, Path(output_dir))
-        if self.engine.first:
+        if self.engine.is_first:
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir, SCHEDULER_NAME))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         folder = Path(resume_from_checkpoint)
         if is_sharded(folder):
             read_weights(self.model, folder)
-        elif self.engine.spreads:
+        elif self.engine.shards_weights:
             self._take_whole_weights(folder)
         else:
             super()._load_from_checkpoint(resume_from_checkpoint, model)
@@ -117,7 +120,7 @@ class EngineTrainer(Trainer):
             raise PatchgenError("PG818", Location(str(folder)), f"has no {', '.join(missing[:3])}")
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        if checkpoint is None or not (is_sharded(Path(checkpoint)) or self.engine.spreads):
+        if checkpoint is None or not (is_sharded(Path(checkpoint)) or self.engine.shards_weights):
             super()._load_optimizer_and_scheduler(checkpoint)
             return
         folder, optimizer = Path(checkpoint), self.optimizer.optimizer
@@ -134,7 +137,7 @@ class EngineTrainer(Trainer):
         """As Trainer's; processes that compute the same rows draw the same, whatever engine wrote the checkpoint."""
         super()._load_rng_state(checkpoint)
         if checkpoint is not None:
-            share_draws(self.engine)
+            share_rng_state(self.engine)
 
     def _weights_in_order(self) -> list[Any]:
         """As Trainer counts them where it makes one group of what decays and one of the rest."""

@@ -19,7 +19,7 @@ SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "mask_
 BYTES = 256
 
 
-def trained_tokenizer(texts: Iterable[str], size: int) -> Any:
+def train_tokenizer(texts: Iterable[str], size: int) -> Any:
     """A tokenizer of at most `size` tokens, which puts `<s>` before a passage and `</s>` behind it."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -50,7 +50,7 @@ def trained_tokenizer(texts: Iterable[str], size: int) -> Any:
     )
 
 
-def loaded_tokenizer(folder: str | Path) -> Any | None:
+def load_tokenizer(folder: str | Path) -> Any | None:
     """The tokenizer that a checkpoint brings; None where it brings none."""
     try:
         found = AutoTokenizer.from_pretrained(folder)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from patchgen.training.charts.frame import chart, legend, series, text, ticks, wide
-from patchgen.training.memory.figures import peak, role_of
-from patchgen.training.memory.predict import Books
-from patchgen.training.memory.report import size
+from patchgen.training.charts.frame import chart, legend, series, text, text_width, ticks
+from patchgen.training.memory.figures import find_peak, find_role
+from patchgen.training.memory.predict import StepTrace
+from patchgen.training.memory.report import format_size
 
 # What is drawn together, from below; every role is in one of them.
 LAYERS = {
@@ -49,34 +49,36 @@ class _Scale:
         return TOP + HEIGHT * (1 - count / self.most)
 
 
-def as_svg(books: Books, room: int = 0) -> str:
+def as_svg(trace: StepTrace, room: int = 0) -> str:
     """The picture; `room` is what a card has, drawn as a line where it is given."""
-    columns = list(_columns(books))
+    columns = list(_columns(trace))
     marks = ticks(0, max(max(sum(held) for _, held in columns), room) / 1e9)
     scale = _Scale(columns[0][0], columns[-1][0], marks[-1] * 1e9)
     inside = [legend(list(LAYERS), LEFT, 34), *_grid(marks, scale), *_areas(columns, scale)]
-    inside += _phases(books, scale)
+    inside += _phases(trace, scale)
     if room:
         y = scale.y(room)
         inside.append(
             f'<line class="target" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
-    highest = peak(books)
-    title = f"{books.target.name}, {books.setup.told()}: peak {size(highest.bytes)}"
-    return chart(title, max(LEFT + WIDTH + 16, BOLD * wide(title) + 16), TOP + HEIGHT + 30, inside)
+    highest = find_peak(trace)
+    title = f"{trace.target.name}, {trace.setup.told()}: peak {format_size(highest.bytes)}"
+    return chart(
+        title, max(LEFT + WIDTH + 16, BOLD * text_width(title) + 16), TOP + HEIGHT + 30, inside
+    )
 
 
-def _columns(books: Books) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _columns(trace: StepTrace) -> Iterator[tuple[int, tuple[int, ...]]]:
     """(moment, bytes of each layer) of the highest moment in each of `COLUMNS` stretches of the step."""
     layer_of = {role: index for index, roles in enumerate(LAYERS.values()) for role in roles}
     changes: list[tuple[int, int, int]] = []
-    for entry in books.entries:
-        layer = layer_of[role_of(entry, books)]
-        changes.append((entry.born, layer, entry.bytes))
-        if entry.died is not None:
-            changes.append((entry.died, layer, -entry.bytes))
-    begin = books.starts[0][0]
-    stretch = max(1.0, (books.end - begin) / COLUMNS)
+    for allocation in trace.allocations:
+        layer = layer_of[find_role(allocation, trace)]
+        changes.append((allocation.born, layer, allocation.bytes))
+        if allocation.died is not None:
+            changes.append((allocation.died, layer, -allocation.bytes))
+    begin = trace.starts[0][0]
+    stretch = max(1.0, (trace.end - begin) / COLUMNS)
     held = [0] * len(LAYERS)
     best: tuple[int, tuple[int, ...]] | None = None
     column = 0
@@ -87,7 +89,7 @@ def _columns(books: Books) -> Iterator[tuple[int, tuple[int, ...]]]:
         held[layer] += change
         if moment >= begin - 1 and (best is None or sum(held) > sum(best[1])):
             best = max(moment, begin), tuple(held)
-    yield books.end, tuple(held)
+    yield trace.end, tuple(held)
 
 
 def _areas(columns: Sequence[tuple[int, tuple[int, ...]]], scale: _Scale) -> Iterator[str]:
@@ -107,14 +109,14 @@ def _grid(marks: Sequence[float], scale: _Scale) -> Iterator[str]:
     for mark in marks:
         y = scale.y(mark * 1e9)
         yield f'<line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield text(LEFT - 6, y + 4, size(mark * 1e9) if mark else "0", anchor="end")
+        yield text(LEFT - 6, y + 4, format_size(mark * 1e9) if mark else "0", anchor="end")
 
 
-def _phases(books: Books, scale: _Scale) -> Iterator[str]:
+def _phases(trace: StepTrace, scale: _Scale) -> Iterator[str]:
     """Where each phase begins, and its name where there is room for it."""
-    ends = [*(moment for moment, _ in books.starts[1:]), books.end]
-    for (moment, phase), end in zip(books.starts, ends, strict=True):
+    ends = [*(moment for moment, _ in trace.starts[1:]), trace.end]
+    for (moment, phase), end in zip(trace.starts, ends, strict=True):
         x = scale.x(moment)
         yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{TOP + HEIGHT}"/>'
-        if scale.x(end) - x > wide(phase):
+        if scale.x(end) - x > text_width(phase):
             yield text(x + 4, TOP + HEIGHT + 16, phase)

@@ -86,7 +86,7 @@ class Sum:
     sent: float
 
 
-def sums(exchanges: Iterable[Exchange]) -> tuple[Sum, ...]:
+def sum_exchanges(exchanges: Iterable[Exchange]) -> tuple[Sum, ...]:
     """Together what is alike, in the order in which it first came."""
     alike: dict[tuple[str, str, int], list[Exchange]] = {}
     for each in exchanges:
@@ -115,7 +115,7 @@ def kind_of(func: Any) -> str:
     return _WHOLE[name][0]
 
 
-def exchanged(
+def describe_exchange(
     func: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any, phase: str
 ) -> Exchange | None:
     """What `func` exchanges; None for what carries nothing, and within one rank."""

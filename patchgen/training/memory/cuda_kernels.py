@@ -71,15 +71,15 @@ _IN_FLOAT32: tuple[tuple[Any, tuple[str, ...]], ...] = (
 )
 
 
-def label(device: str) -> str:
+def device_label(device: str) -> str:
     """The device that tensors are said to be on."""
     return device if device != "cuda" or torch.backends.cuda.is_built() else "cpu"
 
 
 @contextmanager
-def kernels_of(device: str) -> Iterator[None]:
+def use_kernels(device: str) -> Iterator[None]:
     """A context in which `device`'s kernels run, as far as memory depends on it."""
-    if label(device) == device:
+    if device_label(device) == device:
         yield
         return
     replaced = [

@@ -12,7 +12,7 @@ import torch
 from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
 
 
-def body_of(operation: Any) -> Callable[..., Any] | None:
+def find_python_body(operation: Any) -> Callable[..., Any] | None:
     """The Python function that `operation` runs; None for one that is not written in Python."""
     if not isinstance(operation, torch._ops.OpOverload) or operation.namespace == "aten":
         return None

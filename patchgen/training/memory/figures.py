@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from patchgen.training.memory.layout import Layout
-from patchgen.training.memory.ledger import PHASES, Entry
-from patchgen.training.memory.predict import Books
+from patchgen.training.memory.ledger import PHASES, Allocation
+from patchgen.training.memory.predict import StepTrace
 
 # What a storage can be, in the order of tables and pictures.
 ROLES = {
@@ -79,59 +79,61 @@ class Peak:
         return sum(size for _, size in self.roles)
 
 
-def role_of(entry: Entry, books: Books) -> str:
+def find_role(allocation: Allocation, trace: StepTrace) -> str:
     """What a storage is; a key of `ROLES`."""
-    if entry.role:
-        return entry.role
-    if entry.exchanged and not entry.saved:
+    if allocation.role:
+        return allocation.role
+    if allocation.exchanged and not allocation.saved:
         return "exchange"
-    inside_base = entry.path == books.base or entry.path.startswith(f"{books.base}.")
+    inside_base = allocation.path == trace.base or allocation.path.startswith(f"{trace.base}.")
     if (
-        books.vocabulary
-        and entry.shape[-1:] == (books.vocabulary,)
-        and (not books.base or not inside_base)
+        trace.vocabulary
+        and allocation.shape[-1:] == (trace.vocabulary,)
+        and (not trace.base or not inside_base)
     ):
         return "logits"
-    if entry.phase == "backward" and entry.path:  # a module's forward in the backward pass
+    if (
+        allocation.phase == "backward" and allocation.path
+    ):  # a module's forward in the backward pass
         return "recomputed"
-    if entry.saved:
+    if allocation.saved:
         return "activations"
-    return "activations" if _outlives(entry, books) else "temporary"
+    return "activations" if _outlives(allocation, trace) else "temporary"
 
 
-def _outlives(entry: Entry, books: Books) -> bool:
+def _outlives(allocation: Allocation, trace: StepTrace) -> bool:
     """Whether what a forward pass made is there when its backward pass begins: a checkpoint may keep it."""
-    if entry.phase != "forward":
+    if allocation.phase != "forward":
         return False
     end = next(
-        moment for moment, phase in books.starts if phase == "backward" and moment > entry.born
+        moment for moment, phase in trace.starts if phase == "backward" and moment > allocation.born
     )
-    return entry.died is None or entry.died >= end
+    return allocation.died is None or allocation.died >= end
 
 
-def figures(books: Books) -> Figures:
+def summarize(trace: StepTrace) -> Figures:
     """What is predicted."""
     total: Counter[str] = Counter()
-    for entry in books.entries:
-        if entry.role in ("weights", "buffers", "optimizer", "inputs"):
-            total[entry.role] += entry.bytes
+    for allocation in trace.allocations:
+        if allocation.role in ("weights", "buffers", "optimizer", "inputs"):
+            total[allocation.role] += allocation.bytes
     return Figures(
         total["weights"],
         total["buffers"],
         total["optimizer"],
-        _alive(books, "optimizer", "gradients"),
+        _alive(trace, "optimizer", "gradients"),
         total["inputs"],
-        sum(entry.bytes for entry in kept(books)),
-        tuple(_peaks(books).items()),
+        sum(allocation.bytes for allocation in saved_allocations(trace)),
+        tuple(_peaks(trace).items()),
         sum(
-            entry.bytes
-            for entry in books.entries
-            if entry.phase == PHASES[0] and role_of(entry, books) == "exchange"
+            allocation.bytes
+            for allocation in trace.allocations
+            if allocation.phase == PHASES[0] and find_role(allocation, trace) == "exchange"
         ),
     )
 
 
-def standing(found: Sequence[Figures], layout: Layout) -> Figures:
+def reference_figures(found: Sequence[Figures], layout: Layout) -> Figures:
     """What a prediction is held to, of the figures of several ranks.
 
     Those of the first rank, which is the one that is predicted.  Where tokens go to experts on other ranks, the mean:
@@ -151,34 +153,34 @@ def standing(found: Sequence[Figures], layout: Layout) -> Figures:
     )
 
 
-def kept(books: Books) -> Iterator[Entry]:
+def saved_allocations(trace: StepTrace) -> Iterator[Allocation]:
     """The storages that are kept for the backward pass when the first forward pass has ended."""
-    end = next(moment for moment, phase in books.starts if phase == "backward")
-    for entry in books.entries:
-        lives = entry.born < end and (entry.died is None or entry.died >= end)
-        made = entry.phase == "forward" or entry.saved
-        if lives and made and is_activation(entry):
-            yield entry
+    end = next(moment for moment, phase in trace.starts if phase == "backward")
+    for allocation in trace.allocations:
+        lives = allocation.born < end and (allocation.died is None or allocation.died >= end)
+        made = allocation.phase == "forward" or allocation.saved
+        if lives and made and is_activation(allocation):
+            yield allocation
 
 
-def is_activation(entry: Entry) -> bool:
+def is_activation(allocation: Allocation) -> bool:
     """Whether a storage that is there when the forward pass has ended is kept for the backward pass."""
-    return entry.role not in NO_ACTIVATIONS and (entry.saved or not entry.exchanged)
+    return allocation.role not in NO_ACTIVATIONS and (allocation.saved or not allocation.exchanged)
 
 
-def kinds(books: Books) -> tuple[Kind, ...]:
+def group_activations(trace: StepTrace) -> tuple[Kind, ...]:
     """What is kept by the place of its maker, in the order of the places."""
     sizes: dict[str, int] = defaultdict(int)
     places: dict[str, set[str]] = defaultdict(set)
-    for entry in kept(books):
-        place = _place(entry.path)
+    for allocation in saved_allocations(trace):
+        place = _place(allocation.path)
         path = ".".join("*" if part.isdigit() else part for part in place)
-        sizes[path] += entry.bytes
+        sizes[path] += allocation.bytes
         places[path].add(".".join(place))
     found = []
     for path, size in sizes.items():
         first = min(places[path])
-        found.append(Kind(path, books.classes.get(first, ""), len(places[path]), size))
+        found.append(Kind(path, trace.classes.get(first, ""), len(places[path]), size))
     return tuple(found)
 
 
@@ -193,28 +195,28 @@ def _place(path: str) -> list[str]:
     return parts[: first + 2]
 
 
-def peak(books: Books) -> Peak:
+def find_peak(trace: StepTrace) -> Peak:
     """The highest moment of all."""
     best, most, now = 0, -1, 0
-    for moment, change in _changes(books.entries):
+    for moment, change in _changes(trace.allocations):
         now += change
         if now > most:
             best, most = moment, now
     roles: Counter[str] = Counter()
-    last = books.entries[0]
-    for entry in books.entries:
-        if entry.born <= best and (entry.died is None or entry.died > best):
-            roles[role_of(entry, books)] += entry.bytes
-        if entry.born <= best:
-            last = entry
+    last = trace.allocations[0]
+    for allocation in trace.allocations:
+        if allocation.born <= best and (allocation.died is None or allocation.died > best):
+            roles[find_role(allocation, trace)] += allocation.bytes
+        if allocation.born <= best:
+            last = allocation
     told = tuple((role, roles[role]) for role in ROLES if roles[role])
-    return Peak(_phase_at(books, best), last.maker, last.path, told)
+    return Peak(_phase_at(trace, best), last.maker, last.path, told)
 
 
-def _peaks(books: Books) -> dict[str, int]:
+def _peaks(trace: StepTrace) -> dict[str, int]:
     """The most that is held in each phase, which begins with what the one before leaves."""
     most: dict[str, int] = dict.fromkeys(PHASES[1:], 0)
-    changes, now, starts = iter(_changes(books.entries)), 0, [*books.starts, (books.end, "")]
+    changes, now, starts = iter(_changes(trace.allocations)), 0, [*trace.starts, (trace.end, "")]
     change = next(changes, None)
     for (_, phase), (end, _) in zip(starts, starts[1:], strict=False):
         most[phase] = max(most[phase], now)
@@ -225,22 +227,22 @@ def _peaks(books: Books) -> dict[str, int]:
     return most
 
 
-def _alive(books: Books, phase: str, role: str) -> int:
+def _alive(trace: StepTrace, phase: str, role: str) -> int:
     """The bytes of `role` when `phase` begins."""
-    at = next(moment for moment, name in books.starts if name == phase)
-    alive = (e for e in books.entries if e.born < at and (e.died is None or e.died >= at))
-    return sum(entry.bytes for entry in alive if entry.role == role)
+    at = next(moment for moment, name in trace.starts if name == phase)
+    alive = (e for e in trace.allocations if e.born < at and (e.died is None or e.died >= at))
+    return sum(allocation.bytes for allocation in alive if allocation.role == role)
 
 
-def _phase_at(books: Books, moment: int) -> str:
-    return next((phase for start, phase in reversed(books.starts) if start <= moment), PHASES[0])
+def _phase_at(trace: StepTrace, moment: int) -> str:
+    return next((phase for start, phase in reversed(trace.starts) if start <= moment), PHASES[0])
 
 
-def _changes(entries: Iterable[Entry]) -> list[tuple[int, int]]:
+def _changes(allocations: Iterable[Allocation]) -> list[tuple[int, int]]:
     """Births and deaths in order, as (moment, bytes)."""
     found = []
-    for entry in entries:
-        found.append((entry.born, entry.bytes))
-        if entry.died is not None:
-            found.append((entry.died, -entry.bytes))
+    for allocation in allocations:
+        found.append((allocation.born, allocation.bytes))
+        if allocation.died is not None:
+            found.append((allocation.died, -allocation.bytes))
     return sorted(found)

@@ -16,11 +16,11 @@ from pathlib import Path
 import torch
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.memory.figures import figures
-from patchgen.training.memory.report import MOST, size
-from patchgen.training.memory.setup import Setup, refused
+from patchgen.training.memory.figures import summarize
+from patchgen.training.memory.report import MOST, format_size
+from patchgen.training.memory.setup import Setup, setup_error
 from patchgen.training.memory.target import Target
-from patchgen.training.memory.zero import foreseen
+from patchgen.training.memory.zero import predict
 
 _UNITS = {
     "": 1,
@@ -36,13 +36,13 @@ _UNITS = {
 _SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]i?|)B?\s*", re.IGNORECASE)
 
 
-def bytes_of(said: str) -> int:
+def parse_size(said: str) -> int:
     """What "24GB", "80GiB" or a number of bytes means; decimal unless it says i.  PatchgenError PG825 for all else."""
     found = _SIZE.fullmatch(said)
     units = {name.lower(): count for name, count in _UNITS.items()}
     count = int(float(found["number"]) * units[found["unit"].lower()]) if found else 0
     if count <= 0:
-        raise refused(f"--card {said}", "is no size", "write 24GB, or 80GiB")
+        raise setup_error(f"--card {said}", "is no size", "write 24GB, or 80GiB")
     return count
 
 
@@ -52,12 +52,12 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
     @functools.cache
     def peaks(batch: int) -> tuple[int, ...]:
         return tuple(
-            most for _, most in figures(foreseen(target, replace(setup, batch=batch))).peaks
+            most for _, most in summarize(predict(target, replace(setup, batch=batch))).peaks
         )
 
     least = max(peaks(1))
     if least > room:
-        what = f"a batch of 1 takes {size(least)}, {size(least - room)} more than there is"
+        what = f"a batch of 1 takes {format_size(least)}, {format_size(least - room)} more than there is"
         raise PatchgenError("PG823", Location(target.name), what, _savings(setup))
     return _last_within(peaks, room)
 
@@ -101,21 +101,23 @@ def _savings(setup: Setup) -> str:
     return f"less is held with {', '.join(way for way, open_ in ways if open_)}"
 
 
-def insist_on_device(device: str) -> None:
+def check_device(device: str) -> None:
     """Nothing, where a step can be run on `device`; else PatchgenError PG825."""
     if device == "cuda" and not torch.cuda.is_available():
-        raise refused(
+        raise setup_error(
             "--measure",
             "torch finds no CUDA device here",
             "--device cpu measures on this machine's CPU",
         )
 
 
-def insist_on_room(target: Target, needed: int, device: str) -> None:
+def check_free_memory(target: Target, needed: int, device: str) -> None:
     """Nothing, where a step that holds `needed` bytes can be run here; else PatchgenError PG823."""
     free = torch.cuda.mem_get_info()[0] if device == "cuda" else _free()
     if free is not None and needed > free:
-        what = f"the step takes {size(needed)}, and this machine has {size(free)} free"
+        what = (
+            f"the step takes {format_size(needed)}, and this machine has {format_size(free)} free"
+        )
         raise PatchgenError(
             "PG823", Location(target.name), what, "predict it without --measure, or make it smaller"
         )

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 _ENGINE = "_engine_run_backward"  # of torch/autograd/graph.py: what Python calls the engine with
 
 
-def added_in_place(func: Any, args: Sequence[Any], alone: tuple[int, int]) -> bool:
+def is_in_place_sum(func: Any, args: Sequence[Any], alone: tuple[int, int]) -> bool:
     """Whether `func` is autograd's sum of two gradients, the first of which it would overwrite.
 
     To be asked inside a `__torch_dispatch__`, of arguments that nobody has taken hold of since; `alone` are the counts
@@ -53,7 +53,7 @@ def _counts(tensor: Tensor) -> tuple[int, int]:
 
 
 @functools.cache
-def sole() -> tuple[int, int]:
+def sole_counts() -> tuple[int, int]:
     """The counts of a fake gradient that only the engine holds, as a mode sees it."""
     seen: list[tuple[int, int]] = []
 

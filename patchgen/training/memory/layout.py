@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.parallel.engine import Engine, engine_of
+from patchgen.training.parallel.engine import Engine, parse_engine
 
 # DeepSpeed's own flat buffers do not run on fake tensors: what they hold is computed from what one rank alone holds.
 COMPUTED = ("zero1", "zero2", "zero3")
@@ -38,7 +38,7 @@ class Layout:
     @property
     def parts(self) -> Engine:
         """How many ranks share what."""
-        return engine_of(self.engine, {"WORLD_SIZE": str(self.ranks)})
+        return parse_engine(self.engine, {"WORLD_SIZE": str(self.ranks)})
 
     @property
     def sends_tokens(self) -> bool:

@@ -21,9 +21,9 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from patchgen.training.memory.collectives import Exchange, exchanged, is_collective
-from patchgen.training.memory.custom_ops import body_of
-from patchgen.training.memory.inplace_gradients import added_in_place, sole
+from patchgen.training.memory.collectives import Exchange, describe_exchange, is_collective
+from patchgen.training.memory.custom_ops import find_python_body
+from patchgen.training.memory.inplace_gradients import is_in_place_sum, sole_counts
 
 PHASES = ("before", "forward", "backward", "optimizer")
 # The role of storages that are emptied and filled again.
@@ -34,7 +34,7 @@ _CASTS = frozenset({"aten._to_copy.default", "prims.convert_element_type.default
 
 
 @dataclass(slots=True)
-class Entry:
+class Allocation:
     """One storage.  `born` and `died` are moments: how many births and deaths there were before."""
 
     bytes: int
@@ -60,13 +60,13 @@ class Ledger(TorchDispatchMode):
         super().__init__()
         self.device = device
         self.grain = grain  # what an allocator rounds up to
-        self.entries: list[Entry] = []
+        self.allocations: list[Allocation] = []
         self.phase = PHASES[0]
         self.starts: list[tuple[int, str]] = []  # at which moment which phase began
         self.exchanges: list[Exchange] = []
         self._moment = 0
-        self._sole = sole()  # asked here, because autograd is off inside a dispatch
-        self._open: dict[int, tuple[Entry, Any]] = {}  # by storage
+        self._sole = sole_counts()  # asked here, because autograd is off inside a dispatch
+        self._open: dict[int, tuple[Allocation, Any]] = {}  # by storage
         self._paths: list[str] = []
 
     def begin(self, phase: str) -> None:
@@ -85,22 +85,24 @@ class Ledger(TorchDispatchMode):
 
     def forget_dead(self) -> None:
         """What has died was never there: it belongs to making the model, and not to a step."""
-        self.entries = [entry for entry in self.entries if entry.died is None]
+        self.allocations = [
+            allocation for allocation in self.allocations if allocation.died is None
+        ]
 
     def note(self, tensors: Iterable[Tensor | None], role: str) -> None:
         """The storages of `tensors` are of `role`, whatever they were taken for."""
         for tensor in tensors:
-            for part in parts_of(tensor) if tensor is not None else ():
-                entry = self._entry(part, "")
-                if entry is not None:
-                    entry.role = role
+            for part in local_parts(tensor) if tensor is not None else ():
+                allocation = self._entry(part, "")
+                if allocation is not None:
+                    allocation.role = role
 
     def keep(self, tensor: Tensor) -> None:
         """Autograd keeps `tensor`."""
-        for part in parts_of(tensor):
-            entry = self._entry(part, "")
-            if entry is not None and not entry.saved:
-                entry.saved, entry.saved_in = True, self.phase
+        for part in local_parts(tensor):
+            allocation = self._entry(part, "")
+            if allocation is not None and not allocation.saved:
+                allocation.saved, allocation.saved_in = True, self.phase
 
     def __torch_dispatch__(
         self,
@@ -109,13 +111,13 @@ class Ledger(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if any(map(is_spread, types)):
+        if any(map(is_wrapper, types)):
             return (
                 NotImplemented  # takes the operation apart into those of its parts, which come here
             )
-        if self.phase == "backward" and added_in_place(func, args, self._sole):
+        if self.phase == "backward" and is_in_place_sum(func, args, self._sole):
             return torch.ops.aten.add_.Tensor(*args)
-        body = body_of(func)
+        body = find_python_body(func)
         if body is not None:
             with self:  # what it makes and drops inside counts
                 return body(*args, **(kwargs or {}))
@@ -124,23 +126,23 @@ class Ledger(TorchDispatchMode):
             self._exchange(func, args, kwargs or {}, out)
         for tensor in tree_leaves(out):
             if isinstance(tensor, Tensor):
-                entry = self._entry(tensor, str(func))
-                if entry is not None and entry.maker in _CASTS and not entry.role:
-                    entry.role = self._cast(args[0])
+                allocation = self._entry(tensor, str(func))
+                if allocation is not None and allocation.maker in _CASTS and not allocation.role:
+                    allocation.role = self._cast(args[0])
         return out
 
     def _exchange(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Write down what is exchanged, and what it reads and writes."""
-        found = exchanged(func, args, kwargs, out, self.phase)
+        found = describe_exchange(func, args, kwargs, out, self.phase)
         if found is None:
             return
         self.exchanges.append(found)
         if func.namespace != "c10d":  # that of activations, which are used as they come
             return
         for leaf in tree_leaves((args, out)):
-            entry = self._entry(leaf, str(func)) if isinstance(leaf, Tensor) else None
-            if entry is not None:
-                entry.exchanged = True
+            allocation = self._entry(leaf, str(func)) if isinstance(leaf, Tensor) else None
+            if allocation is not None:
+                allocation.exchanged = True
 
     def _cast(self, given: Tensor) -> str:
         found = self._open.get(_place(given))
@@ -148,7 +150,7 @@ class Ledger(TorchDispatchMode):
             "casts" if found is not None and found[0].role in ("weights", "casts", GATHERED) else ""
         )
 
-    def _entry(self, tensor: Tensor, maker: str) -> Entry | None:
+    def _entry(self, tensor: Tensor, maker: str) -> Allocation | None:
         if tensor.device.type != self.device or tensor.layout != torch.strided:
             return None
         storage = tensor.untyped_storage()
@@ -157,17 +159,17 @@ class Ledger(TorchDispatchMode):
         if found is not None:
             return found[0]
         size = self._rounded(storage.nbytes())
-        entry = Entry(
+        allocation = Allocation(
             size, tuple(tensor.shape), tensor.dtype, "", maker, self._path, self.phase, self._moment
         )
         self._moment += 1
-        self.entries.append(entry)
-        self._open[key] = entry, weakref.ref(storage, lambda _: self._close(key))
-        return entry
+        self.allocations.append(allocation)
+        self._open[key] = allocation, weakref.ref(storage, lambda _: self._close(key))
+        return allocation
 
     def _close(self, key: int) -> None:
-        entry, _ = self._open.pop(key)
-        entry.died = self._moment
+        allocation, _ = self._open.pop(key)
+        allocation.died = self._moment
         self._moment += 1
 
     def _resized(self, storage: torch.UntypedStorage, size: int) -> None:
@@ -178,7 +180,7 @@ class Ledger(TorchDispatchMode):
         if found is None and storage.device.type != self.device:
             return
         if found is None:
-            before = Entry(0, (size,), torch.uint8, GATHERED, "", "", self.phase, self._moment)
+            before = Allocation(0, (size,), torch.uint8, GATHERED, "", "", self.phase, self._moment)
             reference = weakref.ref(storage, lambda _: self._close(key))
         else:
             before, reference = found
@@ -189,7 +191,7 @@ class Ledger(TorchDispatchMode):
         )
         after.died, after.saved = None, False
         self._moment += 1
-        self.entries.append(after)
+        self.allocations.append(after)
         self._open[key] = after, reference
 
     def _rounded(self, size: int) -> int:
@@ -248,20 +250,20 @@ class Ledger(TorchDispatchMode):
         return tensor.detach() if tensor.grad_fn is not None else tensor
 
 
-def is_spread(kind: type) -> bool:
+def is_wrapper(kind: type) -> bool:
     """Whether tensors of this type stand for others, such as a part that is here of one over several ranks."""
     return hasattr(kind, "__tensor_flatten__")
 
 
-def parts_of(tensor: Tensor) -> Iterator[Tensor]:
+def local_parts(tensor: Tensor) -> Iterator[Tensor]:
     """The tensors that hold the values of `tensor` on this rank: itself, mostly."""
-    if not is_spread(type(tensor)):
+    if not is_wrapper(type(tensor)):
         yield tensor
         return
     names, _ = tensor.__tensor_flatten__()
     for part in (getattr(tensor, name) for name in names):
         if isinstance(part, Tensor):
-            yield from parts_of(part)
+            yield from local_parts(part)
 
 
 def _place(tensor: Tensor) -> int:

@@ -12,7 +12,7 @@ _NOT_THE_MODEL = ("/torch/", "/patchgen/training/memory/", "/patchgen/cli/", "/c
 _MACHINERY = ("/transformers/utils/", "/transformers/modeling_layers.py")
 
 
-def called_from() -> Location:
+def find_caller() -> Location:
     """The line of the model that is running now."""
     frame = sys._getframe(1)
     while frame is not None:
@@ -24,7 +24,7 @@ def called_from() -> Location:
     return Location("the model")
 
 
-def raised_at(error: BaseException) -> Location:
+def find_origin(error: BaseException) -> Location:
     """The innermost line of the model that `error` came through."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if _is_model(frame.filename):

@@ -23,9 +23,15 @@ from patchgen.training.memory.figures import Figures, is_activation
 from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.ledger import Ledger
 from patchgen.training.memory.predict import GRAINS, quiet
-from patchgen.training.memory.ranks import laid_out
+from patchgen.training.memory.ranks import distribute
 from patchgen.training.memory.setup import Setup
-from patchgen.training.memory.step import built, optimizer_of, prime, run, states
+from patchgen.training.memory.step import (
+    build_model,
+    build_optimizer,
+    create_optimizer_states,
+    optimizer_states,
+    run_step,
+)
 from patchgen.training.memory.target import Target
 from patchgen.training.memory.thread_frees import on_this_thread
 
@@ -34,7 +40,7 @@ Step = Callable[
 ]  # makes a step, and tells of each phase that it begins
 
 
-def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
+def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
     """The figures of one step of training after the first, on this rank where there are several.
 
     The device is there (`patchgen.training.memory.fits.insist_on_device`).
@@ -47,19 +53,19 @@ def measured(target: Target, setup: Setup, seed: int = 0) -> Figures:
             n: t.to(setup.device, dtype if t.is_floating_point() else None)
             for n, t in given.items()
         }
-        model = built(target, setup)
+        model = build_model(target, setup)
         called = (
-            laid_out(model, setup.layout, setup.device, setup.precision == "fsdp-mixed")
+            distribute(model, setup.layout, setup.device, setup.precision == "fsdp-mixed")
             if setup.layout
             else model
         )
-        optimizer = optimizer_of(model.parameters(), setup.optimizer)
-        prime(model, optimizer)
-        step = partial(run, model, inputs, setup, optimizer, called=called)
+        optimizer = build_optimizer(model.parameters(), setup.optimizer)
+        create_optimizer_states(model, optimizer)
+        step = partial(run_step, model, inputs, setup, optimizer, called=called)
         held = {
             "weights": _bytes(model.parameters(), setup),
             "buffers": _bytes(model.buffers(), setup),
-            "optimizer": _bytes(states(optimizer), setup),
+            "optimizer": _bytes(optimizer_states(optimizer), setup),
             "inputs": _bytes(inputs.values(), setup),
         }
         exchange = _buckets(called)
@@ -101,10 +107,14 @@ def _kept(
 
     def look(phase: str) -> None:
         ledger.begin(phase)
-        alive = [entry for entry in ledger.entries if entry.died is None]
+        alive = [allocation for allocation in ledger.allocations if allocation.died is None]
         if phase == "backward" and phase not in seen:
-            made = (entry for entry in alive if entry.phase == "forward" or entry.saved)
-            seen[phase] = sum(entry.bytes for entry in made if is_activation(entry))
+            made = (
+                allocation
+                for allocation in alive
+                if allocation.phase == "forward" or allocation.saved
+            )
+            seen[phase] = sum(allocation.bytes for allocation in made if is_activation(allocation))
         if phase == "optimizer":
             seen[phase] = _bytes((parameter.grad for parameter in model.parameters()), setup)
 
@@ -116,7 +126,7 @@ def _kept(
 def _bytes(tensors: Iterable[Tensor | None], setup: Setup) -> int:
     ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
     ledger.note(tensors, "counted")
-    return sum(entry.bytes for entry in ledger.entries)
+    return sum(allocation.bytes for allocation in ledger.allocations)
 
 
 def _on_cpu(step: Step) -> dict[str, int]:

@@ -23,7 +23,7 @@ _convert = nn.Module._apply
 
 
 @contextmanager
-def taken_for_real(modules: Iterable[ModuleType]) -> Iterator[None]:
+def pass_as_plain_tensors(modules: Iterable[ModuleType]) -> Iterator[None]:
     """A context in which it is so; types in `modules` alone."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(nn.Module, "_apply", _converted))

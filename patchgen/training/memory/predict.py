@@ -14,13 +14,19 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from patchgen.training.memory.collectives import Exchange
-from patchgen.training.memory.cuda_kernels import kernels_of, label
+from patchgen.training.memory.cuda_kernels import device_label, use_kernels
 from patchgen.training.memory.inputs import batch_for
-from patchgen.training.memory.ledger import Entry, Ledger
-from patchgen.training.memory.ranks import first_of, laid_out
+from patchgen.training.memory.ledger import Allocation, Ledger
+from patchgen.training.memory.ranks import distribute, simulate_first_rank
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.shape_mode import Known, shapes_only
-from patchgen.training.memory.step import built, optimizer_of, prime, run, states
+from patchgen.training.memory.step import (
+    build_model,
+    build_optimizer,
+    create_optimizer_states,
+    optimizer_states,
+    run_step,
+)
 from patchgen.training.memory.target import Target
 
 # CUDA's caching allocator gives multiples of it.
@@ -28,13 +34,13 @@ GRAINS = {"cuda": 512}
 
 
 @dataclass(frozen=True)
-class Books:
+class StepTrace:
     """What happened in one step: every storage, when each phase began, and where values had to be assumed."""
 
     target: Target
     setup: Setup
     parameters: int
-    entries: tuple[Entry, ...]
+    allocations: tuple[Allocation, ...]
     starts: tuple[tuple[int, str], ...]
     end: int  # the moment after the last
     vocabulary: int  # the length of a row of logits; 0 where the model has none
@@ -44,7 +50,7 @@ class Books:
     exchanges: tuple[Exchange, ...] = ()
 
 
-def predicted(target: Target, setup: Setup) -> Books:
+def predict_step(target: Target, setup: Setup) -> StepTrace:
     """The books of one step of training after the first.
 
     Raises PatchgenError where the forward needs to know what only weights tell, and ValueError where the model cannot
@@ -55,38 +61,38 @@ def predicted(target: Target, setup: Setup) -> Books:
     spread = setup.layout if setup.layout and not setup.layout.computed else None
     with (
         quiet(),
-        first_of(spread),
+        simulate_first_rank(spread),
         shapes_only(module, device=setup.device) as known,
-        kernels_of(setup.device),
+        use_kernels(setup.device),
     ):
-        model = built(target, setup)
+        model = build_model(target, setup)
         count = sum(parameter.numel() for parameter in model.parameters())
         classes = {name: type(module).__name__ for name, module in model.named_modules()}
         known.assumed.clear()  # of initial values, on which no size depends
         inputs = _told(given, known, setup)
-        ledger = Ledger(label(setup.device), GRAINS.get(setup.device, 1))
+        ledger = Ledger(device_label(setup.device), GRAINS.get(setup.device, 1))
         called: nn.Module = model
         if spread:
             with ledger:  # DDP makes buckets, which stay
-                called = laid_out(
-                    model, spread, label(setup.device), setup.precision == "fsdp-mixed"
+                called = distribute(
+                    model, spread, device_label(setup.device), setup.precision == "fsdp-mixed"
                 )
             ledger.forget_dead()
-        optimizer = optimizer_of(model.parameters(), setup.optimizer)
-        prime(model, optimizer)
+        optimizer = build_optimizer(model.parameters(), setup.optimizer)
+        create_optimizer_states(model, optimizer)
         ledger.note(model.parameters(), "weights")
         ledger.note(model.buffers(), "buffers")
         ledger.note(inputs.values(), "inputs")
-        ledger.note(states(optimizer), "optimizer")
+        ledger.note(optimizer_states(optimizer), "optimizer")
         with ledger, ledger.following(model):
-            run(model, inputs, setup, optimizer, ledger.begin, called)
+            run_step(model, inputs, setup, optimizer, ledger.begin, called)
             ledger.close()
     base = "" if model.base_model is model else model.base_model_prefix
-    return Books(
+    return StepTrace(
         target,
         setup,
         count,
-        tuple(ledger.entries),
+        tuple(ledger.allocations),
         tuple(ledger.starts),
         ledger.now,
         _vocabulary(model),
@@ -104,7 +110,7 @@ def _told(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Ten
     for name, value in given.items():
         value = value.to(dtype) if value.is_floating_point() and dtype else value
         inputs[name] = torch.empty_strided(
-            value.shape, value.stride(), dtype=value.dtype, device=label(setup.device)
+            value.shape, value.stride(), dtype=value.dtype, device=device_label(setup.device)
         )
         known.values.tell(inputs[name], value)
     return inputs

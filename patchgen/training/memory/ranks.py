@@ -20,13 +20,13 @@ from transformers import PreTrainedModel
 from patchgen.errors import Location, PatchgenError
 from patchgen.runtime.checkpointing import is_on
 from patchgen.training.memory.layout import Layout
-from patchgen.training.parallel.distribute import layers_plan
+from patchgen.training.parallel.distribute import make_layers_plan
 
 _Result = TypeVar("_Result")
 
 
 @contextmanager
-def first_of(layout: Layout | None) -> Iterator[None]:
+def simulate_first_rank(layout: Layout | None) -> Iterator[None]:
     """A context in which this process is rank 0 of `layout.ranks`, and what it sends goes nowhere."""
     if layout is None or layout.computed:
         yield
@@ -98,13 +98,15 @@ def _unseen(function: Callable[..., _Result]) -> Callable[..., _Result]:
     return alone
 
 
-def laid_out(model: PreTrainedModel, layout: Layout, device: str, mixed: bool = False) -> nn.Module:
+def distribute(
+    model: PreTrainedModel, layout: Layout, device: str, mixed: bool = False
+) -> nn.Module:
     """What a step calls: the model, its weights spread by transformers' own plans, or DDP around it.
 
     With `mixed`, FSDP2 gathers weights in bfloat16.  Raises PatchgenError PG852 where the model cannot be laid out so.
     """
     engine = layout.parts
-    if not engine.spreads:
+    if not engine.shards_weights:
         return _replicated(model)
     from transformers.distributed import DistributedConfig
     from transformers.distributed.utils import TransformersDeviceMesh
@@ -115,7 +117,7 @@ def laid_out(model: PreTrainedModel, layout: Layout, device: str, mixed: bool = 
             tp_size=engine.tp,
             ep_size=engine.ep,
             fsdp_size=engine.fsdp,
-            fsdp_plan=layers_plan(model) if engine.fsdp > 1 else None,
+            fsdp_plan=make_layers_plan(model) if engine.fsdp > 1 else None,
             fsdp_mixed_precision=mixed,
         )
         dense = (asked.pp_size, asked.dp_replicate_size, asked.fsdp_size, asked.tp_size)

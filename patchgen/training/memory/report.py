@@ -11,9 +11,17 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from patchgen.markdown import table_lines
-from patchgen.training.memory.collectives import Exchange, Sum, sums
-from patchgen.training.memory.figures import ROLES, Figures, Kind, Peak, figures, kinds, peak
-from patchgen.training.memory.predict import Books
+from patchgen.training.memory.collectives import Exchange, Sum, sum_exchanges
+from patchgen.training.memory.figures import (
+    ROLES,
+    Figures,
+    Kind,
+    Peak,
+    find_peak,
+    group_activations,
+    summarize,
+)
+from patchgen.training.memory.predict import StepTrace
 from patchgen.training.memory.setup import Setup
 
 MOST = 2**16  # rows that a batch is looked for up to: nobody trains with more in one pass
@@ -26,7 +34,7 @@ _PARTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Anatomy:
+class Report:
     """All that is told of one model in one setup; `most` is the largest batch that fits `card` bytes."""
 
     name: str
@@ -51,27 +59,27 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def anatomy_of(
-    books: Books | None, measured: Figures | None, name: str, class_name: str, setup: Setup
-) -> Anatomy:
+def make_report(
+    trace: StepTrace | None, measured: Figures | None, name: str, class_name: str, setup: Setup
+) -> Report:
     """What the books say beside what was measured."""
-    if books is None:
-        return Anatomy(name, class_name, 0, setup, None, None, (), measured)
-    return Anatomy(
+    if trace is None:
+        return Report(name, class_name, 0, setup, None, None, (), measured)
+    return Report(
         name,
         class_name,
-        books.parameters,
+        trace.parameters,
         setup,
-        figures(books),
-        peak(books),
-        kinds(books),
+        summarize(trace),
+        find_peak(trace),
+        group_activations(trace),
         measured,
-        books.assumed,
-        books.exchanges,
+        trace.assumed,
+        trace.exchanges,
     )
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Bytes in decimal units with three digits: "12.9 GB"."""
     for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(count) >= 0.9995 * unit:
@@ -80,21 +88,21 @@ def size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def as_text(told: Anatomy) -> str:
+def as_text(told: Report) -> str:
     """Tables whose columns are aligned by spaces."""
     parts = [_head(told)]
     parts += [_aligned(table) for table in _tables(told)]
     return "\n".join([*parts, *_notes(told)])
 
 
-def as_markdown(told: Anatomy) -> str:
+def as_markdown(told: Report) -> str:
     """The same as tables of Markdown."""
     parts = [_head(told)]
     parts += [_marked(table) for table in _tables(told)]
     return "\n".join([*parts, *_notes(told)])
 
 
-def as_json(told: Anatomy) -> str:
+def as_json(told: Report) -> str:
     """One object, every size in bytes."""
     whole: dict[str, Any] = {
         "model": told.name,
@@ -106,7 +114,7 @@ def as_json(told: Anatomy) -> str:
         "at_peak": None,
         "activations": [asdict(kind) for kind in told.kinds],
         "assumed": list(told.assumed),
-        "exchanged": [asdict(each) for each in sums(told.exchanges)],
+        "exchanged": [asdict(each) for each in sum_exchanges(told.exchanges)],
         "card": told.card,
         "largest_batch": told.most,
     }
@@ -124,22 +132,22 @@ def _object(found: Figures | None) -> dict[str, Any] | None:
     }
 
 
-def _head(told: Anatomy) -> str:
+def _head(told: Report) -> str:
     count = f"{told.parameters / 1e6:,.1f} M" if told.parameters >= 1e6 else f"{told.parameters:,}"
     many = f", {count} parameters" if told.parameters else ""
     return f"{told.class_name} ({told.name}){many}: {told.setup.told()}\n"
 
 
-def _tables(told: Anatomy) -> Iterable[Table]:
+def _tables(told: Report) -> Iterable[Table]:
     yield _compared(told)
     if told.at_peak is not None:
         yield _at_peak(told.at_peak)
         yield _activations(told.kinds, told.setup)
     if told.exchanges:
-        yield _sent(sums(told.exchanges))
+        yield _sent(sum_exchanges(told.exchanges))
 
 
-def _compared(told: Anatomy) -> Table:
+def _compared(told: Report) -> Table:
     """Figure by figure, predicted and measured."""
     columns = [found for found in (told.predicted, told.measured) if found is not None]
     heads = [
@@ -154,7 +162,7 @@ def _compared(told: Anatomy) -> Table:
     for phase, _ in columns[0].peaks:
         rows.append((f"most in {phase}", [dict(each.peaks)[phase] for each in columns]))
     rows.append(("peak", [each.peak for each in columns]))
-    shown = [(said, *map(size, values), *_apart(values)) for said, values in rows]
+    shown = [(said, *map(format_size, values), *_apart(values)) for said, values in rows]
     return Table(("held", *heads, *(["apart"] if len(columns) > 1 else [])), tuple(shown))
 
 
@@ -166,9 +174,12 @@ def _apart(values: Sequence[int]) -> list[str]:
 
 
 def _at_peak(found: Peak) -> Table:
-    rows = [(ROLES[role], size(count), f"{count / found.bytes:.1%}") for role, count in found.roles]
+    rows = [
+        (ROLES[role], format_size(count), f"{count / found.bytes:.1%}")
+        for role, count in found.roles
+    ]
     where = f" in {found.path}" if found.path else ""
-    rows.append(("together", size(found.bytes), "100.0%"))
+    rows.append(("together", format_size(found.bytes), "100.0%"))
     return Table(
         (f"at the peak: {found.phase}, {found.maker}{where}", "size", "share"), tuple(rows)
     )
@@ -181,8 +192,8 @@ def _activations(found: Sequence[Kind], setup: Setup) -> Table:
         (
             f"{kind.path} ({kind.class_name})" if kind.path else f"{kind.class_name} itself",
             str(kind.layers),
-            size(kind.bytes),
-            size(kind.bytes / setup.tokens / kind.layers),
+            format_size(kind.bytes),
+            format_size(kind.bytes / setup.tokens / kind.layers),
             f"{kind.bytes / total:.1%}",
         )
         for kind in found
@@ -201,23 +212,23 @@ def _sent(found: Sequence[Sum]) -> Table:
             f"{each.kind}, {each.phase}",
             str(each.times),
             f"{each.ranks:,}",
-            size(each.bytes),
-            size(each.sent),
+            format_size(each.bytes),
+            format_size(each.sent),
         )
         for each in found
     ]
-    rows.append(("together", "", "", "", size(sum(each.sent for each in found))))
+    rows.append(("together", "", "", "", format_size(sum(each.sent for each in found))))
     return Table(("exchanged in a step", "times", "ranks", "whole", "sent by a rank"), tuple(rows))
 
 
-def _notes(told: Anatomy) -> list[str]:
+def _notes(told: Report) -> list[str]:
     """Lines below the tables: what fits, and what was assumed."""
     lines = []
     if told.card:
         tokens = told.most * told.setup.length
         more = " or more" if told.most >= MOST else ""  # nobody looked
         lines.append(
-            f"A card of {size(told.card)} takes a batch of {told.most}{more}, {tokens:,} tokens{more}.\n"
+            f"A card of {format_size(told.card)} takes a batch of {told.most}{more}, {tokens:,} tokens{more}.\n"
         )
     why = "the condition there depends on weights or chance, and is taken as not given"
     layout = told.setup.layout

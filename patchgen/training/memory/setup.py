@@ -18,7 +18,7 @@ _WHY = dict.fromkeys(
 )
 
 
-def refused(switch: str, what: str, hint: str = "") -> PatchgenError:
+def setup_error(switch: str, what: str, hint: str = "") -> PatchgenError:
     """PG825 at the switch, to be raised."""
     return PatchgenError("PG825", Location(switch), what, hint)
 
@@ -54,26 +54,26 @@ class Setup:
         for name, values in known.items():
             value = getattr(self, name)
             if value not in values:
-                raise refused(
+                raise setup_error(
                     f"--{name} {value}",
                     _WHY.get(value, "is not known"),
                     f"there are {', '.join(values)}",
                 )
-        self._insist_on_precision()
+        self._check_precision()
         if self.every > 1 and self.checkpoint == "none":
             what = "says which layers are checkpointed, and --checkpoint says that none is"
-            raise refused(f"--every {self.every}", what, "--checkpoint full")
+            raise setup_error(f"--every {self.every}", what, "--checkpoint full")
 
-    def _insist_on_precision(self) -> None:
+    def _check_precision(self) -> None:
         computed = self.layout is not None and self.layout.computed
         sharded = self.layout is not None and (computed or self.layout.parts.fsdp > 1)
         if self.precision == "fsdp-mixed" and not sharded:
             what = "is of engines that gather weights"
             hint = "--engine fsdp2, ep, zero3 and their like; amp-bf16 needs none"
-            raise refused("--precision fsdp-mixed", what, hint)
+            raise setup_error("--precision fsdp-mixed", what, hint)
         if computed and self.precision not in ("fp32", "amp-bf16", "fsdp-mixed"):
             what = "DeepSpeed has fp32, autocast to bfloat16, and its own bf16, which is fsdp-mixed here"
-            raise refused(f"--precision {self.precision}", what, "--precision amp-bf16")
+            raise setup_error(f"--precision {self.precision}", what, "--precision amp-bf16")
 
     @property
     def tokens(self) -> int:

@@ -21,10 +21,10 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from patchgen.errors import PatchgenError
 from patchgen.training.memory.collectives import is_collective
-from patchgen.training.memory.ledger import is_spread
-from patchgen.training.memory.location import called_from
-from patchgen.training.memory.plain_tensors import taken_for_real
-from patchgen.training.memory.symmetric_ranks import from_each, written_and_sent
+from patchgen.training.memory.ledger import is_wrapper
+from patchgen.training.memory.location import find_caller
+from patchgen.training.memory.plain_tensors import pass_as_plain_tensors
+from patchgen.training.memory.symmetric_ranks import receive_from_all, written_and_sent
 from patchgen.training.memory.values import NOT_KNOWN, Values
 
 aten = torch.ops.aten
@@ -47,14 +47,14 @@ class Known(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         given = kwargs or {}
-        if any(map(is_spread, types)):
+        if any(map(is_wrapper, types)):
             return NotImplemented  # its parts come here
         if is_collective(func):
             return self._between_ranks(func, args, given)
         if func is aten._local_scalar_dense.default:
             return self._scalar(args[0])
         if func is aten.embedding.default:
-            self._insist_on_rows(*args[:2])
+            self._check_rows(*args[:2])
         if func is aten.index.Tensor:
             args = (args[0], self._as_integers(args[1]))
         elif func is aten.masked_select.default:
@@ -72,7 +72,7 @@ class Known(TorchDispatchMode):
             self.values.fill(out, 1)  # asked where something is checked, before it is refused
         return out
 
-    def _insist_on_rows(self, weight: Tensor, indices: Tensor) -> None:
+    def _check_rows(self, weight: Tensor, indices: Tensor) -> None:
         """As a real embedding does: there is a row for each index."""
         value = self.values.of(indices)
         if value is not None and value.numel():
@@ -89,7 +89,7 @@ class Known(TorchDispatchMode):
             with _disable_current_modes():
                 return value.item()
         if tensor.dtype == torch.bool:
-            self.assumed.append(str(called_from()))
+            self.assumed.append(str(find_caller()))
             return False
         raise _unknowable("asks for a number that depends on weights")
 
@@ -97,7 +97,7 @@ class Known(TorchDispatchMode):
         device = next(
             leaf.device for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)
         )
-        computed = self.values.computed(func, args, kwargs)
+        computed = self.values.compute(func, args, kwargs)
         if computed is NOT_KNOWN:
             raise _unknowable(
                 f"gives a tensor whose shape depends on weights ({func.overloadpacket})"
@@ -146,7 +146,7 @@ class Known(TorchDispatchMode):
         value = self.values.of(sent) if sent is not None else None
         if value is not None:
             with _disable_current_modes():
-                self.values.tell(written[0], from_each(func, args, kwargs, value))
+                self.values.tell(written[0], receive_from_all(func, args, kwargs, value))
         return out
 
 
@@ -157,7 +157,7 @@ def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
     In `modules` they pass for ordinary tensors where a type is asked for.
     """
     known = Known(device)
-    with FakeTensorMode(allow_non_fake_inputs=True), known, taken_for_real(modules):
+    with FakeTensorMode(allow_non_fake_inputs=True), known, pass_as_plain_tensors(modules):
         yield known
 
 
@@ -187,7 +187,7 @@ def _laid_out(given: Tensor) -> torch.memory_format:
 def _unknowable(what: str) -> PatchgenError:
     return PatchgenError(
         "PG821",
-        called_from(),
+        find_caller(),
         f"the forward {what}",
         "shapes alone do not say how much memory this takes: measure it with --measure --no-predict",
     )

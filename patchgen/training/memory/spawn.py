@@ -34,13 +34,13 @@ class Job:
     start: Path | None = None
 
 
-def measured_on_ranks(jobs: Sequence[Job], layout_ranks: int) -> tuple[tuple[Figures, ...], ...]:
+def measure_on_ranks(jobs: Sequence[Job], layout_ranks: int) -> tuple[tuple[Figures, ...], ...]:
     """Of each job the figures of each rank.  The jobs are done in turn by the same processes.
 
     Raises PatchgenError PG853 where a rank fails, with what it said; the others are ended.
     """
     for job in jobs:
-        _insist_on_measurable(job.setup, layout_ranks)
+        _check_measurable(job.setup, layout_ranks)
     with tempfile.TemporaryDirectory() as folder:
         try:
             multiprocessing.spawn(_rank, (layout_ranks, tuple(jobs), folder), nprocs=layout_ranks)
@@ -56,7 +56,7 @@ def measured_on_ranks(jobs: Sequence[Job], layout_ranks: int) -> tuple[tuple[Fig
     return tuple(zip(*found, strict=True))
 
 
-def _insist_on_measurable(setup: Setup, ranks: int) -> None:
+def _check_measurable(setup: Setup, ranks: int) -> None:
     layout = setup.layout
     assert layout is not None and layout.ranks == ranks
     where = Location(f"--engine {layout.engine}")
@@ -72,7 +72,7 @@ def _insist_on_measurable(setup: Setup, ranks: int) -> None:
 
 def _rank(rank: int, ranks: int, jobs: tuple[Job, ...], folder: str) -> None:
     """What each process does."""
-    from patchgen.training.memory.measure import measured
+    from patchgen.training.memory.measure import measure_step
 
     torch.set_num_threads(1)
     device = jobs[0].setup.device
@@ -85,7 +85,9 @@ def _rank(rank: int, ranks: int, jobs: tuple[Job, ...], folder: str) -> None:
         backend, store=store, rank=rank, world_size=ranks, timeout=PATIENCE
     )
     try:
-        told = [measured(find_target(job.name, job.choice, job.start), job.setup) for job in jobs]
+        told = [
+            measure_step(find_target(job.name, job.choice, job.start), job.setup) for job in jobs
+        ]
     finally:
         distributed.destroy_process_group()
     Path(folder, str(rank)).write_bytes(pickle.dumps(told))

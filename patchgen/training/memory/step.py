@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 
 from patchgen.errors import PatchgenError
 from patchgen.runtime.checkpointing import options_of, switch_on
-from patchgen.training.memory.cuda_kernels import label
-from patchgen.training.memory.location import raised_at
+from patchgen.training.memory.cuda_kernels import device_label
+from patchgen.training.memory.location import find_origin
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Target
 from patchgen.training.precision import autocast_to, weights_in
@@ -24,7 +24,7 @@ from patchgen.verify.observe.step import takes_cache
 HALVES = (torch.bfloat16, torch.float16)
 
 
-def built(target: Target, setup: Setup) -> PreTrainedModel:
+def build_model(target: Target, setup: Setup) -> PreTrainedModel:
     """The model on the device of `setup`, in training mode.
 
     Raises ValueError for a configuration, an attention or a checkpoint policy that it does not take.
@@ -32,7 +32,7 @@ def built(target: Target, setup: Setup) -> PreTrainedModel:
     config = type(target.config)(**target.config.to_dict())
     more = {"attn_implementation": setup.attention} if setup.attention else {}
     dtype = getattr(torch, weights_in(setup.precision))
-    with torch.device(label(setup.device)):
+    with torch.device(device_label(setup.device)):
         try:
             model: PreTrainedModel = target.model_class._from_config(config, dtype=dtype, **more)
         except (
@@ -61,7 +61,7 @@ def _checkpoint(model: PreTrainedModel, setup: Setup) -> None:
     switch_on(model, options_of(setup.checkpoint), **more)
 
 
-def optimizer_of(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.Optimizer:
+def build_optimizer(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.Optimizer:
     """The optimizer, set as `Trainer` sets it."""
     wanted = _alike(parameter for parameter in parameters if parameter.requires_grad)
     match name:
@@ -88,7 +88,7 @@ def _alike(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn.Paramet
     return [{"params": group} for group in groups.values()]
 
 
-def prime(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def create_optimizer_states(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Make the optimizer's states, which are made by its first step: a run is measured in its second."""
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -97,7 +97,7 @@ def prime(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
-def states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+def optimizer_states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     """Every tensor that the optimizer keeps."""
     return [
         value
@@ -107,7 +107,7 @@ def states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     ]
 
 
-def run(
+def run_step(
     model: PreTrainedModel,
     given: Mapping[str, Tensor],
     setup: Setup,
@@ -144,7 +144,7 @@ def _loss(
     precision: AbstractContextManager[Any] = nullcontext()
     narrow = autocast_to(setup.precision)
     if narrow:
-        precision = torch.autocast(label(setup.device), getattr(torch, narrow))
+        precision = torch.autocast(device_label(setup.device), getattr(torch, narrow))
     with precision:
         try:
             out = called(**given, **more)
@@ -152,7 +152,7 @@ def _loss(
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             hint = "a shorter --length, another --attention, or values of the configuration by --set may do"
             raise PatchgenError(
-                "PG822", raised_at(error), f"the model's forward fails: {what}", hint
+                "PG822", find_origin(error), f"the model's forward fails: {what}", hint
             ) from error
         if narrow:  # as accelerate has it, which Trainer uses
             out = tree_map_only(

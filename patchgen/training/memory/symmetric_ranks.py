@@ -32,7 +32,9 @@ def written_and_sent(
     return written, args[_SENT[name][0]] if name in _SENT else None
 
 
-def from_each(func: Any, args: Sequence[Any], kwargs: dict[str, Any], value: Tensor) -> Tensor:
+def receive_from_all(
+    func: Any, args: Sequence[Any], kwargs: dict[str, Any], value: Tensor
+) -> Tensor:
     """What comes from all ranks, where this one sends `value`: the piece that it would send to itself, from each."""
     if func._schema.name == _WAIT:
         return value

@@ -21,7 +21,7 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant, known_variants
-from patchgen.training.memory.setup import refused
+from patchgen.training.memory.setup import setup_error
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.variants import heads_of
 
@@ -63,18 +63,18 @@ def find_target(name: str, choice: Choice, start: Path | None = None) -> Target:
     else:
         classes = _variant_classes(name, start or Path.cwd())
     model_class = _chosen(name, classes, choice.head)
-    size = choice.config or (name if name in sizes() else None)
+    size = choice.config or (name if name in load_sizes() else None)
     return Target(name, model_class, _configured(model_class.config_class, size, choice))
 
 
-def usual_length(config: PreTrainedConfig) -> int:
+def default_length(config: PreTrainedConfig) -> int:
     """`LENGTH`, or half of the model's places where it has fewer: some count theirs from behind the padding's."""
     places: int = getattr(config.get_text_config(), "max_position_embeddings", None) or LENGTH
     return LENGTH if places >= LENGTH else max(places // 2, 1)
 
 
 @functools.cache
-def sizes() -> dict[str, dict[str, Any]]:
+def load_sizes() -> dict[str, dict[str, Any]]:
     """The published sizes by name."""
     return tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
 
@@ -85,8 +85,8 @@ def _no_model(name: str, what: str, hint: str = "") -> PatchgenError:
 
 def _kind(name: str) -> str | None:
     """The model type that `name` is or is a size of."""
-    if name in sizes():
-        return str(sizes()[name]["model_type"])
+    if name in load_sizes():
+        return str(load_sizes()[name]["model_type"])
     return next(
         (
             each
@@ -119,8 +119,8 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
     except ValueError as error:
         if "several variants" in str(error):
             raise _no_model(name, str(error)) from error
-        hint = did_you_mean(name, [*known, *sizes(), *CONFIG_MAPPING])
-        many = f"variants are {', '.join(sorted(known)) or 'none, here'}; sizes are {', '.join(sizes())}"
+        hint = did_you_mean(name, [*known, *load_sizes(), *CONFIG_MAPPING])
+        many = f"variants are {', '.join(sorted(known)) or 'none, here'}; sizes are {', '.join(load_sizes())}"
         raise _no_model(
             name, "is no variant, no model type of transformers and no size", hint or many
         ) from error
@@ -158,7 +158,7 @@ def _configured(
     changes = dict(choice.changes)
     if choice.tiny and size is not None:
         hint = "leave one out; --set changes single values"
-        raise refused("--tiny", f"has sizes of its own, and {size} others", hint)
+        raise setup_error("--tiny", f"has sizes of its own, and {size} others", hint)
     try:
         if choice.tiny:
             config = tiny_config(config_class, DROPOUT)
@@ -167,13 +167,15 @@ def _configured(
         else:
             given = _told(size, config_class) if size is not None else {}
             config = config_class(**given)
-        _insist_on_known(config, changes)
+        _check_settings_exist(config, changes)
         # A second name of a value would stand beside the first one, and lose.
         own = {config.attribute_map.get(name, name): value for name, value in changes.items()}
         # Values that follow from others, such as the size of a head, follow from the changed ones.
         return type(config)(**{**given, **own}) if own else config
     except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
-        raise refused("--set", f"{config_class.__name__} does not take this: {error}") from error
+        raise setup_error(
+            "--set", f"{config_class.__name__} does not take this: {error}"
+        ) from error
 
 
 def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
@@ -182,7 +184,7 @@ def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
 
 def _told(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
     """What a published size or a file says of a configuration."""
-    told = dict(sizes()[size]) if size in sizes() else _read(Path(size))
+    told = dict(load_sizes()[size]) if size in load_sizes() else _read(Path(size))
     kind = told.pop("model_type", None)
     own = {getattr(each, "model_type", None) for each in config_class.__mro__}
     if kind is not None and kind not in own:
@@ -200,7 +202,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise _no_model(
             str(path),
             "is no configuration",
-            f"name a file, a folder, or one of {', '.join(sizes())}",
+            f"name a file, a folder, or one of {', '.join(load_sizes())}",
         )
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
@@ -211,10 +213,10 @@ def _read(path: Path) -> dict[str, Any]:
     return told
 
 
-def _insist_on_known(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:
+def _check_settings_exist(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:
     for name in changes:
         if not hasattr(config, name):
             hint = (
                 did_you_mean(name, config.to_dict()) or "its settings are those of its config.json"
             )
-            raise refused(f"--set {name}", f"{type(config).__name__} has no {name}", hint)
+            raise setup_error(f"--set {name}", f"{type(config).__name__} has no {name}", hint)

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from torch import distributed
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from patchgen.training.memory.ledger import is_spread
+from patchgen.training.memory.ledger import is_wrapper
 
 MOMENT = 1e-3  # seconds, in which a thread lets go of what it has exchanged
 
@@ -43,7 +43,7 @@ class _Slowly(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if any(map(is_spread, types)):
+        if any(map(is_wrapper, types)):
             return NotImplemented  # its parts come here
         out = func(*args, **(kwargs or {}))
         if func.namespace in ("c10d", "_c10d_functional"):

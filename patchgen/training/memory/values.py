@@ -83,7 +83,7 @@ class Values:
         """It is known what `func` gave as `out`, or wrote into its arguments, as far as these are known."""
         written = _written(func, args, kwargs)
         if written:
-            if self.computed(func, args, kwargs) is NOT_KNOWN:
+            if self.compute(func, args, kwargs) is NOT_KNOWN:
                 self._spoil(written)
             return
         outs, _ = tree_flatten(out)
@@ -93,7 +93,7 @@ class Values:
         if func in _FILLED:
             self.fill(tensors[0], _FILLED[func])
             return
-        computed = self.computed(func, args, kwargs)
+        computed = self.compute(func, args, kwargs)
         if computed is not NOT_KNOWN:
             values, _ = tree_flatten(computed)
             for fake, value in zip(outs, values, strict=True):
@@ -103,7 +103,7 @@ class Values:
             chosen = tensors[_CHOICES[func] if len(tensors) > 1 else 0]
             self._deal(chosen, args[0], _axis(func, args, kwargs))
 
-    def computed(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def compute(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The result of `func` on values; `NOT_KNOWN` where one is not known."""
         flat, spec = tree_flatten((args, dict(kwargs)))
         values = [self._real(each) for each in flat]

@@ -14,8 +14,8 @@ from dataclasses import replace
 import torch
 
 from patchgen.training.memory.collectives import Exchange
-from patchgen.training.memory.ledger import GATHERED, Entry
-from patchgen.training.memory.predict import Books, predicted
+from patchgen.training.memory.ledger import GATHERED, Allocation
+from patchgen.training.memory.predict import StepTrace, predict_step
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Target
 
@@ -25,14 +25,14 @@ _SPREAD_FROM = {"optimizer": 1, "gradients": 2, "weights": 3}
 LIVE = 10**9
 
 
-def foreseen(target: Target, setup: Setup) -> Books:
+def predict(target: Target, setup: Setup) -> StepTrace:
     """The books of one step: of one process, or of the first rank of `setup.layout`."""
     if setup.layout is not None and setup.layout.computed:
-        return computed(target, setup)
-    return predicted(target, setup)
+        return compute_rank(target, setup)
+    return predict_step(target, setup)
 
 
-def computed(target: Target, setup: Setup) -> Books:
+def compute_rank(target: Target, setup: Setup) -> StepTrace:
     """The books of a rank of `setup.layout`, made from those of one process.
 
     "fsdp-mixed" is DeepSpeed's bf16: weights and gradients in bfloat16, and a float32 copy of weights beside the
@@ -41,42 +41,46 @@ def computed(target: Target, setup: Setup) -> Books:
     assert setup.layout is not None
     stage, ranks = int(setup.layout.engine.removeprefix("zero")), setup.layout.ranks
     mixed = setup.precision == "fsdp-mixed"
-    alone = predicted(
+    alone = predict_step(
         target, replace(setup, layout=None, precision="pure-bf16" if mixed else setup.precision)
     )
     wide = 2 if mixed else 1  # states in float32, of which the books have bfloat16 ones
-    entries = [_part(entry, stage, ranks, wide) for entry in alone.entries]
+    allocations = [_part(allocation, stage, ranks, wide) for allocation in alone.allocations]
     copies = 4 * alone.parameters // ranks if mixed else 0
     more = [_held("optimizer", copies, alone), _held(GATHERED, _live(alone, stage), alone)]
     return replace(
         alone,
         setup=setup,
-        entries=tuple(sorted([*more, *entries], key=lambda entry: entry.born)),
+        allocations=tuple(sorted([*more, *allocations], key=lambda allocation: allocation.born)),
         exchanges=tuple(_exchanges(alone, stage, ranks)),
     )
 
 
-def _part(entry: Entry, stage: int, ranks: int, wide: int) -> Entry:
+def _part(allocation: Allocation, stage: int, ranks: int, wide: int) -> Allocation:
     """What of a storage is on one rank."""
-    size = entry.bytes * (wide if entry.role == "optimizer" else 1)
-    spread = stage >= _SPREAD_FROM.get(entry.role, stage + 1)
-    return replace(entry, bytes=-(-size // ranks) if spread else size)
+    size = allocation.bytes * (wide if allocation.role == "optimizer" else 1)
+    spread = stage >= _SPREAD_FROM.get(allocation.role, stage + 1)
+    return replace(allocation, bytes=-(-size // ranks) if spread else size)
 
 
-def _held(role: str, size: int, books: Books) -> Entry:
+def _held(role: str, size: int, trace: StepTrace) -> Allocation:
     """A storage of this size from the beginning to the end of the step."""
-    return Entry(size, (size,), torch.uint8, role, "", "", "before", 0)
+    return Allocation(size, (size,), torch.uint8, role, "", "", "before", 0)
 
 
-def _live(books: Books, stage: int) -> int:
+def _live(trace: StepTrace, stage: int) -> int:
     """The most of stage 3's gathered weights."""
-    weights = sum(entry.bytes for entry in books.entries if entry.role == "weights")
-    return min(weights, weights * LIVE // books.parameters) if stage == 3 else 0
+    weights = sum(
+        allocation.bytes for allocation in trace.allocations if allocation.role == "weights"
+    )
+    return min(weights, weights * LIVE // trace.parameters) if stage == 3 else 0
 
 
-def _exchanges(books: Books, stage: int, ranks: int) -> Iterator[Exchange]:
-    weights = sum(entry.bytes for entry in books.entries if entry.role == "weights")
-    passes = books.setup.accumulate
+def _exchanges(trace: StepTrace, stage: int, ranks: int) -> Iterator[Exchange]:
+    weights = sum(
+        allocation.bytes for allocation in trace.allocations if allocation.role == "weights"
+    )
+    passes = trace.setup.accumulate
     # Stage 1 keeps whole gradients, and reduces them when the last pass has ended.
     yield from [Exchange("reduce-scatter", weights, ranks, "backward")] * (
         1 if stage == 1 else passes

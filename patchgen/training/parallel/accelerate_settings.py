@@ -23,11 +23,11 @@ class OnAnyDevice(ParallelismConfig):  # type: ignore[misc]
             )
 
 
-def rows_of_processes(engine: Engine) -> ParallelismConfig | None:
+def make_parallelism_config(engine: Engine) -> ParallelismConfig | None:
     """Which processes are given the same rows; None where each has its own."""
     return OnAnyDevice(tp_size=engine.tp, dp_shard_size=engine.fsdp) if engine.tp > 1 else None
 
 
-def named_backends() -> set[str]:
+def list_backends() -> set[str]:
     """Those of `torch.compile` that it has a name for, and so Trainer."""
     return {name.lower() for name in DynamoBackend.__members__}

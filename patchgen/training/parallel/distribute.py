@@ -14,27 +14,27 @@ import torch
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.process_group import gathered
+from patchgen.training.parallel.process_group import gather
 from patchgen.verify.plans.plans import generic, insist_on_plans
 
 FREED = "free_full_weight"  # transformers' word: a layer's weights are whole while it computes, and no longer
 HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
-def spread(model: Any, engine: Engine, device: str) -> Any:
+def distribute(model: Any, engine: Engine, device: str) -> Any:
     """The model as the engine lays it out.  Raises PatchgenError PG832 where it cannot, PG835 where weights differ."""
-    insist_on_equal_weights(model, engine)
-    if not engine.spreads:
+    check_equal_weights(model, engine)
+    if not engine.shards_weights:
         return model
     from transformers.distributed import DistributedConfig
 
-    _insist_on_sizes(model, engine)
+    _check_sizes(model, engine)
     try:
         asked = DistributedConfig(
             tp_size=engine.tp,
             ep_size=engine.ep,
             fsdp_size=engine.fsdp,
-            fsdp_plan=layers_plan(model) if engine.fsdp > 1 else None,
+            fsdp_plan=make_layers_plan(model) if engine.fsdp > 1 else None,
             fsdp_mixed_precision=engine.mixed,
         )
         told, _, mesh = type(model).prepare_distribute_model(asked)
@@ -64,11 +64,11 @@ def _at(engine: Engine) -> Location:
     return Location(f"--engine {engine.name}")
 
 
-def insist_on_equal_weights(model: Any, engine: Engine) -> None:
+def check_equal_weights(model: Any, engine: Engine) -> None:
     """PG835 where a process holds another weight than the first one."""
-    if not engine.several:
+    if not engine.is_distributed:
         return
-    digests = gathered(engine, digest(model))
+    digests = gather(engine, digest(model))
     for rank, told in enumerate(digests):
         wrong = [name for name in digests[0] if told.get(name) != digests[0][name]]
         if wrong or told.keys() != digests[0].keys():
@@ -88,7 +88,7 @@ def _digest(tensor: torch.Tensor) -> str:
     return hashlib.blake2b(data.numpy().data, digest_size=16).hexdigest()
 
 
-def layers_plan(model: Any) -> dict[str, str] | None:
+def make_layers_plan(model: Any) -> dict[str, str] | None:
     """A plan that shards each layer by itself, where the model's own names none of its layers; None where it does.
 
     Without one all weights would be gathered at once: transformers says so in a warning, and goes on.
@@ -107,7 +107,7 @@ def is_layer(model: Any, module: Any) -> bool:
     return all(inner is not model.get_input_embeddings() for inner in module.modules())
 
 
-def _insist_on_sizes(model: Any, engine: Engine) -> None:
+def _check_sizes(model: Any, engine: Engine) -> None:
     """PG84x where the model's plan is not right of it, or none; PG832 where its heads do not come out even."""
     if engine.tp > 1:
         insist_on_plans(model, "tp")

@@ -55,42 +55,42 @@ class Engine:
     offload: str = ""  # what ZeRO keeps in the memory of the CPU: the optimizer's states, or with them the parameters
 
     @property
-    def stage(self) -> int:
+    def zero_stage(self) -> int:
         """Of DeepSpeed's ZeRO; 0 for every other engine."""
         return int(self.name.removeprefix("zero")) if self.name.startswith("zero") else 0
 
     @property
-    def several(self) -> bool:
+    def is_distributed(self) -> bool:
         """Whether there is more than one process."""
         return self.launch.world > 1
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         """Whether this is the process that writes and tells."""
         return self.launch.rank == 0
 
     @property
-    def spreads(self) -> bool:
+    def shards_weights(self) -> bool:
         """Whether no process holds all weights, and torch's DTensor says which."""
-        return self.name not in ("single", "ddp") and not self.stage
+        return self.name not in ("single", "ddp") and not self.zero_stage
 
     @property
-    def gathers(self) -> bool:
+    def gathers_weights(self) -> bool:
         """Whether FSDP2 makes a layer's weights whole before it computes."""
-        return self.spreads and self.fsdp > 1
+        return self.shards_weights and self.fsdp > 1
 
     @property
-    def shares(self) -> int:
+    def weight_shards(self) -> int:
         """Among how many processes each matrix is shared; 1 where every process holds all of it."""
-        return self.launch.world if self.stage == 3 else self.fsdp * self.tp
+        return self.launch.world if self.zero_stage == 3 else self.fsdp * self.tp
 
     @property
-    def of_rows(self) -> int:
+    def data_groups(self) -> int:
         """Processes, or groups of them, that see rows of their own."""
         return self.launch.world // self.tp
 
 
-def launch_of(environment: Mapping[str, str]) -> Launch:
+def read_launch(environment: Mapping[str, str]) -> Launch:
     """What the launcher says; one process where there is none.  Raises PatchgenError PG831 for what is no number."""
     try:
         told = dict(zip(LAUNCHED, ("1", "0", "0"), strict=True)) | dict(environment)
@@ -102,13 +102,13 @@ def launch_of(environment: Mapping[str, str]) -> Launch:
     return Launch(world, rank, local)
 
 
-def engine_of(text: str, environment: Mapping[str, str]) -> Engine:
+def parse_engine(text: str, environment: Mapping[str, str]) -> Engine:
     """The engine that `--engine` names: `tp`, `fsdp2+tp,size=2`; for `auto` one process alone, and DDP of several.
 
     Raises PatchgenError: PG830 for what cannot be read, PG831 for processes that do not fit, PG833 where the launcher
     was told to bring another engine.
     """
-    launch = launch_of(environment)
+    launch = read_launch(environment)
     name, values = _read(text, launch)
     brought = [key for key in CONFIGURED if environment.get(key, "").lower() in ("1", "true")]
     if brought:

@@ -17,21 +17,21 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.nn.parallel import DistributedDataParallel
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.parallel.distribute import insist_on_equal_weights, is_layer
+from patchgen.training.parallel.distribute import check_equal_weights, is_layer
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.process_group import gathered
+from patchgen.training.parallel.process_group import gather
 from patchgen.training.parallel.zero_check import (
     bytes_held,
     bytes_updated,
     bytes_whole,
-    problems_of_zero,
+    find_zero_problems,
 )
 
 SLACK = 1.1  # of a process's share of the bytes: a weight of few rows does not come out even
 
 
 @dataclass(frozen=True, slots=True)
-class Asserted:
+class EngineReport:
     """What was seen: bytes of weights on each process, and of the whole model.
 
     Of ZeRO also the bytes in float32 that the optimizer of each process updates.
@@ -46,7 +46,7 @@ class Asserted:
     bytes_updated: tuple[int, ...] = ()
 
 
-def insist_on_engine(model: Any, wrapped: Any, engine: Engine) -> Asserted:
+def check_engine(model: Any, wrapped: Any, engine: Engine) -> EngineReport:
     """What runs, where it is what was asked for.
 
     `wrapped` is what Trainer calls: the model itself, or DDP or DeepSpeed's engine around it.
@@ -61,29 +61,29 @@ def insist_on_engine(model: Any, wrapped: Any, engine: Engine) -> Asserted:
     for problem in _problems(model, wrapped, engine):
         _fell_back(engine, problem)
     parameters = list(model.parameters())
-    held = gathered(engine, sum(bytes_held(_local(parameter)) for parameter in parameters))
+    held = gather(engine, sum(bytes_held(_local(parameter)) for parameter in parameters))
     whole = sum(bytes_whole(parameter) for parameter in parameters)
     if engine.name == "fsdp2" and max(held) > SLACK * whole / engine.launch.world + _uneven(
         parameters
     ):
         _fell_back(engine, f"a process holds {max(held):,} bytes of {whole:,}: more than its share")
-    return Asserted(
+    return EngineReport(
         engine=engine.name,
         processes=world,
-        backend=distributed.get_backend() if engine.several else "none",
+        backend=distributed.get_backend() if engine.is_distributed else "none",
         weights=sum(
             isinstance(parameter, DTensor) or hasattr(parameter, "ds_tensor")
             for parameter in parameters
         ),
         bytes_of_model=whole,
         bytes_of_process=held,
-        bytes_updated=gathered(engine, bytes_updated(wrapped)) if engine.stage else (),
+        bytes_updated=gather(engine, bytes_updated(wrapped)) if engine.zero_stage else (),
     )
 
 
-def insist_on_layout(model: Any, engine: Engine) -> None:
+def check_layout(model: Any, engine: Engine) -> None:
     """PG834 where weights do not lie as the engine is to lay them, before anything is put around the model."""
-    if engine.spreads:
+    if engine.shards_weights:
         for problem in _problems(model, model, engine):
             _fell_back(engine, problem)
 
@@ -106,8 +106,8 @@ def _uneven(parameters: list[Any]) -> int:
 
 def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
     """What is not as asked, the first of it."""
-    if engine.stage:
-        yield from problems_of_zero(model, wrapped, engine)
+    if engine.zero_stage:
+        yield from find_zero_problems(model, wrapped, engine)
         return
     names = dict(model.named_parameters())
     spread = {
@@ -119,7 +119,7 @@ def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
             yield f"{next(iter(spread))} is a DTensor"
         if is_ddp != (engine.name == "ddp"):
             yield f"what is called is a {type(wrapped).__name__}"
-        insist_on_equal_weights(model, engine)
+        check_equal_weights(model, engine)
         return
     if is_ddp:
         yield f"what is called is a {type(wrapped).__name__}"

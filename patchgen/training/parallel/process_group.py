@@ -37,13 +37,13 @@ GONE = (
 _Value = TypeVar("_Value")
 
 
-class PeerIsGone(Exception):
+class PeerLost(Exception):
     """Another process of the run has ended, or does not answer."""
 
 
 def join(engine: Engine, device: str) -> None:
     """Meet the other processes.  Raises PatchgenError PG833 where this torch cannot, PG836 where they do not come."""
-    if not engine.several:
+    if not engine.is_distributed:
         for (
             name
         ) in LAUNCHED:  # Accelerate would put DDP around the model of a launcher's one process
@@ -51,7 +51,7 @@ def join(engine: Engine, device: str) -> None:
         return
     if distributed.is_available() and distributed.is_initialized():
         return
-    _insist_on_backend(engine, device)
+    _check_backend(engine, device)
     if device == "cuda":
         torch.cuda.set_device(engine.launch.local_rank)
     try:
@@ -67,7 +67,7 @@ def join(engine: Engine, device: str) -> None:
         signal.signal(signal.SIGTERM, _ended_by_launcher)
 
 
-def _insist_on_backend(engine: Engine, device: str) -> None:
+def _check_backend(engine: Engine, device: str) -> None:
     where = Location(f"--engine {engine.name}")
     if not distributed.is_available():
         raise PatchgenError("PG833", where, "this torch was built without torch.distributed")
@@ -81,7 +81,7 @@ def _insist_on_backend(engine: Engine, device: str) -> None:
     if device == "cuda" and engine.launch.local_rank >= torch.cuda.device_count():
         what = f"process {engine.launch.local_rank} of this machine has no GPU: it has {torch.cuda.device_count()}"
         raise PatchgenError("PG831", where, what, "launch one process for each GPU")
-    if device == "cpu" and engine.spreads and torch.accelerator.is_available():
+    if device == "cpu" and engine.shards_weights and torch.accelerator.is_available():
         what = (
             "transformers lays weights out on the accelerator that it finds, whatever --device says"
         )
@@ -91,18 +91,18 @@ def _insist_on_backend(engine: Engine, device: str) -> None:
 def _ended_by_launcher(number: int, frame: Any) -> NoReturn:
     """A launcher that has lost one process ends the others by SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is said now is to be said to its end
-    raise PeerIsGone("the launcher ended this process, as it does where another one is gone")
+    raise PeerLost("the launcher ended this process, as it does where another one is gone")
 
 
-def go_to_the_end(engine: Engine) -> None:
+def ignore_termination(engine: Engine) -> None:
     """What goes on now, an error that is said, is not broken off by the launcher."""
-    if engine.several and threading.current_thread() is threading.main_thread():
+    if engine.is_distributed and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def leave(engine: Engine) -> None:
     """Part from the other processes; not to be called where one of them is gone."""
-    if engine.several and distributed.is_initialized():
+    if engine.is_distributed and distributed.is_initialized():
         distributed.destroy_process_group()
         # Threads of gloo let go of the last tensors a little later, for which they need Python.  One that still does
         # when Python has begun to end is ended in its middle, and the process with it, by SIGABRT.
@@ -111,24 +111,24 @@ def leave(engine: Engine) -> None:
 
 def wait(engine: Engine) -> None:
     """Until every process is here."""
-    if engine.several:
+    if engine.is_distributed:
         distributed.barrier()
 
 
-def gathered(engine: Engine, value: _Value) -> tuple[_Value, ...]:
+def gather(engine: Engine, value: _Value) -> tuple[_Value, ...]:
     """The value of each process, in their order."""
-    if not engine.several:
+    if not engine.is_distributed:
         return (value,)
     values: list[Any] = [None] * engine.launch.world
     distributed.all_gather_object(values, value)
     return tuple(values)
 
 
-def from_first(engine: Engine, make: Callable[[], _Value]) -> _Value:
+def broadcast_from_first(engine: Engine, make: Callable[[], _Value]) -> _Value:
     """What `make` gives to the first process, for all of them; where it fails there, all of them end."""
-    if not engine.several:
+    if not engine.is_distributed:
         return make()
-    if not engine.first:
+    if not engine.is_first:
         value: _Value = _heard_of_first()
         return value
     with _failing_for_all():
@@ -138,12 +138,12 @@ def from_first(engine: Engine, make: Callable[[], _Value]) -> _Value:
 
 
 @contextlib.contextmanager
-def first_goes_first(engine: Engine) -> Iterator[None]:
+def first_process_first(engine: Engine) -> Iterator[None]:
     """The first process does it, and the others after it: they find what it wrote.  Where it fails, all end."""
-    if not engine.several:
+    if not engine.is_distributed:
         yield
         return
-    if not engine.first:
+    if not engine.is_first:
         _heard_of_first()
         yield
         return
@@ -162,7 +162,7 @@ def _failing_for_all() -> Iterator[None]:
         raise
     except Exception as error:
         _tell_others(
-            PeerIsGone(
+            PeerLost(
                 f"process 0 has failed: {type(error).__name__}: {' '.join(str(error).split())}"
             )
         )
@@ -176,25 +176,25 @@ def _tell_others(value: object) -> None:
 def _heard_of_first() -> Any:
     told: list[Any] = [None]
     distributed.broadcast_object_list(told, src=0)
-    if isinstance(told[0], PatchgenError | PeerIsGone):
+    if isinstance(told[0], PatchgenError | PeerLost):
         raise told[0]
     return told[0]
 
 
-def is_of_a_peer(error: BaseException) -> bool:
+def is_peer_failure(error: BaseException) -> bool:
     """Whether it says that another process is gone or silent."""
-    if isinstance(error, PeerIsGone | distributed.DistError):
+    if isinstance(error, PeerLost | distributed.DistError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in GONE)
 
 
-def is_told_by_first(engine: Engine, text: str) -> bool:
+def first_reports_same(engine: Engine, text: str) -> bool:
     """Whether the first process says the same as this one; it then need not be said again."""
-    if not (engine.several and distributed.is_available() and distributed.is_initialized()):
+    if not (engine.is_distributed and distributed.is_available() and distributed.is_initialized()):
         return False
     store = distributed.distributed_c10d._get_default_store()
     with contextlib.suppress(RuntimeError, ValueError):
-        if engine.first:
+        if engine.is_first:
             store.set(TOLD, text)
             return False
         store.wait([TOLD], timedelta(seconds=PATIENCE))

@@ -14,16 +14,16 @@ import numpy
 import torch
 
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.process_group import gathered
+from patchgen.training.parallel.process_group import gather
 
 
-def share_draws(engine: Engine) -> None:
+def share_rng_state(engine: Engine) -> None:
     """Let the generators of each process be where those of the first one are that computes the same rows."""
     if engine.tp == 1:
         return
     # Processes of a group follow each other: transformers' innermost dimension is that of tensor parallelism.
     first = engine.launch.rank - engine.launch.rank % engine.tp
-    of_python, of_numpy, of_torch, of_cuda = gathered(engine, _states())[first]
+    of_python, of_numpy, of_torch, of_cuda = gather(engine, _states())[first]
     random.setstate(of_python)
     numpy.random.set_state(of_numpy)
     torch.set_rng_state(of_torch)

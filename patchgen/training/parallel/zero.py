@@ -32,9 +32,9 @@ STEPS = "global_step*"
 STATES, PARTS = "*zero_pp_rank_*_optim_states.pt", "*zero_pp_rank_*_model_states.pt"
 
 
-def arguments_of_zero(engine: Engine, precision: str, device: str) -> dict[str, Any]:
+def make_zero_arguments(engine: Engine, precision: str, device: str) -> dict[str, Any]:
     """What Trainer is told, in its own words; nothing for another engine."""
-    if not engine.stage:
+    if not engine.zero_stage:
         return {}
     # Under Trainer's own `bf16` DeepSpeed would make the weights bfloat16.
     return {"deepspeed": configuration(engine, precision, device), "bf16": False}
@@ -42,8 +42,8 @@ def arguments_of_zero(engine: Engine, precision: str, device: str) -> dict[str, 
 
 def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]:
     """DeepSpeed's own configuration."""
-    zero: dict[str, Any] = {"stage": engine.stage, "reduce_bucket_size": AUTO}
-    if engine.stage == 3:
+    zero: dict[str, Any] = {"stage": engine.zero_stage, "reduce_bucket_size": AUTO}
+    if engine.zero_stage == 3:
         zero |= {
             "stage3_prefetch_bucket_size": AUTO,
             "stage3_param_persistence_threshold": AUTO,
@@ -70,13 +70,13 @@ def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]
     )
 
 
-def insist_on_deepspeed(engine: Engine, device: str) -> None:
+def check_deepspeed(engine: Engine, device: str) -> None:
     """Let DeepSpeed take the device.
 
     Raises PatchgenError PG845 where it is not installed or takes another one, PG846 where it cannot compile what it
     needs.
     """
-    if not engine.stage:
+    if not engine.zero_stage:
         return
     where = Location(f"--engine {engine.name}")
     if importlib.util.find_spec(DEEPSPEED) is None:
@@ -84,7 +84,7 @@ def insist_on_deepspeed(engine: Engine, device: str) -> None:
             "PG845", where, "needs the package deepspeed", "pip install 'patchgen[deepspeed]'"
         )
     if device == "cpu":
-        _insist_on_compiler(where)
+        _check_compiler(where)
     os.environ.setdefault(ACCELERATOR, device)
     # Of torch's own names, which DeepSpeed calls in every step.
     warnings.filterwarnings("ignore", message="`torch.distributed", category=FutureWarning)
@@ -101,7 +101,7 @@ def insist_on_deepspeed(engine: Engine, device: str) -> None:
         raise PatchgenError("PG845", where, what, f"{ACCELERATOR}={device}, or none at all")
 
 
-def _insist_on_compiler(where: Location) -> None:
+def _check_compiler(where: Location) -> None:
     """On a CPU of Linux DeepSpeed compiles how processes share memory, at the first use."""
     if sys.platform != "linux":
         return
@@ -114,9 +114,9 @@ def _insist_on_compiler(where: Location) -> None:
         raise PatchgenError("PG846", where, what, "pip install ninja")
 
 
-def insist_on_sizes(model: Any, engine: Engine) -> None:
+def check_sizes(model: Any, engine: Engine) -> None:
     """PG849 where Trainer finds no size by which it would fill those of buckets."""
-    if not engine.stage:
+    if not engine.zero_stage:
         return
     configs = (model.config, model.config.get_text_config())
     if any(hasattr(config, size) for config in configs for size in SIZES):
@@ -125,29 +125,29 @@ def insist_on_sizes(model: Any, engine: Engine) -> None:
     raise PatchgenError("PG849", Location(f"--engine {engine.name}"), what, "--engine fsdp2 or ddp")
 
 
-def whole_weights(trainer: Any, engine: Engine) -> dict[str, Any] | None:
+def gather_weights(trainer: Any, engine: Engine) -> dict[str, Any] | None:
     """What is saved of a model; None where that is what the model itself holds.
 
     Of the processes the first has the weights; each has to call.
     """
-    if engine.stage != 3 or trainer.deepspeed is None:
+    if engine.zero_stage != 3 or trainer.deepspeed is None:
         return None
     told: dict[str, Any] | None = trainer.accelerator.get_state_dict(trainer.deepspeed)
     return told
 
 
-def at_the_end(engine: Engine) -> Engine:
+def engine_at_end(engine: Engine) -> Engine:
     """What evaluates and saves where no step is left: of ZeRO stage 3 alone does that without an optimizer."""
-    return replace(engine, name="ddp", offload="") if engine.stage in (1, 2) else engine
+    return replace(engine, name="ddp", offload="") if engine.zero_stage in (1, 2) else engine
 
 
-def insist_on_checkpoint(folder: Path, engine: Engine) -> None:
+def check_checkpoint(folder: Path, engine: Engine) -> None:
     """PG848 where a checkpoint's states are those of another stage or of another number of processes.
 
     Each process has written its part of all states in one row, cut where a process ended and not where a weight does.
     """
     written = _written(folder)
-    asked = (_kind(engine.stage), engine.launch.world) if engine.stage else None
+    asked = (_kind(engine.zero_stage), engine.launch.world) if engine.zero_stage else None
     if written == asked:
         return
     what = f"it has {_told(written)}, and --engine {engine.name} goes on with {_told(asked)}"
@@ -171,9 +171,9 @@ def _written(folder: Path) -> tuple[str, int] | None:
     return None
 
 
-def _kind(stage: int) -> str:
+def _kind(zero_stage: int) -> str:
     """Stages 1 and 2 write the same."""
-    return "zero3" if stage == 3 else "zero1 or zero2"
+    return "zero3" if zero_stage == 3 else "zero1 or zero2"
 
 
 def _told(written: tuple[str, int] | None) -> str:

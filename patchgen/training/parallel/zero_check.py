@@ -41,16 +41,16 @@ def _updated(wrapped: Any) -> list[Any]:
     return list(getattr(optimizer, parts))
 
 
-def problems_of_zero(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
+def find_zero_problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
     """What is not as asked, the first of it."""
     from deepspeed import DeepSpeedEngine
 
     if not isinstance(wrapped, DeepSpeedEngine):
         yield f"what is called is a {type(wrapped).__name__}, and no engine of DeepSpeed"
         return
-    stage, parts = wrapped.zero_optimization_stage(), wrapped.dp_world_size
-    if stage != engine.stage:
-        yield f"DeepSpeed runs stage {stage}"
+    zero_stage, parts = wrapped.zero_optimization_stage(), wrapped.dp_world_size
+    if zero_stage != engine.zero_stage:
+        yield f"DeepSpeed runs stage {zero_stage}"
         return
     if wrapped.module is not model:
         yield f"DeepSpeed's engine runs another {type(wrapped.module).__name__}"
@@ -69,13 +69,13 @@ def _not_spread(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
     updated, padding = bytes_updated(wrapped), _padding(model, world)
     if not trained <= updated * world <= trained + padding:
         yield f"a process updates {updated:,} bytes of {trained:,}: not its part"
-    if bool(getattr(wrapped.optimizer, "partition_gradients", engine.stage == 3)) != (
-        engine.stage >= 2
+    if bool(getattr(wrapped.optimizer, "partition_gradients", engine.zero_stage == 3)) != (
+        engine.zero_stage >= 2
     ):
-        yield f"gradients are {'whole' if engine.stage >= 2 else 'spread'}"
+        yield f"gradients are {'whole' if engine.zero_stage >= 2 else 'spread'}"
     for name, weight in model.named_parameters():
         part = getattr(weight, "ds_tensor", None)
-        if engine.stage < 3:
+        if engine.zero_stage < 3:
             if part is not None:
                 yield f"{name} is spread"
         elif part is None:

@@ -34,7 +34,7 @@ aten = torch.ops.aten
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
+class ForwardCost:
     """What one forward pass takes.
 
     body     operations with weights of the base model, for each token
@@ -59,32 +59,32 @@ class Forward:
         return (2 if frozen else FORWARD_AND_BACKWARD) * weights + FORWARD_AND_BACKWARD * attention
 
 
-def pairs_of(lengths: Iterable[int]) -> int:
+def count_pairs(lengths: Iterable[int]) -> int:
     """The pairs of tokens that see each other in texts of these lengths, where every token sees its whole text."""
     return sum(length * length for length in lengths)
 
 
-def stock_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:
+def find_stock_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:
     """transformers' own class of the same name; the class itself where there is none, as for a new model."""
     found: type[PreTrainedModel] = getattr(transformers, model_class.__name__, model_class)
     return found
 
 
-def count_forward(
+def count_forward_flops(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
-) -> Forward | None:
+) -> ForwardCost | None:
     """What the forward of a row of `length` tokens takes; None where shapes alone do not tell.
 
     Some models have fewer places than their configuration says, since they count from behind the padding's: what a
     token takes is then counted in a row of half the length.
     """
-    kind = stock_class(model_class)
+    kind = find_stock_class(model_class)
     return _counted(kind, config, length) or _counted(kind, config, max(1, length // 2))
 
 
 def _counted(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
-) -> Forward | None:
+) -> ForwardCost | None:
     module = sys.modules[model_class.__module__]
     given = batch_for(model_class, config, 1, length)
     # A dispatch that fails is told by its caller.
@@ -112,7 +112,9 @@ def _counted(
     tokens = given["input_ids"].numel() if "input_ids" in given else length
     # The head of a classifier sees one token.
     seen = tokens if counter.head_rows > 1 else 1
-    return Forward(counter.body / tokens, counter.head / seen, counter.between / pairs_of([tokens]))
+    return ForwardCost(
+        counter.body / tokens, counter.head / seen, counter.between / count_pairs([tokens])
+    )
 
 
 class _Counter(TorchDispatchMode):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from patchgen.training.rate.timing import timed
+from patchgen.training.rate.timing import time_runs
 
 # Dense bfloat16 or float16 with accumulation in float32, FLOP/s, by what the vendor's data sheet says; the first name
 # that the device's contains counts.
@@ -33,7 +33,7 @@ SIZES = {
 WARM = 3
 
 
-def datasheet(name: str, dtype: str = "bfloat16") -> float | None:
+def datasheet_flops(name: str, dtype: str = "bfloat16") -> float | None:
     """FLOP/s of a device of that name in 16 bits; None where it is not known."""
     narrow = dtype in ("bfloat16", "float16")
     return (
@@ -42,7 +42,7 @@ def datasheet(name: str, dtype: str = "bfloat16") -> float | None:
 
 
 @contextmanager
-def products_by_tf32(wanted: bool) -> Iterator[None]:
+def allow_tf32(wanted: bool) -> Iterator[None]:
     """Products of float32 by TF32 if `wanted`, else in full."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if wanted else "highest")
@@ -52,7 +52,7 @@ def products_by_tf32(wanted: bool) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def product(device: str, dtype: str = "bfloat16", times: int = 20) -> float:
+def measure_product(device: str, dtype: str = "bfloat16", times: int = 20) -> float:
     """FLOP/s of a product of two random square matrices: the median of so many.
 
     Random data costs a GPU more power than ones or zeros, on which its clock stays higher than in training.
@@ -61,4 +61,4 @@ def product(device: str, dtype: str = "bfloat16", times: int = 20) -> float:
     a, b = (torch.randn(size, size, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
     for _ in range(WARM):
         a @ b
-    return 2 * size**3 / statistics.median(timed(lambda: a @ b, times, device))
+    return 2 * size**3 / statistics.median(time_runs(lambda: a @ b, times, device))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 
-def timed(run: Callable[[], Any], times: int, device: str) -> list[float]:
+def time_runs(run: Callable[[], Any], times: int, device: str) -> list[float]:
     """The seconds of each of so many runs, one after the other."""
     return _by_events(run, times) if device.startswith("cuda") else _by_wall(run, times)
 

@@ -18,9 +18,9 @@ from patchgen.training.bench.entry import (
     LAYERS,
     SDPA,
     TORCH_FLASH,
-    Contestant,
-    under_autocast,
+    Entry,
     variant,
+    with_autocast,
 )
 
 _BERT_BASE = (("vocab_size", 30522), ("hidden_size", 768), ("num_hidden_layers", 12))
@@ -37,7 +37,7 @@ B1 = Case(
     config=_BERT_BASE,
     shape=Shape(64, 512),
     task="masked",
-    contestants=(
+    entries=(
         SDPA,
         COMPILED,
         FIVE_LINES_COMPILED,
@@ -68,7 +68,7 @@ B2 = Case(
     config=_BERT_BASE,
     shape=Shape(64, 512, shortest=32),
     task="masked",
-    contestants=(
+    entries=(
         SDPA,
         COMPILED,
         variant("bert_mlm_padding_free", "layers"),
@@ -88,7 +88,7 @@ B2_AMP = replace(
     B2,
     id="B2-amp",
     about="the texts of B2 in batches of many lengths; float32 weights under autocast, dropout of 0.1",
-    contestants=under_autocast(
+    entries=with_autocast(
         SDPA,
         COMPILED,
         variant("bert_mlm_padding_free"),
@@ -111,10 +111,10 @@ B3 = Case(
     config=_BERT_BASE,
     shape=Shape(32, 128),
     task="classify",
-    contestants=(
+    entries=(
         SDPA,
-        Contestant("sdpa + CUDA graphs", compiled="graphs"),
-        Contestant(
+        Entry("sdpa + CUDA graphs", compiled="graphs"),
+        Entry(
             "five lines + CUDA graphs",
             "rival",
             attention="mask_free",

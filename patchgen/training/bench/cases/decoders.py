@@ -19,9 +19,9 @@ from patchgen.training.bench.entry import (
     LIGER_LAYERS,
     OFFLOADED,
     SDPA,
-    Contestant,
-    under_autocast,
+    Entry,
     variant,
+    with_autocast,
 )
 
 _LLAMA_1B = (
@@ -47,7 +47,7 @@ L1 = Case(
     config=_LLAMA_1B,
     shape=Shape(8, 4096),
     task="causal",
-    contestants=(
+    entries=(
         SDPA,
         COMPILED,
         FIVE_LINES_COMPILED,
@@ -62,7 +62,7 @@ L1 = Case(
         variant("llama_loss", "whole", **_FIVE),
         CUDNN,
         FLASH,
-        Contestant("eager, 1 row, checkpointed", attention="eager", rows=1, checkpoint="full"),
+        Entry("eager, 1 row, checkpointed", attention="eager", rows=1, checkpoint="full"),
     ),
     targets=(
         Target(("llama_loss",), ("sdpa",), "speed", 1.2),
@@ -85,20 +85,18 @@ L2 = Case(
     config=_LLAMA_1B,
     shape=Shape(8, 4096, packed=(256, 1792)),
     task="causal",
-    contestants=(
+    entries=(
         SDPA,
         variant("llama_packed", said=", packed", attention="varlen", layout="packed", saves=0.95),
         variant("llama_packed", "layers", said=", packed", attention="varlen", layout="packed"),
         LIGER,
         variant("llama_packed", said=", padded", attention="varlen", saves=0.95),
-        Contestant(
-            "flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"
-        ),
-        Contestant("sdpa, packed", layout="packed"),
+        Entry("flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"),
+        Entry("sdpa, packed", layout="packed"),
         FIVE_LINES,
         LAYERS,
-        Contestant("Liger, packed", liger=True, layout="packed"),
-        Contestant("flash_attention_2, packed", attention="flash_attention_2", layout="flat"),
+        Entry("Liger, packed", liger=True, layout="packed"),
+        Entry("flash_attention_2, packed", attention="flash_attention_2", layout="flat"),
     ),
     targets=(
         Target(("llama_packed",), ("sdpa",), "speed", 2.0),
@@ -111,15 +109,13 @@ L2_AMP = replace(
     L2,
     id="L2-amp",
     about="the texts of L2 in batches of many lengths; float32 weights under autocast",
-    contestants=under_autocast(
+    entries=with_autocast(
         SDPA,
         variant("llama_packed", said=", packed", layout="packed"),
         variant("llama_packed", "layers", said=", packed", layout="packed"),
         LIGER,
-        Contestant(
-            "flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"
-        ),
-        Contestant("Liger, packed", liger=True, layout="packed"),
+        Entry("flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"),
+        Entry("Liger, packed", liger=True, layout="packed"),
         LAYERS,
     ),
     targets=(Target(("llama_packed",), ("sdpa",), "speed", 1.8),),
@@ -135,12 +131,12 @@ L3 = Case(
     config=_LLAMA_1B,
     shape=Shape(8, 4096),
     task="causal",
-    contestants=(
+    entries=(
         SDPA,
         CHECKPOINTED,
         variant("llama_loss", said=", full", checkpoint="full"),
         variant("llama_loss", said=", selective", checkpoint="selective"),
-        Contestant("Liger + checkpointing", liger=True, checkpoint="full"),
+        Entry("Liger + checkpointing", liger=True, checkpoint="full"),
         OFFLOADED,
     ),
     targets=(
@@ -159,7 +155,7 @@ G1 = Case(
     config=(),
     shape=Shape(32, 1024),
     task="causal",
-    contestants=(
+    entries=(
         SDPA,
         COMPILED,
         FIVE_LINES,

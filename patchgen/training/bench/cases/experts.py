@@ -9,7 +9,7 @@ from patchgen.training.bench.entry import (
     LAYERS,
     LIGER,
     SDPA,
-    Contestant,
+    Entry,
     variant,
 )
 
@@ -43,7 +43,7 @@ M1 = Case(
     config=_QWEN3_MOE_BLOCKS,
     shape=Shape(4, 4096),
     task="causal",
-    contestants=(
+    entries=(
         SDPA,
         LIGER,
         variant("qwen3_moe_experts", saves=0.9),
@@ -53,7 +53,7 @@ M1 = Case(
         CHECKPOINTED,
         LAYERS,
         FIVE_LINES,
-        Contestant("sdpa, experts in a loop", experts="eager"),
+        Entry("sdpa, experts in a loop", experts="eager"),
     ),
     targets=(
         Target(("qwen3_moe_experts", "qwen3_moe_checkpoint_loss"), ("sdpa",), "speed", 1.25),
@@ -71,7 +71,7 @@ M2 = Case(
     config=_LLAMA4_BLOCKS,
     shape=Shape(4, 2048),
     task="causal",
-    contestants=(
+    entries=(
         SDPA,
         variant("llama4_grouped", saves=0.9),
         LAYERS,

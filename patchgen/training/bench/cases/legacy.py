@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from patchgen.training.bench.case import Case, Shape, Target
-from patchgen.training.bench.entry import EAGER, Contestant, variant
+from patchgen.training.bench.entry import EAGER, Entry, variant
 
 # Positions are counted from behind the padding's: rows of 512 need two places more, as the published model has them.
 _MPNET_BASE = (("vocab_size", 30527), ("max_position_embeddings", 514))
@@ -32,16 +32,16 @@ X1_MPNET = Case(
     config=_MPNET_BASE,
     shape=Shape(32, 512),
     task="masked",
-    contestants=(
+    entries=(
         EAGER,
         variant("mpnet_sdpa_checkpoint"),
-        Contestant("eager + compiled layers", attention="eager", compiled="layers"),
+        Entry("eager + compiled layers", attention="eager", compiled="layers"),
         variant("mpnet_sdpa_checkpoint", "layers"),
         variant("mpnet_sdpa_checkpoint", said=", full", checkpoint="full", saves=0.6),
         variant("mpnet_sdpa_checkpoint", said=", selective", checkpoint="selective", saves=0.8),
     ),
     targets=(Target(("mpnet_sdpa_checkpoint",), ("eager",), "speed", 1.5),),
-    anchor="eager",
+    baseline="eager",
     seconds=14,
 )
 X1_ROWS = Case(
@@ -53,12 +53,12 @@ X1_ROWS = Case(
     config=_MPNET_BASE,
     shape=Shape(32, 512),
     task="masked",
-    contestants=(
+    entries=(
         EAGER,
         variant("mpnet_sdpa_checkpoint", said=", full", checkpoint="full"),
     ),
     targets=(Target(("mpnet_sdpa_checkpoint",), ("eager",), "rows", 2.0),),
-    anchor="eager",
+    baseline="eager",
     seconds=10,
     fits=True,
 )
@@ -71,16 +71,16 @@ X1_BLOOM = Case(
     config=_BLOOM_560M,
     shape=Shape(8, 2048),
     task="causal",
-    contestants=(
-        Contestant("eager, checkpointed", attention="eager", checkpoint="full", saves=0.7),
+    entries=(
+        Entry("eager, checkpointed", attention="eager", checkpoint="full", saves=0.7),
         EAGER,
         variant("bloom_sdpa"),
         variant("bloom_sdpa", "layers"),
-        Contestant("eager + compiled layers", attention="eager", compiled="layers"),
-        Contestant("eager, 4 rows", attention="eager", rows=4),
+        Entry("eager + compiled layers", attention="eager", compiled="layers"),
+        Entry("eager, 4 rows", attention="eager", rows=4),
     ),
     targets=(Target(("bloom_sdpa",), ("eager", "eager, 4 rows"), "speed", 2.0),),
-    anchor="eager",
+    baseline="eager",
     seconds=15,
 )
 X1_MEGATRON = Case(
@@ -92,12 +92,12 @@ X1_MEGATRON = Case(
     config=_MEGATRON_345M,
     shape=Shape(32, 512),
     task="masked",
-    contestants=(
+    entries=(
         EAGER,
         variant("megatron_bert_sdpa_checkpoint_loss"),
-        Contestant("eager + compiled layers", attention="eager", compiled="layers"),
+        Entry("eager + compiled layers", attention="eager", compiled="layers"),
         variant("megatron_bert_sdpa_checkpoint_loss", "layers"),
-        Contestant("eager, checkpointed", attention="eager", checkpoint="full", saves=0.7),
+        Entry("eager, checkpointed", attention="eager", checkpoint="full", saves=0.7),
         variant(
             "megatron_bert_sdpa_checkpoint_loss",
             said=", selective",
@@ -106,7 +106,7 @@ X1_MEGATRON = Case(
         ),
     ),
     targets=(Target(("megatron_bert_sdpa_checkpoint_loss",), ("eager",), "speed", 1.5),),
-    anchor="eager",
+    baseline="eager",
     seconds=11,
 )
 X1_XGLM = Case(
@@ -118,16 +118,16 @@ X1_XGLM = Case(
     config=_XGLM_564M,
     shape=Shape(8, 2048),
     task="causal",
-    contestants=(
-        Contestant("eager, checkpointed", attention="eager", checkpoint="full", saves=0.7),
+    entries=(
+        Entry("eager, checkpointed", attention="eager", checkpoint="full", saves=0.7),
         EAGER,
         variant("xglm_sdpa_checkpoint_loss"),
         variant("xglm_sdpa_checkpoint_loss", "layers"),
-        Contestant("eager + compiled layers", attention="eager", compiled="layers"),
-        Contestant("eager, 4 rows", attention="eager", rows=4),
+        Entry("eager + compiled layers", attention="eager", compiled="layers"),
+        Entry("eager, 4 rows", attention="eager", rows=4),
         variant("xglm_sdpa_checkpoint_loss", said=", full", checkpoint="full", saves=0.6),
     ),
     targets=(Target(("xglm_sdpa_checkpoint_loss",), ("eager", "eager, 4 rows"), "speed", 2.0),),
-    anchor="eager",
+    baseline="eager",
     seconds=11,
 )
