@@ -1,7 +1,11 @@
-"""How the arguments of a call reach the parameters of a function that is to be written out in place of the call.
+"""Bind the arguments of a call to the parameters of the function that is inlined there.
 
-In: the call, the function, the method that calls.  Out: the lines that bind parameters, or None where the binding
-could differ from what Python does.
+In: the call, the function, and the method that calls it.  Out: the assignments that bind the
+parameters, or None where assignments could differ from what Python does.
+
+    # the parent's method: def forward(self, x, scale=1)
+    super().forward(y)          x = y
+                                scale = 1
 """
 
 from __future__ import annotations
@@ -12,12 +16,17 @@ from dataclasses import dataclass
 
 from patchgen.syntax.scopes import FunctionNode
 
+# As an argument, each of these does more than give a value: it binds a name, or it suspends.
 _EFFECTS_ON_NAMES = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """`passed` are parameters that the caller has under the same name; `bound` are (parameter, value), in order."""
+    """How every parameter gets its value.
+
+    `passed` are parameters that the caller has under the same name.  `bound` are pairs of a
+    parameter and its value, in order.  `keywords` is the name of `**kwargs` if it is passed on.
+    """
 
     passed: tuple[str, ...]
     bound: tuple[tuple[str, ast.expr], ...]
@@ -26,7 +35,11 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class _Parameters:
-    """What a function takes behind its object: by position, by name, and what is there if nothing is given."""
+    """The parameters of a function behind `self`.
+
+    `positional` can be given by position, `by_name` by name.  `every` are both in order,
+    `keywords` is the name of `**kwargs`.
+    """
 
     positional: tuple[str, ...]
     by_name: frozenset[str]
@@ -38,104 +51,135 @@ class _Parameters:
 def bind(
     call: ast.Call, function: FunctionNode, caller: FunctionNode, skip: int = 0
 ) -> Binding | None:
-    """The binding of `call`'s arguments, of which the first `skip` are the object, to `function`'s parameters.
+    """Bind the arguments of `call`, of which the first `skip` are the object.
 
-    None where the call does not fit, or where Python's own binding cannot be spelled as assignments.
+    None where the call does not fit the function, or where assignments cannot express the binding.
     """
     if function.args.vararg or not _is_spelled_out(call):
         return None
-    wanted = _parameters(function)
-    given = _given(call, wanted, skip)
+    parameters = _read_parameters(function)
+    given = _match_arguments(call, parameters, skip)
     if given is None:
         return None
-    spread = [keyword.value for keyword in call.keywords if keyword.arg is None]
-    keywords = _keywords(spread, wanted, given, caller)
-    values = _with_defaults(given, wanted)
+    starred = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    keywords = _bind_keywords(starred, parameters, given, caller)
+    values = _add_defaults(given, parameters)
     if keywords is None or values is None:
         return None
-    passed = tuple(
-        n for n, value in values.items() if isinstance(value, ast.Name) and value.id == n
-    )
-    bound = tuple((n, value) for n, value in values.items() if n not in passed)
-    return Binding(passed, bound + keywords, wanted.keywords if spread else None)
+
+    passed: list[str] = []
+    bound: list[tuple[str, ast.expr]] = []
+    for name, value in values.items():
+        if isinstance(value, ast.Name) and value.id == name:
+            passed.append(name)
+        else:
+            bound.append((name, value))
+    own_keywords = parameters.keywords if starred else None
+    return Binding(tuple(passed), (*bound, *keywords), own_keywords)
 
 
 def _is_spelled_out(call: ast.Call) -> bool:
-    """Whether the call has no `*args`, and no argument that binds a name or waits."""
-    parts = [node for argument in [*call.args, *call.keywords] for node in ast.walk(argument)]
-    is_starred = any(isinstance(argument, ast.Starred) for argument in call.args)
-    return not is_starred and not any(isinstance(node, _EFFECTS_ON_NAMES) for node in parts)
+    """Whether the call has no `*args`, and no argument that binds a name or suspends."""
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return False
+    for argument in [*call.args, *call.keywords]:
+        if any(isinstance(node, _EFFECTS_ON_NAMES) for node in ast.walk(argument)):
+            return False
+    return True
 
 
-def _parameters(function: FunctionNode) -> _Parameters:
-    a = function.args
-    _object, *positional = [arg.arg for arg in [*a.posonlyargs, *a.args]]
-    only_by_name = [arg.arg for arg in a.kwonlyargs]
-    by_name = {arg.arg for arg in [*a.args, *a.kwonlyargs]} - {_object}
-    every = (*positional, *only_by_name)
+def _read_parameters(function: FunctionNode) -> _Parameters:
+    arguments = function.args
+    receiver, *positional = [arg.arg for arg in [*arguments.posonlyargs, *arguments.args]]
+    only_by_name = [arg.arg for arg in arguments.kwonlyargs]
+    by_name = {arg.arg for arg in [*arguments.args, *arguments.kwonlyargs]} - {receiver}
     return _Parameters(
-        tuple(positional), frozenset(by_name), every, _defaults(a), a.kwarg.arg if a.kwarg else None
+        positional=tuple(positional),
+        by_name=frozenset(by_name),
+        every=(*positional, *only_by_name),
+        defaults=_read_defaults(arguments),
+        keywords=arguments.kwarg.arg if arguments.kwarg else None,
     )
 
 
-def _given(call: ast.Call, wanted: _Parameters, skip: int) -> dict[str, ast.expr] | None:
-    """The parameters that the call gives, `**` left out; None where Python would raise TypeError."""
+def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
+    positional = [arg.arg for arg in [*arguments.posonlyargs, *arguments.args]]
+    # Defaults belong to the last parameters: `def f(a, b=1)` has one default for two parameters.
+    with_default = positional[len(positional) - len(arguments.defaults) :]
+    found = dict(zip(with_default, arguments.defaults, strict=True))
+    for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if value is not None:
+            found[arg.arg] = value
+    return found
+
+
+def _match_arguments(
+    call: ast.Call, parameters: _Parameters, skip: int
+) -> dict[str, ast.expr] | None:
+    """The value of each parameter that the call gives, without `**`.
+
+    None where Python would raise TypeError.
+    """
     arguments = call.args[skip:]
-    if len(arguments) > len(wanted.positional):
+    if len(arguments) > len(parameters.positional):
         return None
-    values = dict(zip(wanted.positional, arguments, strict=False))
+    values = dict(zip(parameters.positional, arguments, strict=False))
     for keyword in call.keywords:
         if keyword.arg is None:
             continue
-        if keyword.arg in values or keyword.arg not in wanted.by_name:
+        if keyword.arg in values or keyword.arg not in parameters.by_name:
             return None
         values[keyword.arg] = keyword.value
     return values
 
 
-def _with_defaults(
-    values: Mapping[str, ast.expr], wanted: _Parameters
+def _add_defaults(
+    values: Mapping[str, ast.expr], parameters: _Parameters
 ) -> dict[str, ast.expr] | None:
-    """`values` and the defaults of the other parameters, where these are constants; None where they are not."""
+    """`values` with the defaults of the other parameters.
+
+    None where one has no default, or one that is no constant: Python evaluates a default once, in
+    the scope of the class body, so that only a constant means the same in the caller.
+    """
     complete = dict(values)
-    for name in wanted.every:
+    for name in parameters.every:
         if name in complete:
             continue
-        default = wanted.defaults.get(name)
+        default = parameters.defaults.get(name)
         if default is None or not _is_constant(default):
             return None
         complete[name] = default
     return complete
 
 
-def _keywords(
-    spread: Sequence[ast.expr],
-    wanted: _Parameters,
+def _bind_keywords(
+    starred: Sequence[ast.expr],
+    parameters: _Parameters,
     given: Mapping[str, ast.expr],
     caller: FunctionNode,
 ) -> tuple[tuple[str, ast.expr], ...] | None:
-    """What binds `**kwargs`: nothing when the caller's own dictionary of that name is passed on."""
-    name = wanted.keywords
-    if not spread:
+    """What binds `**kwargs`: nothing when the caller passes on its own dictionary of that name."""
+    name = parameters.keywords
+    if not starred:
         return ((name, ast.Dict([], [])),) if name else ()
-    is_same = len(spread) == 1 and isinstance(spread[0], ast.Name) and spread[0].id == name
-    is_own = caller.args.kwarg is not None and caller.args.kwarg.arg == name
-    # Were a parameter not the caller's own, the dictionary could hold it, and Python would call that an error.
+    if len(starred) != 1:
+        return None
+    dictionary = starred[0]
+    if not isinstance(dictionary, ast.Name) or dictionary.id != name:
+        return None
+    if caller.args.kwarg is None or caller.args.kwarg.arg != name:
+        return None
+    # If a parameter was not the caller's own, the dictionary could hold its value as well, and
+    # Python would raise TypeError.
     own = {arg.arg for arg in [*caller.args.args, *caller.args.kwonlyargs]}
-    is_whole = all(parameter in given and parameter in own for parameter in wanted.every)
-    return () if is_same and is_own and is_whole else None
-
-
-def _defaults(a: ast.arguments) -> dict[str, ast.expr]:
-    positional = [arg.arg for arg in [*a.posonlyargs, *a.args]]
-    found = dict(zip(positional[len(positional) - len(a.defaults) :], a.defaults, strict=True))
-    found |= {
-        arg.arg: value for arg, value in zip(a.kwonlyargs, a.kw_defaults, strict=True) if value
-    }
-    return found
+    for parameter in parameters.every:
+        if parameter not in given or parameter not in own:
+            return None
+    return ()
 
 
 def _is_constant(node: ast.expr) -> bool:
+    # `-1` is an operator and a constant for `ast`.
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node = node.operand
     return isinstance(node, ast.Constant)

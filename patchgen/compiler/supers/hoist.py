@@ -1,7 +1,14 @@
-"""A parent's member kept beside the child's under a private name: `_forward_of_LlamaMLP`.
+"""Keep a parent's member beside the child's under a private name: `_forward_of_LlamaMLP`.
 
-In: the statements of the parent that bind the member.  Out: the same statements under the private name, which no
-identifier of the chain is.  Their own `super()` is resolved by whoever asks for the copy.
+In: the statements of the parent that bind the member.  Out: the same statements under a private
+name that no identifier of the chain has.  The caller resolves the `super()` calls of the copy.
+
+    def forward(self, x):                  def forward(self, x):
+        y = super().forward(x)                 y = self._forward_of_Parent(x)
+        ...                                    ...
+
+                                           def _forward_of_Parent(self, x):
+                                               ...
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ IMPLICIT = {
 }
 """Methods that Python decorates by their name."""
 
-# They say something of the class's own method, which a private copy of the parent's is not.
+# These decorate the class's own method; a private copy of the parent's method does without.
 _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
 _KNOWS_ITS_NAME = frozenset({"cached_property"})
 
@@ -33,14 +40,14 @@ _KNOWS_ITS_NAME = frozenset({"cached_property"})
 def collect_identifiers(plan: ClassPlan) -> frozenset[str]:
     """Every identifier of the chain."""
     found: set[str] = set()
-    for piece in plan.chain:
-        tokens = tokenize.generate_tokens(io.StringIO(piece.text).readline)
+    for block in plan.chain:
+        tokens = tokenize.generate_tokens(io.StringIO(block.text).readline)
         found.update(token.string for token in tokens if token.type == tokenize.NAME)
     return frozenset(found)
 
 
 def make_private_name(name: str, owner: str, taken: Sequence[str] | frozenset[str]) -> str:
-    """`_name_of_Owner`, numbered when it is taken."""
+    """`_name_of_Owner`, with a number if that is taken."""
     wanted = f"_{name.strip('_') or 'method'}_of_{owner.strip('_')}"
     number, found = 2, wanted
     while found in taken:
@@ -49,7 +56,7 @@ def make_private_name(name: str, owner: str, taken: Sequence[str] | frozenset[st
 
 
 def find_obstacle(group: Sequence[Statement], name: str, order: Sequence[Statement]) -> str | None:
-    """Why a copy of the member would not do for the member; None when it does."""
+    """Why a copy of the member would not behave as the member does; None when it does."""
     if any(set(member.names) != {name} for member in group):
         return "it is bound together with other names"
     if not any(member.is_certain for member in group):
@@ -57,55 +64,48 @@ def find_obstacle(group: Sequence[Statement], name: str, order: Sequence[Stateme
     kept = {statement.key for statement in order}
     for member in group:
         decorators = getattr(member.node, "decorator_list", [])
-        if any(_called(decorator) in _KNOWS_ITS_NAME for decorator in decorators):
+        if any(_called_name(decorator) in _KNOWS_ITS_NAME for decorator in decorators):
             return "its decorator stores under the name that it has"
-        if (
-            not isinstance(member.node, Function)
-            and member.key in kept
-            and not is_literal(member.node)
-        ):
+        # Both the member and its copy would stay: the value would be computed for each of them.
+        is_value = not isinstance(member.node, Function) and not is_literal(member.node)
+        if is_value and member.key in kept:
             return "its value would be made twice"
     return None
 
 
 def is_literal(node: ast.stmt) -> bool:
-    """Whether `node` is an assignment of a constant, or of a display of constants."""
+    """Whether `node` assigns a constant, or a list, tuple, dict or set of constants."""
     value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else node
+    if value is None:
+        return False
     kinds = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.expr_context
-    return value is not None and all(isinstance(child, kinds) for child in ast.walk(value))
+    return all(isinstance(child, kinds) for child in ast.walk(value))
 
 
 def hoist(member: Statement, name: str, private: str) -> Statement:
-    """`member`, which binds `name`, as a copy that binds `private`, and reads it in the class body."""
+    """A copy of `member`, which binds `name`, that binds and reads `private` instead."""
     code = member.fragment
-    text = splice(code.text, _changes(code, member.node, name, private))
+    text = splice(code.text, _rename(code, member.node, name, private))
     node = member.node
     if isinstance(node, Function) and not node.decorator_list and name in IMPLICIT:
+        # Under another name, Python would not decorate it.
         text = f"{INDENT}@{IMPLICIT[name]}\n{text}"
     return replace(member.with_text(text), names=(private,), leading="\n", hoisted=True)
 
 
-def _changes(code: Fragment, top: ast.stmt, name: str, private: str) -> Iterator[Splice]:
+def _rename(code: Fragment, top: ast.stmt, name: str, private: str) -> Iterator[Splice]:
+    """The changes that rename `name` in the scope of the class body; method bodies stay."""
     stack: list[ast.AST] = [top]
     while stack:
         node = stack.pop()
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 if node.name == name:
-                    written = defined_name(code.lines, node)
-                    line_start = code.line_span(written.line, written.line)[0]
-                    yield Splice(line_start + written.start, line_start + written.end, private)
-                for decorator in node.decorator_list:
-                    if _called(decorator) in _NOT_OF_A_COPY:
-                        lines = code.line_span(
-                            decorator.lineno, decorator.end_lineno or decorator.lineno
-                        )
-                        yield Splice(*lines, "")
-                stack += [
-                    *node.decorator_list,
-                    *node.args.defaults,
-                    *(d for d in node.args.kw_defaults if d),
-                ]
+                    yield _rename_definition(code, node, private)
+                yield from _drop_decorators(code, node)
+                stack += node.decorator_list
+                stack += node.args.defaults
+                stack += [default for default in node.args.kw_defaults if default]
             case ast.Lambda() | ast.ClassDef():
                 pass
             case ast.Name(id=found_name) if found_name == name:
@@ -114,6 +114,24 @@ def _changes(code: Fragment, top: ast.stmt, name: str, private: str) -> Iterator
                 stack += ast.iter_child_nodes(node)
 
 
-def _called(decorator: ast.expr) -> str:
+def _rename_definition(
+    code: Fragment, node: ast.FunctionDef | ast.AsyncFunctionDef, private: str
+) -> Splice:
+    written = defined_name(code.lines, node)
+    line_start = code.line_span(written.line, written.line)[0]
+    return Splice(line_start + written.start, line_start + written.end, private)
+
+
+def _drop_decorators(
+    code: Fragment, node: ast.FunctionDef | ast.AsyncFunctionDef
+) -> Iterator[Splice]:
+    for decorator in node.decorator_list:
+        if _called_name(decorator) in _NOT_OF_A_COPY:
+            last = decorator.end_lineno or decorator.lineno
+            yield Splice(*code.line_span(decorator.lineno, last), "")
+
+
+def _called_name(decorator: ast.expr) -> str:
+    """The last name of what is called: `a.b(c)` gives `b`."""
     callee = decorator.func if isinstance(decorator, ast.Call) else decorator
     return ast.unparse(callee).rpartition(".")[2]

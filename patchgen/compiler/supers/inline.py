@@ -1,7 +1,12 @@
-"""Whether a parent's method may stand, statement by statement, where the child calls it; and then its text.
+"""Write a parent's method, statement by statement, where the child calls it.
 
-It may where nobody can tell the difference: the call is a statement of its own, or the last `return`; the arguments
-arrive under the parameters' names; no local name of one is a name of the other.  Otherwise the method is hoisted.
+That is possible where the call is a statement of its own, or the last `return`, and where
+`inline_safety` finds that it changes nothing.  Otherwise the method is hoisted.
+
+    # the parent's method: def __init__(self, config): self.size = config.size
+    def __init__(self, config):         def __init__(self, config):
+        super().__init__(config)            self.size = config.size
+        self.extra = 1                      self.extra = 1
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from patchgen.syntax.scopes import FunctionNode
 
 @dataclass(frozen=True, slots=True)
 class Inlined:
-    """Lines, with `count` statements, that take the place of the lines `first` to `last` of a method."""
+    """The text, with `count` statements, that replaces the lines `first` to `last` of a method."""
 
     first: int
     last: int
@@ -30,7 +35,7 @@ class Inlined:
 
 
 def find_call_site(method: FunctionNode, use: SuperUse, code: Fragment) -> Site | None:
-    """Where `use` stands, if the whole of a statement at the top of the method's body is this call."""
+    """The statement at the top of the method's body that is nothing but the call of `use`."""
     if isinstance(method, ast.Lambda) or use.call is None or use.nested or method.name != use.name:
         return None
     for number, statement in enumerate(method.body):
@@ -41,6 +46,7 @@ def find_call_site(method: FunctionNode, use: SuperUse, code: Fragment) -> Site 
                 site = Site(method, number, True, use.call)
             case _:
                 continue
+        # `super().__init__(); self.x = 1` shares its line, and cannot be replaced by lines.
         return site if owns_lines(code, method.body, number, number + 1) else None
     return None
 
@@ -48,53 +54,58 @@ def find_call_site(method: FunctionNode, use: SuperUse, code: Fragment) -> Site 
 def inline_call(
     site: Site, child: Statement, parent: Statement, bound: Sequence[tuple[str, str]]
 ) -> Inlined:
-    """`parent`, a method, written out in place of the call, below the lines that bind its parameters."""
+    """Replace the call by the body of `parent`, below the assignments of its parameters."""
     function = parent.node
     assert isinstance(function, ast.FunctionDef)
-    body = _body(function)
+    body = _read_body(function)
     if not site.returned and body and isinstance(body[-1], ast.Return):
-        body = body[:-1]
+        body = body[:-1]  # `return None` at the end: the child's statements follow
     code = child.fragment
     first, last = first_line(site.statement), site.statement.end_lineno or 0
     indent = indent_of(code.lines[first - 1])
-    comment = _trailing_comment(code, site.statement)
+
+    comment = _read_trailing_comment(code, site.statement)
     text = f"{indent}{comment}\n" if comment else ""
-    text += "".join(f"{indent}{name} = {value}\n" for name, value in bound)
+    for name, value in bound:
+        text += f"{indent}{name} = {value}\n"
     if body:
-        written, old = suite_text(parent.fragment, body, _above(parent.fragment, function))
+        written, old = suite_text(parent.fragment, body, _line_above(parent.fragment, function))
         text += reindent(written, old, indent)
     count = len(bound) + len(body)
     if not count and len(site.method.body) == 1:
+        # The method needs a statement.
         text, count = f"{text}{indent}pass\n", 1
     return Inlined(first, last, text, count)
 
 
-def _body(function: ast.FunctionDef) -> list[ast.stmt]:
-    """The statements of `function` less its docstring and placeholders."""
-    body = (
-        function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
-    )
-    return [] if all(is_placeholder(node) for node in body) else body
+def _read_body(function: ast.FunctionDef) -> list[ast.stmt]:
+    """The statements of `function` without its docstring; none where all are placeholders."""
+    has_docstring = ast.get_docstring(function, clean=False) is not None
+    body = function.body[1:] if has_docstring else function.body
+    if all(is_placeholder(node) for node in body):
+        return []
+    return body
 
 
 def is_placeholder(node: ast.stmt) -> bool:
     """Whether `node` is `pass` or `...`."""
-    is_dots = (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and node.value.value is ...
-    )
-    return isinstance(node, ast.Pass) or is_dots
+    if isinstance(node, ast.Pass):
+        return True
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+        return False
+    return node.value.value is ...
 
 
-def _above(code: Fragment, function: ast.FunctionDef) -> int:
+def _line_above(code: Fragment, function: ast.FunctionDef) -> int:
     """The last line of the signature, or of the docstring below it."""
     if ast.get_docstring(function, clean=False) is not None:
         return function.body[0].end_lineno or 0
-    return find_colon(code, function.lineno, code.column(function.lineno, function.col_offset))[0]
+    column = code.column(function.lineno, function.col_offset)
+    return find_colon(code, function.lineno, column)[0]
 
 
-def _trailing_comment(code: Fragment, statement: ast.stmt) -> str:
-    line = code.lines[(statement.end_lineno or 1) - 1]
-    rest = line[code.column(statement.end_lineno or 1, statement.end_col_offset or 0) :].strip()
+def _read_trailing_comment(code: Fragment, statement: ast.stmt) -> str:
+    last = statement.end_lineno or 1
+    end = code.column(last, statement.end_col_offset or 0)
+    rest = code.lines[last - 1][end:].strip()
     return rest if rest.startswith("#") else ""

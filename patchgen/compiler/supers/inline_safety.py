@@ -1,7 +1,13 @@
-"""Whether a parent's method, written out where the child calls it, means what the call means.
+"""Decide whether a parent's method can be inlined where the child calls it.
 
-In: the call, the child's method and the parent's.  Out: the binding of the arguments, or None where anybody could tell
-the difference: by a name that both use, by an early return, by a look at the frame.
+In: the call, the child's method and the parent's.  Out: the binding of the arguments, or None
+where the inlined code could behave differently: by a name that both methods use, by an early
+return, or by code that inspects its frame.
+
+    def forward(self, x):               def forward(self, x):
+        scale = 2                           scale = 2
+        super().forward(x)                  scale = 3      # the parent's local: not safe
+        return x * scale                    return x * scale
 """
 
 from __future__ import annotations
@@ -22,12 +28,16 @@ from patchgen.syntax.scopes import (
 )
 
 _SEES_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir", "__class__"})
+# Python calls these with a class, or without an object.
 _OTHER_PROTOCOLS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A call that stands alone: statement `number` of the method's body, `returned` or not."""
+    """A call that is a statement of its own: number `number` in the body of `method`.
+
+    `returned`: the statement is `return` with the call.
+    """
 
     method: ast.FunctionDef | ast.AsyncFunctionDef
     number: int
@@ -40,140 +50,180 @@ class Site:
 
     @property
     def rest(self) -> list[ast.stmt]:
-        """What runs after the call."""
+        """The statements that run after the call."""
         return [] if self.returned else self.method.body[self.number + 1 :]
 
 
 def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None:
-    """How the arguments reach the parameters of the parent's method, where writing it out is exact; else None."""
+    """Bind the arguments of the call to the parameters of `function`, the parent's method.
+
+    None where inlining the method is not exact.
+    """
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+        return None
     method = site.method
-    if (
-        not isinstance(function, ast.FunctionDef)
-        or function.decorator_list
-        or method.name in _OTHER_PROTOCOLS
-    ):
+    if method.name in _OTHER_PROTOCOLS or _is_bound_otherwise(method):
         return None
     receiver = first_parameter(function)
-    if (
-        receiver is None
-        or receiver != first_parameter(method)
-        or use.receiver not in (receiver, None)
-    ):
+    if receiver is None or receiver != first_parameter(method):
         return None
-    if (
-        _is_bound_otherwise(method)
-        or not _is_plain(function, site.returned)
-        or _sees_locals(method)
-    ):
+    if use.receiver not in (receiver, None):
         return None
+    if not _is_plain(function, site.returned) or _sees_locals(method):
+        return None
+
     skip = 0
     if use.receiver is None:
-        if not site.call.args or not (
-            isinstance(site.call.args[0], ast.Name) and site.call.args[0].id == receiver
-        ):
+        # `Parent.forward(self, x)` gives the object as the first argument.
+        if not site.call.args or not _is_name(site.call.args[0], receiver):
             return None
         skip = 1
-    found = bind(site.call, function, method, skip)
-    return found if found and _names_are_apart(site, function, found, receiver) else None
+    binding = bind(site.call, function, method, skip)
+    if binding is None or not _are_names_separate(site, function, binding, receiver):
+        return None
+    return binding
 
 
 def _is_bound_otherwise(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(
-        isinstance(d, ast.Name) and d.id in ("staticmethod", "classmethod")
-        for d in method.decorator_list
-    )
+    for decorator in method.decorator_list:
+        if isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "classmethod"):
+            return True
+    return False
 
 
 def _is_plain(function: ast.FunctionDef, returned: bool) -> bool:
-    """No generator, no early return where more follows, nothing that looks at its own frame."""
-    if any(
-        isinstance(n, ast.Yield | ast.YieldFrom | ast.Global | ast.Nonlocal)
-        for n in ast.walk(function)
-    ):
-        return False
+    """Whether `function` is no generator, inspects no frame, and returns only where it may.
+
+    Where more follows the call, the only `return` may be the last statement, and return None.
+    """
+    for node in ast.walk(function):
+        if isinstance(node, ast.Yield | ast.YieldFrom | ast.Global | ast.Nonlocal):
+            return False
     if _sees_locals(function):
         return False
     returns = [node for node in own_nodes(function.body) if isinstance(node, ast.Return)]
     if returned or not returns:
         return True
-    last = function.body[-1]
-    return returns == [last] and (returns[0].value is None or _is_none(returns[0].value))
+    if returns != [function.body[-1]]:
+        return False
+    value = returns[0].value
+    return value is None or _is_none(value)
 
 
-def _is_none(node: ast.expr | None) -> bool:
+def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
 def _sees_locals(function: FunctionNode) -> bool:
-    nodes = list(ast.walk(function))
-    return any(isinstance(n, ast.Name) and n.id in _SEES_LOCALS for n in nodes) or any(
-        isinstance(n, ast.Global | ast.Nonlocal) for n in nodes
+    for node in ast.walk(function):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            return True
+        if isinstance(node, ast.Name) and node.id in _SEES_LOCALS:
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _ChildNames:
+    """The names of the method that calls.
+
+    `local` are its local names, `mentioned` all names in it, `later` those that run after the
+    call or in a nested scope.
+    """
+
+    local: frozenset[str]
+    mentioned: frozenset[str]
+    after: frozenset[str]
+    nested: frozenset[str]
+
+    @property
+    def later(self) -> frozenset[str]:
+        return self.after | self.nested
+
+
+def _read_child_names(site: Site) -> _ChildNames:
+    method = site.method
+    return _ChildNames(
+        local=local_names(method),
+        mentioned=names_in([method]) - {method.name},
+        after=names_in(site.rest),
+        nested=names_in(_find_scopes(method.body)),
     )
 
 
-def _names_are_apart(site: Site, function: ast.FunctionDef, found: Binding, receiver: str) -> bool:
-    method = site.method
-    theirs, ours = local_names(function), local_names(method)
-    mentioned = names_in([method]) - {method.name}
-    later, nested = names_in(site.rest), names_in(_scopes(method.body))
+def _are_names_separate(
+    site: Site, function: ast.FunctionDef, binding: Binding, receiver: str
+) -> bool:
+    """Whether no name of the parent's method changes what a name of the child's means."""
+    child = _read_child_names(site)
+    parent_locals = local_names(function)
     rebound = set(bound_names(function.body))
-    if receiver in rebound or receiver in set(bound_names(method.body)):
+    if receiver in rebound or receiver in set(bound_names(site.method.body)):
         return False
-    free = names_in(function.body) - theirs
-    if free & ours:
+    # A global of the parent would become a local of the child.
+    if (names_in(function.body) - parent_locals) & child.local:
         return False
-    shared = {*found.passed, *([found.keywords] if found.keywords else [])}
-    own = theirs - shared - {receiver} - {name for name, _ in found.bound}
-    if not shared <= ours or own & mentioned:
+
+    shared = set(binding.passed)
+    if binding.keywords:
+        shared.add(binding.keywords)
+    assigned = {name for name, _ in binding.bound}
+    own = parent_locals - shared - {receiver} - assigned
+    if not shared <= child.local or own & child.mentioned:
         return False
+
+    parent_nested = names_in(_find_scopes(function.body))
+    bound_after = set(bound_names(site.rest))
     for name in shared:
-        if name in rebound and (name in later or name in nested):
+        if name in rebound and name in child.later:
             return False
         # A function inside the parent's method would see the child bind the name again.
-        if name in names_in(_scopes(function.body)) and name in set(bound_names(site.rest)):
+        if name in parent_nested and name in bound_after:
             return False
-    if found.keywords and not _is_only_passed_on(site, found.keywords):
+    if binding.keywords and not _is_only_passed_on(site, binding.keywords):
         return False
-    return all(
-        _may_bind(n, number, found, mentioned, ours, later | nested)
-        for number, (n, _) in enumerate(found.bound)
-    )
+    for number, (name, _) in enumerate(binding.bound):
+        if not _may_bind(name, number, binding, child):
+            return False
+    return True
 
 
-def _may_bind(
-    name: str,
-    number: int,
-    found: Binding,
-    mentioned: frozenset[str],
-    ours: frozenset[str],
-    read: frozenset[str],
-) -> bool:
-    """Whether `name = value` before the parent's statements is seen by nothing of the child."""
-    if name not in mentioned:
+def _may_bind(name: str, number: int, binding: Binding, child: _ChildNames) -> bool:
+    """Whether the child notices nothing of `name = value` before the parent's statements."""
+    if name not in child.mentioned:
         return True
-    values = names_in([value for _, value in found.bound[number + 1 :]])
-    return name in ours and name not in read and name not in values
+    # A later assignment must not read the name after this one has changed it.
+    later_values = names_in([value for _, value in binding.bound[number + 1 :]])
+    return name in child.local and name not in child.later and name not in later_values
 
 
 def _is_only_passed_on(site: Site, keywords: str) -> bool:
-    """Whether the child keeps no other hold on its dictionary of keywords, which the parent's code may change.
+    """Whether the child has no other reference to its dictionary of keywords.
 
-    Python hands the parent a copy.
+    Python hands the parent a copy; inlined, the parent's code changes the child's dictionary.
     """
-    if keywords in names_in(site.rest) or keywords in names_in(_scopes(site.method.body)):
+    if keywords in names_in(site.rest) or keywords in names_in(_find_scopes(site.method.body)):
         return False
-    held = 0
     for statement in site.method.body[: site.number]:
         for node in ast.walk(statement):
             for child in ast.iter_child_nodes(node):
-                is_it = isinstance(child, ast.Name) and child.id == keywords
-                held += is_it and not (
-                    isinstance(node, ast.Attribute | ast.Subscript) and node.value is child
-                )
-    return not held
+                if not _is_name(child, keywords):
+                    continue
+                # `kwargs.pop("x")` and `kwargs["x"]` keep no reference.
+                if isinstance(node, ast.Attribute | ast.Subscript) and node.value is child:
+                    continue
+                return False
+    return True
 
 
-def _scopes(body: Sequence[ast.stmt]) -> list[ast.AST]:
+def _find_scopes(body: Sequence[ast.stmt]) -> list[ast.AST]:
     """The nested scopes in `body`, whose code may run later."""
     kinds = (*ScopeNode.__args__, ast.GeneratorExp)
-    return [node for statement in body for node in ast.walk(statement) if isinstance(node, kinds)]
+    found: list[ast.AST] = []
+    for statement in body:
+        found += [node for node in ast.walk(statement) if isinstance(node, kinds)]
+    return found

@@ -1,7 +1,10 @@
-"""What is written for `super().m` and `Parent.m` once it is known which member they mean.
+"""Write what replaces `super().m` and `Parent.m` once it is known which member they mean.
 
-In: the use, and the name under which the flat class has the member.  Out: one replacement in the text of the method,
-or a refusal where the use stands at a place that no text can take.
+In: the use, and the name under which the flat class has the member.  Out: one replacement in the
+text of the method, or a refusal where no text can express it.
+
+    super().forward(x)              self._forward_of_Parent(x)
+    Parent.forward(self, x)         self._forward_of_Parent(x)
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ from patchgen.syntax.scopes import FunctionNode, bound_names, local_names
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A use in `method` of `statement`, at `at` of its file, that the class at `target` in the chain answers."""
+    """A use in `method` of `statement` that the class at `target` in the chain answers.
+
+    `at` is its place in its file.
+    """
 
     use: SuperUse
     method: FunctionNode
@@ -32,16 +38,17 @@ class Asked:
 
     @property
     def what(self) -> str:
-        """How messages call it."""
+        """How messages name it."""
         return f"super().{self.use.name}"
 
     @property
     def is_called(self) -> bool:
-        """Whether it is called right there, so that the object can be put in as the first argument."""
+        """Whether a call follows at once, so that the object can become the first argument."""
+        if self.use.call is None:
+            return False
         code = self.statement.fragment
-        return self.use.call is not None and code.text[code.span(self.use.node)[1] :].startswith(
-            "("
-        )
+        end = code.span(self.use.node)[1]
+        return code.text[end:].startswith("(")
 
     def require_resolvable(self, bodies: Sequence[ClassBody]) -> None:
         """Raises PatchgenError where the object or the member is not what it seems."""
@@ -77,7 +84,10 @@ def is_plain(group: Sequence[Statement]) -> bool:
 def survives(
     asked: Asked, group: Sequence[Statement], order: Sequence[Statement], plan: ClassPlan
 ) -> bool:
-    """Whether the flat class has the member under its own name, as a plain method that the method can name there."""
+    """Whether the flat class keeps the member, as a plain method, under its own name.
+
+    The method that uses it must be able to name the flat class.
+    """
     name = asked.use.name
     if asked.use.receiver is not None and not asked.is_called:
         return False
@@ -87,62 +97,81 @@ def survives(
     return name not in IMPLICIT and plan.name not in local_names(asked.method)
 
 
-def reference(
+def write_reference(
     asked: Asked, group: Sequence[Statement], name: str, flat: str, qualified: bool
 ) -> Splice:
-    """The replacement of the use by `name` of the class `flat`, which is the member that `group` binds.
+    """Replace the use by `name` of the class `flat`, the member that `group` binds.
 
-    `qualified`: it has to be reached through the class, not the object.
+    `qualified`: the member has to be reached through the class, not the object.
     Raises PatchgenError where that cannot be written.
     """
-    plain = is_plain(group)
     use, code = asked.use, asked.statement.fragment
     start, end = code.span(use.node)
-    if not _stands_at(code, use.node):
+    if not _is_written_at(code, use.node):
         what = f"{asked.what} stands in a string, where it cannot be replaced"
         raise PatchgenError("PG211", asked.at, what, "bind it to a name on a line before")
     if use.receiver is not None:
-        if not qualified:
-            return Splice(start, end, f"{use.receiver}.{name}")
-        if use.call and plain and asked.is_called:
-            more = ", " if use.call.args or use.call.keywords else ""
-            return Splice(start, end + 1, f"{flat}.{name}({use.receiver}{more}")
-        what = f"{asked.what} cannot be asked for through the object, as the class has a __getattribute__"
-        raise PatchgenError("PG214", asked.at, what, f"write {use.name} out in the child")
-    given = _object_given(asked, code) if plain and not qualified else None
+        return _write_bound(asked, group, name, flat, qualified)
+    # `Parent.m(self, x)` becomes `self.m(x)`.
+    given = _find_given_object(asked, code) if is_plain(group) and not qualified else None
     if given:
-        return Splice(start, given[1], f"{given[0]}.{name}(")
-    if any(
-        isinstance(d, ast.Name) and d.id == "classmethod"
-        for d in getattr(group[0].node, "decorator_list", [])
-    ):
-        what = f"{use.name} is a classmethod of a class that is merged into another"
-        raise PatchgenError("PG210", asked.at, what, f"write super().{use.name}")
+        receiver, arguments_start = given
+        return Splice(start, arguments_start, f"{receiver}.{name}(")
+    for decorator in getattr(group[0].node, "decorator_list", []):
+        if isinstance(decorator, ast.Name) and decorator.id == "classmethod":
+            what = f"{use.name} is a classmethod of a class that is merged into another"
+            raise PatchgenError("PG210", asked.at, what, f"write super().{use.name}")
     return Splice(start, end, f"{flat}.{name}")
 
 
-def _stands_at(code: Fragment, node: ast.expr) -> bool:
-    """Whether the text at the position of `node` is its own: inside f-strings, Python before 3.12 gives wrong ones."""
+def _write_bound(
+    asked: Asked, group: Sequence[Statement], name: str, flat: str, qualified: bool
+) -> Splice:
+    """Replace `super().m`, which is bound to the object."""
+    use = asked.use
+    start, end = asked.statement.fragment.span(use.node)
+    if not qualified:
+        return Splice(start, end, f"{use.receiver}.{name}")
+    if use.call and is_plain(group) and asked.is_called:
+        # `super().m(x)` becomes `Flat.m(self, x)`; the splice takes the opening bracket along.
+        more = ", " if use.call.args or use.call.keywords else ""
+        return Splice(start, end + 1, f"{flat}.{name}({use.receiver}{more}")
+    what = (
+        f"{asked.what} cannot be asked for through the object, as the class has a __getattribute__"
+    )
+    raise PatchgenError("PG214", asked.at, what, f"write {use.name} out in the child")
+
+
+def _is_written_at(code: Fragment, node: ast.expr) -> bool:
+    """Whether the text at the position of `node` is its own.
+
+    Inside f-strings, Python before 3.12 gives wrong positions.
+    """
     try:
         return same_code(ast.parse(code.source(node), mode="eval").body, node)
     except SyntaxError:
         return False
 
 
-def _object_given(asked: Asked, code: Fragment) -> tuple[str, int] | None:
-    """The method's own object as the first argument of `Parent.m(self, ...)`, and where the other arguments begin."""
+def _find_given_object(asked: Asked, code: Fragment) -> tuple[str, int] | None:
+    """The method's own object, if it is the first argument of `Parent.m(self, ...)`.
+
+    With it comes the place where the other arguments begin.
+    """
     own = first_parameter(asked.method)
-    decorators = getattr(asked.method, "decorator_list", [])
-    is_static = any(isinstance(node, ast.Name) and node.id == "staticmethod" for node in decorators)
-    if asked.use.nested or is_static or own in find_rebound(asked.method):
+    for decorator in getattr(asked.method, "decorator_list", []):
+        if isinstance(decorator, ast.Name) and decorator.id == "staticmethod":
+            return None
+    if asked.use.nested or own in find_rebound(asked.method):
         return None
     match asked.use.call:
-        case ast.Call(args=[ast.Name(id=receiver) as first, *rest], keywords=keywords) if (
-            receiver == own
-        ):
+        case ast.Call(args=[ast.Name(id=receiver) as first, *rest], keywords=keywords):
+            if receiver != own:
+                return None
             if rest:
                 return receiver, code.span(rest[0])[0]
             if keywords:
+                # The position of `**kwargs` is that of the name behind the stars.
                 return (receiver, code.span(keywords[0])[0]) if keywords[0].arg else None
             return receiver, code.span(first)[1]
         case _:

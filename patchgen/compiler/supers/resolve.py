@@ -1,8 +1,15 @@
-"""Every `super()` of a flat class resolved: written out, or its target kept beside it under a private name.
+"""Resolve every `super()` of a flat class: inline its target, or hoist it under a private name.
 
-A method of `chain[i]` finds by `super().m` the first class behind `chain[i]` that has m.  Where that is a class of the
-chain, its m is inlined (`inline`) or hoisted (`hoist`), and is resolved in turn at its own place in the chain.  Where
-no class of the chain has m, `super()` stays: it goes on to the bases.
+`super().m` in a method of `chain[i]` finds the first class behind `chain[i]` that has `m`.  If that
+is a class of the chain, its `m` is inlined (`inline`) or hoisted (`hoist`), and then resolved in
+turn at its own place in the chain.  If no class of the chain has `m`, `super()` stays: it goes on
+to the bases.
+
+    class Child(Parent):                    class Flat(nn.Module):
+        def __init__(self, size):               def __init__(self, size):
+            super().__init__(size)                  super().__init__()
+            self.scale = 2                          self.size = size
+                                                    self.scale = 2
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ from patchgen.compiler.supers.hoist import (
 )
 from patchgen.compiler.supers.inline import Inlined, find_call_site, inline_call
 from patchgen.compiler.supers.inline_safety import Site, bind_safely
-from patchgen.compiler.supers.reference import Asked, reference, survives
+from patchgen.compiler.supers.reference import Asked, survives, write_reference
 from patchgen.compiler.supers.supercall import (
     Misuse,
     SuperUse,
@@ -44,7 +51,7 @@ _ADDED_BY_STRICT = ("validate", "__post_init__")
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Statements with nothing left to resolve, and what went wrong."""
+    """Statements with nothing left to resolve, and the problems found on the way."""
 
     statements: tuple[Statement, ...]
     problems: tuple[Problem, ...]
@@ -53,25 +60,27 @@ class Resolved:
 def resolve_supers(
     plan: ClassPlan, bodies: tuple[ClassBody, ...], order: Sequence[Statement]
 ) -> Resolved:
-    """The class body `order` with every `super()` of a class of the chain resolved."""
+    """Resolve every `super()` of a class of the chain in the class body `order`."""
     work = _Resolver(plan, bodies, order, read_fields(plan, bodies))
     last = {name: place for place, statement in enumerate(order) for name in statement.names}
     done: list[Statement] = []
     waiting: list[tuple[int, list[Statement]]] = []
     for place, statement in enumerate(order):
-        done.append(work.resolved(_with_class_reads(statement)))
-        # Below the whole member: a property stays together with its setter.
-        waiting.append(
-            (max((last[name] for name in statement.names), default=place), work.take_copies())
-        )
-        done += [copy for until, copies in waiting if until == place for copy in copies]
-    return Resolved(
-        tuple(done), (*work.problems, *(_left_over(done, bodies) if not work.problems else ()))
-    )
+        done.append(work.resolve(_shorten_class_reads(statement)))
+        # Copies go below the whole member: a property stays together with its setter.
+        until = max((last[name] for name in statement.names), default=place)
+        waiting.append((until, work.take_copies()))
+        for below, copies in waiting:
+            if below == place:
+                done += copies
+    problems = list(work.problems)
+    if not problems:
+        problems += _find_left_over(done, bodies)
+    return Resolved(tuple(done), tuple(problems))
 
 
-def _left_over(done: Sequence[Statement], bodies: Sequence[ClassBody]) -> Iterator[Problem]:
-    """Parents by name at places where their members cannot be reached: a nested class, a comprehension."""
+def _find_left_over(done: Sequence[Statement], bodies: Sequence[ClassBody]) -> Iterator[Problem]:
+    """Parents named where their members cannot be reached: in a nested class, a comprehension."""
     for statement in done:
         if find_marker(statement.node):
             what = "a parent that is merged is named where the flat class is not made yet"
@@ -79,15 +88,15 @@ def _left_over(done: Sequence[Statement], bodies: Sequence[ClassBody]) -> Iterat
             yield PatchgenError("PG210", bodies[statement.origin].at(statement), what, hint).problem
 
 
-def _with_class_reads(statement: Statement) -> Statement:
-    """What `statement` reads of a parent in the class body stands above it, as `classscope` saw to."""
+def _shorten_class_reads(statement: Statement) -> Statement:
+    """Write `name` for `Parent.name` in the class body: `classscope` has put it above."""
     code = statement.fragment
     changes = [Splice(*code.span(node), node.attr) for node in find_class_reads(statement.node)]
     return statement.with_text(splice(code.text, changes))
 
 
 class _Resolver:
-    """Remembers what has been hoisted, so that it is hoisted once."""
+    """Resolves statements one by one; each member is hoisted once."""
 
     def __init__(
         self,
@@ -103,23 +112,23 @@ class _Resolver:
         self._copies: list[Statement] = []
 
     def take_copies(self) -> list[Statement]:
-        """What has been hoisted since the last time."""
+        """The members that have been hoisted since the last call."""
         taken, self._copies = self._copies, []
         return taken
 
-    def resolved(self, statement: Statement) -> Statement:
-        """`statement` with each `super()` that a class of the chain answers replaced."""
+    def resolve(self, statement: Statement) -> Statement:
+        """Replace each `super()` in `statement` that a class of the chain answers."""
         changes: list[Splice] = []
         for method in find_methods(statement.node):
             uses = tuple(find_super_uses(method, statement.origin, self._plan))
             for use in uses:
                 try:
-                    changes += self._changes(use, uses, method, statement)
+                    changes += self._resolve_use(use, uses, method, statement)
                 except PatchgenError as error:
                     self.problems.append(error.problem)
         return statement.with_text(splice(statement.text, changes))
 
-    def _changes(
+    def _resolve_use(
         self,
         use: SuperUse | Misuse,
         uses: Sequence[SuperUse | Misuse],
@@ -128,45 +137,52 @@ class _Resolver:
     ) -> Iterator[Splice]:
         body = self._bodies[statement.origin]
         if isinstance(use, Misuse):
-            # Behind the last class of the chain come the bases, where `super` may be used as it likes.
+            # Only the bases come after the last class of the chain: its `super` stays as it is.
             if not use.is_super or statement.origin < len(self._bodies) - 1:
                 raise PatchgenError("PG210", body.at(statement, use.node), use.what, use.hint)
             return
-        target = self._target(use)
+        target = self._find_target(use)
+        at = body.at(statement, use.node)
         if finds_generated(use.name, use.start, target, self._bodies, self._fields):
-            what = f"super().{use.name} means the method that a decorator generates for a class that is merged"
-            raise PatchgenError(
-                "PG224", body.at(statement, use.node), what, f"write out what {use.name} does"
+            what = (
+                f"super().{use.name} means the method that a decorator generates "
+                "for a class that is merged"
             )
+            raise PatchgenError("PG224", at, what, f"write out what {use.name} does")
         if target is None:
-            self._require_beyond(use, method, statement)
-            yield from self._beyond(use, statement)
+            self._require_in_bases(use, method, statement)
+            yield from self._keep_super(use, statement)
             return
-        asked = Asked(use, method, statement, target, body.at(statement, use.node))
+
+        asked = Asked(use, method, statement, target, at)
         asked.require_resolvable(self._bodies)
-        alone = sum(isinstance(other, SuperUse) and other.name == use.name for other in uses) == 1
-        site = (
-            find_call_site(method, use, statement.fragment)
-            if alone and statement.node is method
-            else None
-        )
+        site = None
+        # Inlined twice, the statements of a method could not be told apart.
+        is_alone = sum(isinstance(o, SuperUse) and o.name == use.name for o in uses) == 1
+        if is_alone and statement.node is method:
+            site = find_call_site(method, use, statement.fragment)
         written = self._inline(use, site, statement, target) if site else None
-        if site and written:
+        if written:
             yield Splice(*statement.fragment.line_span(written.first, written.last), written.text)
-            return
-        yield self._reference(asked)
+        else:
+            yield self._refer(asked)
 
-    def _target(self, use: SuperUse) -> int | None:
-        by_name = use.receiver is None
-        places = (
-            search_places(self._bodies, use.start)
-            if by_name
-            else range(use.start, len(self._bodies))
-        )
-        return next((place for place in places if use.name in self._bodies[place].members), None)
+    def _find_target(self, use: SuperUse) -> int | None:
+        """The place in the chain of the class that answers `use`."""
+        places: Sequence[int] = range(use.start, len(self._bodies))
+        if use.receiver is None:
+            # `Parent.m` searches the bases of Parent, not the rest of the chain.
+            places = search_places(self._bodies, use.start)
+        for place in places:
+            if use.name in self._bodies[place].members:
+                return place
+        return None
 
-    def _beyond(self, use: SuperUse, statement: Statement) -> Iterator[Splice]:
-        """A use that no class of the chain answers: `super()` stays, a parent by name becomes the base."""
+    def _keep_super(self, use: SuperUse, statement: Statement) -> Iterator[Splice]:
+        """Write a use that no class of the chain answers.
+
+        `super()` stays; a parent by name becomes the base.
+        """
         code = statement.fragment
         if use.receiver is None:
             base = find_outer_base(self._plan, self._bodies, use.start)
@@ -179,52 +195,49 @@ class _Resolver:
         elif use.marker is not None:
             yield Splice(*code.span(use.marker), self._plan.name)
 
-    def _require_beyond(self, use: SuperUse, method: FunctionNode, statement: Statement) -> None:
-        """Nothing where the bases that stay may have what `use` asks for.
+    def _require_in_bases(self, use: SuperUse, method: FunctionNode, statement: Statement) -> None:
+        """Check that the bases that stay may have what `use` asks for.
 
         Raises PatchgenError PG215 where Python would raise AttributeError.
         """
         body = self._bodies[statement.origin]
-        made = any(b.node.keywords for b in self._bodies)  # a metaclass may give a class anything
-        strict = any(d.short_name == "strict" for b in self._bodies for d in b.decorators)
-        if made or (strict and use.name in _ADDED_BY_STRICT) or is_tried(use.node, method):
+        # A metaclass may give a class anything.
+        if any(other.node.keywords for other in self._bodies) or is_tried(use.node, method):
+            return
+        decorators = {d.short_name for other in self._bodies for d in other.decorators}
+        if "strict" in decorators and use.name in _ADDED_BY_STRICT:
             return
         known = self._plan.beyond(body.block.symbol.module, use.name)
         if known is None:
             return
-        near = {
-            name
-            for place in range(use.start, len(self._bodies))
-            for name in self._bodies[place].members
-        }
+        near: set[str] = set()
+        for other in self._bodies[use.start :]:
+            near |= other.members
         what = f"no class that {body.own_name} inherits from has {use.name}"
-        hint = (
-            did_you_mean(use.name, known | near)
-            or "leave it out, or inherit from the class that has it"
-        )
+        hint = did_you_mean(use.name, known | near)
+        hint = hint or "leave it out, or inherit from the class that has it"
         raise PatchgenError("PG215", body.at(statement, use.node), what, hint)
 
     def _inline(self, use: SuperUse, site: Site, child: Statement, target: int) -> Inlined | None:
-        """The parent's method written out; None where it has to be hoisted."""
+        """Inline the parent's method; None where it has to be hoisted."""
         binders = self._bodies[target].binders(use.name)
         if len(binders) != 1 or _has_super(site.call):
             return None
-        parent = self.resolved(binders[0])
-        bound = bind_safely(site, use, parent.node)
-        if bound is None:
+        parent = self.resolve(binders[0])
+        binding = bind_safely(site, use, parent.node)
+        if binding is None:
             return None
-        return inline_call(
-            site, child, parent, [(name, _argument(value, child)) for name, value in bound.bound]
-        )
+        bound = [(name, _write_argument(value, child)) for name, value in binding.bound]
+        return inline_call(site, child, parent, bound)
 
-    def _reference(self, asked: Asked) -> Splice:
-        """The use replaced by a reference to the member, which is hoisted unless it survives under its own name."""
+    def _refer(self, asked: Asked) -> Splice:
+        """Refer to the member, which is hoisted unless it survives under its own name."""
         group = self._bodies[asked.target].binders(asked.use.name)
         own = survives(asked, group, self._order, self._plan)
         name = asked.use.name if own else self._hoist(asked, group)
         # `self.m` would ask `__getattribute__`, where `super().m` does not.
         intercepted = any("__getattribute__" in body.names for body in self._bodies)
-        return reference(asked, group, name, self._plan.name, own or intercepted)
+        return write_reference(asked, group, name, self._plan.name, own or intercepted)
 
     def _hoist(self, asked: Asked, group: Sequence[Statement]) -> str:
         """The private name under which the member is kept."""
@@ -237,20 +250,27 @@ class _Resolver:
             what = f"{name} of {owner} cannot be kept under a private name: {why}"
             raise PatchgenError("PG214", asked.at, what, f"write {name} out in the child")
         private = make_private_name(name, owner, self._taken)
+        # The name is known before the copies are resolved: they may ask for the same member.
         self._taken |= {private}
         self._names[name, target] = private
-        self._copies += [self.resolved(hoist(member, name, private)) for member in group]
+        self._copies += [self.resolve(hoist(member, name, private)) for member in group]
         return private
 
 
 def _has_super(call: ast.Call) -> bool:
     """Whether an argument of the call has a `super()` of its own."""
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(isinstance(n, ast.Name) and n.id == "super" for a in arguments for n in ast.walk(a))
+    for argument in [*call.args, *(keyword.value for keyword in call.keywords)]:
+        for node in ast.walk(argument):
+            if isinstance(node, ast.Name) and node.id == "super":
+                return True
+    return False
 
 
-def _argument(value: ast.expr, child: Statement) -> str:
-    """The text of an argument; a default comes from the parent, where only its value is known."""
+def _write_argument(value: ast.expr, child: Statement) -> str:
+    """The text of an argument.
+
+    A default comes from the parent, where only its value is known.
+    """
     if not any(node is value for node in ast.walk(child.node)):
         return ast.unparse(value)
     text = child.fragment.source(value)

@@ -1,7 +1,11 @@
-"""Where a method asks for what its class inherits: `super().m`, `super(T, self).m`, `Parent.m`.
+"""Find where a method asks for what its class inherits: `super().m`, `Parent.m`.
 
-In: a method of a class of the chain.  Out: its `SuperUse`s, each with the place in the chain where the search begins,
-and what cannot be followed as problems.  Nothing is changed here.
+In: a method of a class of the chain.  Out: its `SuperUse`s, each with the place in the chain where
+the search begins, and a `Misuse` for what cannot be followed.  This module changes nothing.
+
+In the rewritten blocks, a parent that code names explicitly is spelled `__parent_<place>__`:
+
+    super(Parent, self).forward(x)      super(__parent_1__, self).forward(x)
 """
 
 from __future__ import annotations
@@ -22,9 +26,9 @@ _MARKER = re.compile(r"__parent_(\d+)__")
 class SuperUse:
     """`node` is the attribute `super().name`; `call` is the call of it, if it is called.
 
-    The search begins at `start` in the chain.  `receiver` is the name of the object that it is bound to; it is None
-    for `Parent.name`, which is bound to nothing.  `nested`: inside a function or comprehension of the method.
-    `marker` is the parent in `super(Parent, self)`.
+    The search begins at `start` in the chain.  `receiver` is the name of the object that it is
+    bound to; it is None for `Parent.name`, which is bound to nothing.  `nested`: inside a function
+    or comprehension of the method.  `marker` is the parent in `super(Parent, self)`.
     """
 
     node: ast.Attribute
@@ -51,7 +55,7 @@ class Misuse:
 
 
 def find_methods(statement: ast.stmt) -> Iterator[FunctionNode]:
-    """The functions and lambdas that stand in a class body, those under `if` and the like included."""
+    """The functions and lambdas of a class body, also those under `if` and the like."""
     stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()
@@ -98,16 +102,19 @@ def find_class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
 
 def find_marker(statement: ast.stmt) -> ast.Name | None:
     """A parent by name anywhere in `statement`."""
-    return next(
-        (n for n in ast.walk(statement) if isinstance(n, ast.Name) and _MARKER.fullmatch(n.id)),
-        None,
-    )
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and _MARKER.fullmatch(node.id):
+            return node
+    return None
 
 
 def find_super_uses(
     method: FunctionNode, origin: int, plan: ClassPlan
 ) -> Iterator[SuperUse | Misuse]:
-    """Every use of `super` and of a parent class by name in the body of `method`, which is of `plan.chain[origin]`."""
+    """Every use of `super`, and of a parent class by name, in the body of `method`.
+
+    The method belongs to the class `plan.chain[origin]`.
+    """
     body: list[ast.AST] = list(method.body) if isinstance(method.body, list) else [method.body]
     walker = _Walker(None if _is_static(method) else first_parameter(method), origin, plan)
     for node in body:
@@ -116,147 +123,159 @@ def find_super_uses(
 
 
 def is_tried(node: ast.AST, method: FunctionNode) -> bool:
-    """Whether `node` of `method` stands where an AttributeError may be expected: in `try`, or under `suppress`."""
+    """Whether the method expects an AttributeError at `node`: in `try`, or under `suppress`."""
     for outer in ast.walk(method):
+        inside: list[ast.stmt] = []
         match outer:
             case ast.Try() | ast.TryStar():
-                inside: list[ast.stmt] = outer.body
-            case ast.With() | ast.AsyncWith() if any(
-                "suppress" in ast.unparse(i.context_expr) for i in outer.items
-            ):
                 inside = outer.body
+            case ast.With() | ast.AsyncWith():
+                managers = [ast.unparse(item.context_expr) for item in outer.items]
+                if any("suppress" in manager for manager in managers):
+                    inside = outer.body
             case _:
-                continue
-        if any(node is inner for statement in inside for inner in ast.walk(statement)):
-            return True
+                pass
+        for statement in inside:
+            if any(node is inner for inner in ast.walk(statement)):
+                return True
     return False
 
 
 def _is_static(method: FunctionNode) -> bool:
     decorators = method.decorator_list if not isinstance(method, ast.Lambda) else []
-    return any(
-        isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
-        for decorator in decorators
-    )
+    for decorator in decorators:
+        if isinstance(decorator, ast.Name) and decorator.id == "staticmethod":
+            return True
+    return False
 
 
 class _Walker:
+    """Walks the body of one method and collects its uses; `nested` says how deep it is."""
+
     def __init__(self, receiver: str | None, origin: int, plan: ClassPlan) -> None:
         self.found: list[SuperUse | Misuse] = []
         self._receiver, self._origin, self._plan = receiver, origin, plan
         self._in_class = 0
 
     def visit(self, node: ast.AST, parent: ast.AST | None, nested: bool) -> None:
+        if self._in_class and _is_own_of_class(node):
+            return
         match node:
-            case (
-                ast.Name(id="super" | "__class__")
-                | ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[]))
-            ) if self._in_class:
-                return  # a nested class has a `super` and a `__class__` of its own
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=arguments)):
-                self._attribute(node, parent, nested, arguments)
+                self._visit_super(node, parent, nested, arguments)
                 return
             case ast.Attribute(value=ast.Name()) if (index := marker_index(node.value)) is not None:
-                call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+                call = _find_call(node, parent)
                 self.found.append(SuperUse(node, call, node.attr, index, None, nested))
                 return
-            case ast.Name(id="super"):
-                hint = "call it and use an attribute of it: super().name"
-                self.found.append(
-                    Misuse(node, "super is used otherwise than as super().name", hint)
-                )
-            case ast.Name() if marker_index(node) is not None:
-                hint = "name one of its attributes"
-                self.found.append(
-                    Misuse(node, "a parent that is merged into the class is used as a value", hint)
-                )
-            case ast.Name(id="__class__") if self._origin:
-                hint = "write type(self), or name the class"
-                self.found.append(
-                    Misuse(node, "__class__ names a class that is merged into another", hint)
-                )
+            case ast.Name():
+                self._visit_name(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                self._function(node, nested)
+                self._visit_function(node, nested)
                 return
             case ast.ClassDef():
-                self._class(node, nested)
+                self._visit_class(node, nested)
                 return
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self._comprehension(node, nested)
+                self._visit_comprehension(node, nested)
                 return
             case _:
                 pass
         for child in ast.iter_child_nodes(node):
             self.visit(child, node, nested)
 
-    def _function(self, node: FunctionNode, nested: bool) -> None:
+    def _visit_name(self, node: ast.Name) -> None:
+        """Refuse the names that mean a class of the chain, or `super`, as values."""
+        if node.id == "super":
+            what = "super is used otherwise than as super().name"
+            hint = "call it and use an attribute of it: super().name"
+            self.found.append(Misuse(node, what, hint))
+        elif marker_index(node) is not None:
+            what = "a parent that is merged into the class is used as a value"
+            self.found.append(Misuse(node, what, "name one of its attributes"))
+        elif node.id == "__class__" and self._origin:
+            # In the child itself, `__class__` is the flat class.
+            what = "__class__ names a class that is merged into another"
+            self.found.append(Misuse(node, what, "write type(self), or name the class"))
+
+    def _visit_function(self, node: FunctionNode, nested: bool) -> None:
+        # Defaults and decorators are evaluated outside the function.
         inner = set(map(id, node.body)) if isinstance(node.body, list) else {id(node.body)}
         for child in ast.iter_child_nodes(node):
             self.visit(child, node, nested or id(child) in inner)
 
-    def _class(self, node: ast.ClassDef, nested: bool) -> None:
+    def _visit_class(self, node: ast.ClassDef, nested: bool) -> None:
         for child in ast.iter_child_nodes(node):
             inner = isinstance(child, ast.stmt)
             self._in_class += inner
             self.visit(child, node, nested or inner)
             self._in_class -= inner
 
-    def _comprehension(self, node: ComprehensionNode, nested: bool) -> None:
-        first = node.generators[0].iter  # evaluated outside
+    def _visit_comprehension(self, node: ComprehensionNode, nested: bool) -> None:
+        generator = node.generators[0]
+        first = generator.iter  # evaluated outside the comprehension
         self.visit(first, node, nested)
         for child in ast.iter_child_nodes(node):
-            for part in ast.iter_child_nodes(child) if child is node.generators[0] else [child]:
+            parts = ast.iter_child_nodes(child) if child is generator else [child]
+            for part in parts:
                 if part is not first:
                     self.visit(part, node, True)
 
-    def _attribute(
+    def _visit_super(
         self, node: ast.Attribute, parent: ast.AST | None, nested: bool, arguments: list[ast.expr]
     ) -> None:
-        call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        call = _find_call(node, parent)
         if not isinstance(node.ctx, ast.Load):
-            self.found.append(
-                Misuse(
-                    node,
-                    f"super().{node.attr} is assigned to or deleted",
-                    f"write self.{node.attr}",
-                )
-            )
+            what = f"super().{node.attr} is assigned to or deleted"
+            self.found.append(Misuse(node, what, f"write self.{node.attr}"))
             return
         match arguments:
             case [] if self._receiver is None:
-                what = f"super().{node.attr} stands in a method that takes no object: Python raises there"
-                self.found.append(
-                    Misuse(node, what, "write self as the first parameter, and no @staticmethod")
+                what = (
+                    f"super().{node.attr} stands in a method that takes no object: "
+                    "Python raises there"
                 )
+                hint = "write self as the first parameter, and no @staticmethod"
+                self.found.append(Misuse(node, what, hint))
             case []:
-                self.found.append(
-                    SuperUse(node, call, node.attr, self._origin + 1, self._receiver, nested)
-                )
+                start = self._origin + 1
+                self.found.append(SuperUse(node, call, node.attr, start, self._receiver, nested))
             case [ast.Name() as owner, ast.Name(id=receiver)]:
-                start = self._start(owner)
-                # An explicit object is the same one wherever the call stands.
+                start = self._find_start(owner)
                 marker = owner if marker_index(owner) is not None else None
+                # An explicit object is the same one wherever the call stands: never nested.
                 self.found.append(SuperUse(node, call, node.attr, start, receiver, False, marker))
             case _:
-                hint = "write super()"
-                self.found.append(
-                    Misuse(node, "super is called with arguments that are no plain names", hint)
-                )
+                what = "super is called with arguments that are no plain names"
+                self.found.append(Misuse(node, what, "write super()"))
 
-    def _start(self, owner: ast.Name) -> int:
+    def _find_start(self, owner: ast.Name) -> int:
         """Where in the chain the classes behind `owner` begin."""
         index = marker_index(owner)
         if index is not None:
             return index + 1
-        if owner.id == "__class__":
+        block = self._plan.chain[self._origin]
+        if owner.id in ("__class__", self._plan.name, block.name):
             return self._origin + 1
-        piece = self._plan.chain[self._origin]
-        if owner.id in (self._plan.name, piece.name):
-            return self._origin + 1
-        symbol = piece.dependencies.get(owner.id)
-        places = [
-            i
-            for i, other in enumerate(self._plan.chain)
-            if symbol == other.symbol or owner.id == other.name
-        ]
-        return places[0] + 1 if places and places[0] >= self._origin else len(self._plan.chain)
+        symbol = block.dependencies.get(owner.id)
+        for place, other in enumerate(self._plan.chain):
+            if symbol == other.symbol or owner.id == other.name:
+                # `super(T, self)` needs a T that the class is derived from.
+                return place + 1 if place >= self._origin else len(self._plan.chain)
+        return len(self._plan.chain)
+
+
+def _is_own_of_class(node: ast.AST) -> bool:
+    """Whether `node` is a `super` or a `__class__`, of which a nested class has its own."""
+    match node:
+        case ast.Name(id="super" | "__class__"):
+            return True
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[])):
+            return True
+        case _:
+            return False
+
+
+def _find_call(node: ast.Attribute, parent: ast.AST | None) -> ast.Call | None:
+    """The call of which `node` is the function."""
+    return parent if isinstance(parent, ast.Call) and parent.func is node else None
