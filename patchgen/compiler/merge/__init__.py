@@ -1,1 +1,1 @@
-"""A class and the parents that are merged into it: one flat class with the same behaviour, or a refusal."""
+"""Merge a class with its parents into one flat class of the same behaviour, or refuse."""

@@ -1,7 +1,12 @@
-"""What a class body reads of a parent by name: `keys = Parent.keys + ["more"]`.
+"""Write out what a class body reads of a parent by name.
 
-A literal is written where it is read.  Anything else is left to `classscope`: the parent's statement then stays above
-the one that reads it, and the name alone finds it.
+    class Parent:                           class Flat:
+        keys = ["a"]                            keys = ["a"] + ["b"]
+    class Child(Parent):
+        keys = Parent.keys + ["b"]
+
+A literal is written where it is read.  `classscope` settles the rest: the parent's statement then
+stays above the one that reads it, and its name alone finds the value.
 """
 
 from __future__ import annotations
@@ -27,49 +32,53 @@ class ClassReads:
 
 
 def write_out_literals(bodies: Sequence[ClassBody]) -> ClassReads:
-    """Put literals in the place of `Parent.name` in class bodies, and the class that has it in the place of others."""
+    """Replace `Parent.name` in class bodies by its literal.
+
+    Where it is no literal, name the class that has it: `Child.name` may be inherited from Parent.
+    """
     done = []
     for body in bodies:
-        statements = tuple(_written(statement, bodies) for statement in body.statements)
+        statements = tuple(_write_out(statement, bodies) for statement in body.statements)
         done.append(replace(body, statements=statements))
-    return ClassReads(tuple(done), tuple(_missing(bodies)))
+    return ClassReads(tuple(done), tuple(_find_missing(bodies)))
 
 
-def _missing(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
+def _find_missing(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
     for body in bodies:
         for statement in body.statements:
             for node in find_class_reads(statement.node):
                 start = marker_index(node.value) or 0
-                if _owner(bodies, start, node.attr) is None:
-                    own = bodies[start].own_name
-                    what = (
-                        f"{own}.{node.attr} is inherited from outside the classes that are merged"
-                    )
-                    hint = "name the class that has it"
-                    yield PatchgenError("PG212", body.at(statement, node), what, hint).problem
+                if _find_owner(bodies, start, node.attr) is not None:
+                    continue
+                read = f"{bodies[start].own_name}.{node.attr}"
+                what = f"{read} is inherited from outside the classes that are merged"
+                hint = "name the class that has it"
+                yield PatchgenError("PG212", body.at(statement, node), what, hint).problem
 
 
-def _written(statement: Statement, bodies: Sequence[ClassBody]) -> Statement:
+def _write_out(statement: Statement, bodies: Sequence[ClassBody]) -> Statement:
     code = statement.fragment
     changes = []
     for node in find_class_reads(statement.node):
-        owner = _owner(bodies, marker_index(node.value) or 0, node.attr)
-        binders = bodies[owner].binders(node.attr) if owner is not None else ()
-        text = _literal(binders[0]) if len(binders) == 1 else None
-        if text is None and owner is not None:
-            text = f"__parent_{owner}__.{node.attr}"
-        if text:
-            changes.append(Splice(*code.span(node), text))
+        owner = _find_owner(bodies, marker_index(node.value) or 0, node.attr)
+        if owner is None:
+            continue  # `_find_missing` reports it
+        binders = bodies[owner].binders(node.attr)
+        text = _read_literal(binders[0]) if len(binders) == 1 else None
+        text = text or f"__parent_{owner}__.{node.attr}"
+        changes.append(Splice(*code.span(node), text))
     return statement.with_text(splice(code.text, changes))
 
 
-def _owner(bodies: Sequence[ClassBody], start: int, name: str) -> int | None:
-    return next(
-        (place for place in search_places(bodies, start) if name in bodies[place].names), None
-    )
+def _find_owner(bodies: Sequence[ClassBody], start: int, name: str) -> int | None:
+    """The place of the class that Python finds `name` in, from the class at `start` on."""
+    for place in search_places(bodies, start):
+        if name in bodies[place].names:
+            return place
+    return None
 
 
-def _literal(statement: Statement) -> str | None:
+def _read_literal(statement: Statement) -> str | None:
     """The text of an attribute that is a literal, in brackets of its own."""
     node = statement.node
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:

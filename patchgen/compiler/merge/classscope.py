@@ -1,8 +1,15 @@
-"""Whether code that runs in the class body still reads what it read before the merge.
+"""Check that code in the class body still reads what it read before the merge.
 
-Attribute values, decorators, defaults and annotations are evaluated in the class body, where they see the names bound
-above them.  In: the bodies as written.  Out: an order of their statements in which each reads what it read, with the
-child's members in the place of the parent's as far as that allows.
+Attribute values, decorators, defaults and annotations are evaluated in the class body, where they
+see the names bound above them.  In: the bodies as written.  Out: an order of their statements in
+which each reads what it read, with the child's members in the place of the parent's as far as that
+allows.
+
+    class Parent:                   class Flat:
+        size = 1                        size = 1
+        double = size * 2               double = size * 2
+    class Child(Parent):                size = 5        # in the parent's place, double would be 10
+        size = 5
 """
 
 from __future__ import annotations
@@ -13,7 +20,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.fragment import parse_fragment
-from patchgen.compiler.classes.members import lay, members
+from patchgen.compiler.classes.members import Member, lay, members
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.supers.supercall import find_class_reads, marker_index
 from patchgen.errors import PatchgenError, Problem
@@ -24,7 +31,11 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """`statement` reads `name` in the class body: as written from `written` (None: a global), merged from `merged`."""
+    """A read of `name` in the class body, by `statement`, that finds something else than before.
+
+    Before, it found what the statement `written` bound, or a global where that is None; now it
+    finds what `merged` binds.
+    """
 
     statement: Statement
     name: str
@@ -32,35 +43,35 @@ class Changed:
     merged: Statement | None
 
 
-def reads(statement: Statement) -> frozenset[str]:
+def read_names(statement: Statement) -> frozenset[str]:
     """The names that `statement` reads when the class body runs."""
-    return _reads(statement.text)
+    return _read_names(statement.text)
 
 
 @functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
-def _reads(text: str) -> frozenset[str]:
+def _read_names(text: str) -> frozenset[str]:
     nodes = parse_fragment(text).nodes
     names = {r.name for r in references(nodes) if r.eager and not r.quoted}
     return frozenset(names | {node.attr for node in find_class_reads(nodes[0])})
 
 
 def read_written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
-    """For each statement and name that it reads: the statement that it reads it from, if a class of the chain has it.
+    """For each statement and name that it reads: the statement of the chain that bound the name.
 
-    That is the last one above it in its own body; for `Parent.name`, the last one of the parent's body.
+    That is the last one above it in its own body; for `Parent.name`, the last one of the parent's
+    body.
     """
     found: dict[tuple[Key, str], Key] = {}
     for body in bodies:
         bound: dict[str, Key] = {}
         for statement in body.statements:
-            found.update(
-                {(statement.key, name): bound[name] for name in reads(statement) if name in bound}
-            )
+            for name in read_names(statement):
+                if name in bound:
+                    found[statement.key, name] = bound[name]
             bound.update(dict.fromkeys(statement.names, statement.key))
             for node in find_class_reads(statement.node):
-                found[statement.key, node.attr] = (
-                    bodies[marker_index(node.value) or 0].binders(node.attr)[-1].key
-                )
+                parent = bodies[marker_index(node.value) or 0]
+                found[statement.key, node.attr] = parent.binders(node.attr)[-1].key
     return found
 
 
@@ -72,13 +83,13 @@ def find_changed_reads(
     A hoisted copy reads the members that were hoisted with it, under their new names.
     """
     bound: dict[str, Statement] = {}
-    found = []
+    found: list[Changed] = []
     for statement in order:
-        for name in sorted(reads(statement)):
-            was, is_now = written.get((statement.key, name)), bound.get(name)
-            together = is_now is not None and is_now.hoisted and statement.hoisted
-            if was != (is_now.key if is_now else None) and not together:
-                found.append(Changed(statement, name, was, is_now))
+        for name in sorted(read_names(statement)):
+            before, now = written.get((statement.key, name)), bound.get(name)
+            hoisted_together = now is not None and now.hoisted and statement.hoisted
+            if before != (now.key if now else None) and not hoisted_together:
+                found.append(Changed(statement, name, before, now))
         bound.update(dict.fromkeys(statement.names, statement))
     return tuple(found)
 
@@ -92,28 +103,31 @@ def lay_over(bodies: Sequence[ClassBody], after: frozenset[Key]) -> tuple[Statem
 
 
 def find_movable(bodies: Sequence[ClassBody], changes: Sequence[Changed]) -> frozenset[Key]:
-    """The members that could come after the whole parent, so that the reads find what they found."""
+    """The members that could come after the whole parent, so that reads find what they found."""
     names = {change.name for change in changes}
     readers = {change.statement.key for change in changes}
     return frozenset(
         member.key
         for body in bodies[:-1]
         for member in members(body.statements)
-        if (names & member.names or readers & {statement.key for statement in member.statements})
-        and not any(statement.removes for statement in member.statements)
+        if _is_movable(member, names, readers)
     )
+
+
+def _is_movable(member: Member, names: set[str], readers: set[Key]) -> bool:
+    if any(statement.removes for statement in member.statements):
+        return False
+    reads = any(statement.key in readers for statement in member.statements)
+    return reads or bool(names & member.names)
 
 
 def report_capture(bodies: Sequence[ClassBody], change: Changed) -> Problem:
-    """What stands in the way of an order."""
+    """The problem of a read that no order of the statements restores."""
     body = bodies[change.statement.origin]
-    now = (
-        f"{bodies[change.merged.origin].own_name}'s {change.name}"
-        if change.merged
-        else f"a global {change.name}"
-    )
-    was = f"the {change.name} above it" if change.written else f"a global {change.name}"
-    what = f"{body.own_name} reads {was} in its class body and would read {now}"
-    return PatchgenError(
-        "PG201", body.at(change.statement), what, "give one of them another name"
-    ).problem
+    now = f"a global {change.name}"
+    if change.merged:
+        now = f"{bodies[change.merged.origin].own_name}'s {change.name}"
+    before = f"the {change.name} above it" if change.written else f"a global {change.name}"
+    what = f"{body.own_name} reads {before} in its class body and would read {now}"
+    hint = "give one of them another name"
+    return PatchgenError("PG201", body.at(change.statement), what, hint).problem

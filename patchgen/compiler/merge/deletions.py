@@ -1,13 +1,12 @@
-"""`del self.x` of what nothing sets: the parent has changed, or the name is misspelt.
+"""Report `del self.x` where nothing sets `x`: the parent has changed, or the name is misspelt.
 
     class LlamaMLP(llama.LlamaMLP):
         def __init__(self, config):
             super().__init__(config)
             del self.up_porj        # PG232; Python would raise AttributeError when a model is built
 
-A deletion is a statement like any other and stays where it stands.  Only one that must fail is
-refused: where code of the classes or of a base may set attributes by names that cannot be read
-here, nothing is said.
+A deletion is a statement like any other and keeps its place.  Only one that must fail is refused:
+where the classes or a base may set attributes under computed names, nothing is reported.
 """
 
 from __future__ import annotations
@@ -108,15 +107,9 @@ def _may_set_unseen(method: FunctionNode) -> bool:
     """Whether `method` hands its object on, or sets attributes under names that are computed."""
     receiver = first_parameter(method)
     decorators = method.decorator_list if not isinstance(method, ast.Lambda) else []
-    if not {_last(decorator) for decorator in decorators} <= _SETTING_NOTHING:
+    if not {_last_name(decorator) for decorator in decorators} <= _SETTING_NOTHING:
         return True
-    held = {id(node.value) for node in ast.walk(method) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(method):
-        match node:
-            case ast.Call(func=ast.Name(id=called), args=arguments) if called in _READING:
-                held |= {id(argument) for argument in arguments}
-            case _:
-                pass
+    held = _find_held(method)
     for node in ast.walk(method):
         match node:
             case ast.Name(id="setattr" | "vars" | "locals" | "exec" | "eval"):
@@ -132,6 +125,20 @@ def _may_set_unseen(method: FunctionNode) -> bool:
     return False
 
 
-def _last(decorator: ast.expr) -> str:
+def _find_held(method: FunctionNode) -> set[int]:
+    """The identities of nodes whose object is only read: `x` in `x.size` and in `len(x)`."""
+    held: set[int] = set()
+    for node in ast.walk(method):
+        match node:
+            case ast.Attribute(value=value):
+                held.add(id(value))
+            case ast.Call(func=ast.Name(id=called), args=arguments) if called in _READING:
+                held |= {id(argument) for argument in arguments}
+            case _:
+                pass
+    return held
+
+
+def _last_name(decorator: ast.expr) -> str:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     return ast.unparse(called).rpartition(".")[2]

@@ -1,9 +1,14 @@
-"""`use_experts_implementation`, which wraps `forward` and `__init__` of the class that it stands on.
+"""Decide about `use_experts_implementation`, which wraps `forward` and `__init__` of its class.
 
-Its `__init__` sets attributes after the class's own; its `forward` hands over to the implementation that the
-configuration names, unless that is "eager".  A class derived from the decorated one inherits both, and an override of
-`forward` is not wrapped.  So the flat class keeps the decorator unless it has a `forward` of its own, and then must do
-without what the decorator sets.
+    @use_experts_implementation
+    class Parent: ...                       # its forward is wrapped
+    class Child(Parent):
+        def forward(self, x): ...           # this one is not: the flat class drops the decorator
+
+The wrapped `__init__` sets attributes after the class's own.  The wrapped `forward` calls the
+implementation that the configuration names, unless that is "eager".  A class derived from the
+decorated one inherits both, but an override of `forward` is not wrapped.  So the flat class keeps
+the decorator unless it has a `forward` of its own, and then must not use what the decorator sets.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.merge.self_uses import calls_inherited
 from patchgen.compiler.supers.supercall import find_methods, first_parameter
+from patchgen.syntax.scopes import FunctionNode
 
 SETS = frozenset(
     {
@@ -48,19 +54,22 @@ def refusal(
     order: Sequence[Statement],
     restated: bool,
 ) -> Refusal | None:
-    """What stands in the way of the decorator of the class at `place`; `restated`: the child has it too."""
+    """Why the decorator of the class at `place` can neither stay nor go; None where it can.
+
+    `restated`: the child has the decorator too.
+    """
     forwards = [statement.node for body in bodies[:place] for statement in body.binders("forward")]
     if any(calls_inherited(forward, "forward") for forward in forwards):
         why = "and super().forward means the forward that it wraps"
         return Refusal(why, "write out what the parent's forward does")
     if "forward" in changed and not restated:
-        missed = sorted(_read(order) - {name for s in order for name in s.names} - _assigned(order))
+        members = {name for statement in order for name in statement.names}
+        missed = sorted(_find_read(order) - members - _find_set(order))
         if not missed:
             return None
         why = f"which sets {missed[0]}; the class has its own forward and may still need that"
-        return Refusal(
-            why, f"decorate {bodies[0].own_name} with it too, or set {missed[0]} in __init__"
-        )
+        hint = f"decorate {bodies[0].own_name} with it too, or set {missed[0]} in __init__"
+        return Refusal(why, hint)
     if "__init__" in changed and any(_mentions(body) for body in bodies[:place]):
         why = "which sets attributes after __init__ that the child's __init__ uses"
         return Refusal(why, "give the child's attribute another name")
@@ -70,27 +79,34 @@ def refusal(
     return None
 
 
-def _read(order: Sequence[Statement]) -> set[str]:
-    """Attributes of the decorator that the class reads of its object; all of them where it hands its object on."""
+def _find_read(order: Sequence[Statement]) -> set[str]:
+    """The decorator's attributes that the class reads; all where it hands its object on."""
     found: set[str] = set()
     for statement in order:
         for method in find_methods(parse_fragment(statement.text).nodes[0]):
-            receiver = first_parameter(method)
-            held = {id(n.value) for n in ast.walk(method) if isinstance(n, ast.Attribute)}
-            for node in ast.walk(method):
-                match node:
-                    case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=ast.Load()) if (
-                        owner == receiver
-                    ):
-                        found |= {name} & SETS
-                    case ast.Name(id=owner) if owner == receiver and id(node) not in held:
-                        found |= SETS
-                    case _:
-                        pass
+            found |= _find_read_in(method)
     return found
 
 
-def _assigned(order: Sequence[Statement]) -> set[str]:
+def _find_read_in(method: FunctionNode) -> set[str]:
+    receiver = first_parameter(method)
+    found: set[str] = set()
+    attributes = [node for node in ast.walk(method) if isinstance(node, ast.Attribute)]
+    held = {id(node.value) for node in attributes}
+    for node in ast.walk(method):
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=ast.Load()):
+                if owner == receiver:
+                    found |= {name} & SETS
+            case ast.Name(id=owner) if owner == receiver and id(node) not in held:
+                # `helper(self)` may read any of them.
+                found |= SETS
+            case _:
+                pass
+    return found
+
+
+def _find_set(order: Sequence[Statement]) -> set[str]:
     found: set[str] = set()
     for statement in order:
         for method in find_methods(statement.node):
@@ -99,15 +115,15 @@ def _assigned(order: Sequence[Statement]) -> set[str]:
 
 
 def _mentions(body: ClassBody) -> bool:
-    return any(
-        isinstance(node, ast.Attribute) and node.attr in SETS
-        for statement in body.binders("__init__")
-        for node in ast.walk(statement.node)
-    )
+    for statement in body.binders("__init__"):
+        for node in ast.walk(statement.node):
+            if isinstance(node, ast.Attribute) and node.attr in SETS:
+                return True
+    return False
 
 
 def _passes_config(bodies: Sequence[ClassBody]) -> bool:
-    """Whether every `__init__` takes what the decorated one takes first, under the same name."""
+    """Whether the first argument has the same name in every `__init__`."""
     firsts = set()
     for body in bodies:
         for statement in body.binders("__init__"):

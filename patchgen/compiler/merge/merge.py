@@ -1,7 +1,14 @@
-"""One class plan made into one flat class.
+"""Make one flat class of a class plan, in six passes.
 
-In: a `ClassPlan`, whose texts have the names of the flat file.  Out: the text of the class, and notes.  What Python's
-inheritance would do is what the flat class does; where that cannot be had, the problems of the class are raised.
+In: a `ClassPlan`, whose texts have the names of the flat file.  Out: the text of the class, and
+notes.  The flat class does what Python's inheritance does; where that is not possible, the problems
+of the class are raised.
+
+    class Parent(nn.Module):                class Flat(nn.Module):
+        def forward(self, x):                   def forward(self, x):
+            return self.act(x)                      return self.act(x)
+    class Child(Parent):
+        scale = 2                               scale = 2
 """
 
 from __future__ import annotations
@@ -41,9 +48,9 @@ Statements = tuple[Statement, ...]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A class on its way: the classes of the chain, the merged body, and what has been found out.
+    """A class between two passes: the classes of the chain, the merged body, and what was found.
 
-    `after` are members that come after the parents' (`members.lay`), `changed` the methods that were edited.
+    `after` are members that come after the parents' (`members.lay`), `changed` the edited methods.
     """
 
     plan: ClassPlan
@@ -62,16 +69,15 @@ class Draft:
 
     @property
     def text(self) -> str:
-        """The class as far as it has come; before its members are laid over each other, every class of the chain."""
+        """The class so far; before its members are merged, every class of the chain."""
         if self.order or len(self.bodies) == 1:
             return _class_text(self.head or f"class {self.plan.name}:\n", self.bodies, self.order)
-        return "\n".join(
-            _class_text(f"{body.head}\n", [body], body.statements) for body in self.bodies
-        )
+        texts = [_class_text(f"{body.head}\n", [body], body.statements) for body in self.bodies]
+        return "\n".join(texts)
 
 
 def check_declaration(draft: Draft) -> Draft:
-    """What the child says twice, and what it takes away."""
+    """Check for members that the child defines twice, and mark those that it removes."""
     removals = mark_removals(draft.bodies)
     twice = find_claimed_twice(draft.bodies[0]) if len(draft.bodies) > 1 else ()
     useless = find_useless_deletions(draft.bodies, draft.plan.bases)
@@ -79,13 +85,13 @@ def check_declaration(draft: Draft) -> Draft:
 
 
 def make_edits(draft: Draft) -> Draft:
-    """The parents' methods with the edits of the chain made in them."""
+    """Make the edits of the chain in the parents' methods."""
     edited = apply_edits(draft.bodies)
     return replace(draft, bodies=edited.bodies, changed=edited.methods).found(*edited.problems)
 
 
 def settle_names(draft: Draft) -> Draft:
-    """What class bodies read of parents, the names that Python itself reads, and the fields of dataclasses."""
+    """Settle reads of parents, the names that Python itself reads, and fields of dataclasses."""
     reads = write_out_literals(draft.bodies)
     specials = settle_specials(reads.bodies, draft.plan.name)
     fields = find_field_problems(specials.bodies, read_fields(draft.plan, specials.bodies))
@@ -95,32 +101,33 @@ def settle_names(draft: Draft) -> Draft:
 
 
 def lay_members(draft: Draft) -> Draft:
-    """The child's members over the parents', from the last class of the chain to the first."""
+    """Lay the child's members over the parents', from the last class of the chain to the first."""
     laid = _in_order(draft, lambda order: order)
     notes = tuple(find_missing_parameters(draft.bodies))
     return replace(laid, notes=notes).found(*find_remaining(laid.bodies, laid.order))
 
 
 def resolve(draft: Draft) -> Draft:
-    """Every `super()` that a class of the chain answers, inlined or hoisted."""
+    """Inline or hoist what every `super()` finds in a class of the chain."""
     problems: set[Problem] = set()
 
-    def resolved(order: Statements) -> Statements:
+    def resolve_order(order: Statements) -> Statements:
         result = resolve_supers(draft.plan, draft.bodies, order)
         problems.update(result.problems)
         return result.statements
 
-    return _in_order(draft, resolved).found(*problems)
+    return _in_order(draft, resolve_order).found(*problems)
 
 
 def _in_order(draft: Draft, step: Callable[[Statements], Statements]) -> Draft:
-    """The draft with its members in an order in which, after `step`, the class body reads what it read."""
+    """Find an order of the members in which, after `step`, the class body reads what it read."""
     written = read_written_order(draft.bodies)
     after = draft.after
     while True:
         order = step(lay_over(draft.bodies, after))
         changes = find_changed_reads(order, written)
         more = find_movable(draft.bodies, changes) - after
+        # Each round moves more members below the parents, so the loop ends.
         if not more:
             problems = [report_capture(draft.bodies, change) for change in changes]
             return replace(draft, order=order, after=after).found(*problems)
@@ -128,7 +135,7 @@ def _in_order(draft: Draft, step: Callable[[Statements], Statements]) -> Draft:
 
 
 def write_head(draft: Draft) -> Draft:
-    """Decorators, bases and keywords."""
+    """Write the decorators, bases and keywords."""
     head = make_class_head(
         draft.plan, draft.bodies, draft.changed, draft.order, dict(draft.decorators)
     )
@@ -148,9 +155,9 @@ PASSES: tuple[tuple[str, Callable[[Draft], Draft]], ...] = (
 def merge_class(
     plan: ClassPlan, trace: Trace | None = None, decorators: Sequence[tuple[str, str]] = ()
 ) -> MergedClass:
-    """The flat class of `plan`; `trace` is given (pass, class text) after each pass.
+    """Make the flat class of `plan`; `trace` is called with (pass, class text) after each pass.
 
-    `decorators` are further class decorators, each with the method whose override takes it away.
+    `decorators` are further class decorators, each with the method whose override makes it useless.
     Raises Refusals with every problem that the first pass with problems finds.
     """
     try:
@@ -163,24 +170,24 @@ def merge_class(
                 trace(name, draft.text)
     except RecursionError as error:
         at = plan.chain[0].at(1, 0)
-        raise PatchgenError(
-            "PG006", at, "is nested too deeply to be merged", "bind parts of it to names"
-        ) from error
+        what = "is nested too deeply to be merged"
+        raise PatchgenError("PG006", at, what, "bind parts of it to names") from error
     return MergedClass(plan.name, draft.text, draft.notes)
 
 
 def take_apart(plan: ClassPlan) -> Draft:
-    """The classes of the chain as they stand, with private names that mean the same in the flat class."""
+    """Read the classes of the chain, with private names that mean the same in the flat class."""
     bodies = []
-    for place, (piece, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):
-        plain = normalize_indentation(piece)
+    for place, (block, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):
+        plain = normalize_indentation(block)
         bodies.append(read_class_body(write_out_private_names(plain, own, plan.name), own, place))
     return Draft(plan, tuple(bodies))
 
 
 def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
     docstrings = [body.docstring for body in bodies if body.docstring]
+    # A merged class has members, so that `pass` and `...` of its parents can go.
     kept = [s for s in order if len(bodies) == 1 or not is_placeholder(s.node)]
     every = [*docstrings[:1], *kept] or list(order[:1])
-    text = "".join(statement.leading + statement.text for statement in every) or f"{INDENT}pass\n"
-    return head + text + bodies[-1].tail
+    text = "".join(statement.leading + statement.text for statement in every)
+    return head + (text or f"{INDENT}pass\n") + bodies[-1].tail

@@ -1,7 +1,13 @@
-"""The `__private` names of a class whose name changes, written out as Python would have mangled them.
+"""Write out the `__private` names of a class whose name changes, as Python would mangle them.
 
-Python writes `_Own__x` for `__x` in the body of a class `Own`.  In a flat class of another name it would write
-something else, so the name is spelled out, which Python leaves alone.  Equal class names need nothing.
+Python reads `__x` in the body of a class `Own` as `_Own__x`.  In a flat class of another name it
+would read something else, so the name is spelled out, which Python leaves alone:
+
+    class LlamaMLP:                     class LlamaFusedMLP:
+        def size(self):                     def size(self):
+            return self.__size                  return self._LlamaMLP__size
+
+Classes of equal names need nothing.
 """
 
 from __future__ import annotations
@@ -17,30 +23,31 @@ from patchgen.compiler.classes.fragment import split_lines
 from patchgen.compiler.plan.model import Edit, RewrittenBlock
 from patchgen.errors import PatchgenError
 
-Place = tuple[int, int]  # a line from 1 and a character column from 0
+Position = tuple[int, int]  # a line from 1 and a character column from 0
 
 
-def write_out_private_names(piece: RewrittenBlock, own: str, flat: str) -> RewrittenBlock:
-    """`piece` with the private names of the class `own` spelled out for a class `flat`.
+def write_out_private_names(block: RewrittenBlock, own: str, flat: str) -> RewrittenBlock:
+    """`block` with the private names of the class `own` spelled out for a class `flat`.
 
     Raises PatchgenError PG241 for one inside an f-string that has it as text as well.
     """
     prefix = own.lstrip("_")
-    if prefix == flat.lstrip("_") or not prefix or "__" not in piece.text:
-        return piece
-    found = [*_in_code(piece.text), *_in_fstrings(piece)]
+    if prefix == flat.lstrip("_") or not prefix or "__" not in block.text:
+        return block
+    found = [*_find_in_code(block.text), *_find_in_fstrings(block)]
     if not found:
-        return piece
-    lines = list(split_lines(piece.text))
-    edits = list(piece.edits)
+        return block
+    lines = list(split_lines(block.text))
+    edits = list(block.edits)
+    # From the end, so that the columns of names further left stay right.
     for (line, column), name in sorted(set(found), reverse=True):
         written = f"_{prefix}{name}"
-        original = piece.at(line, column).column - 1
+        original = block.at(line, column).column - 1
         edits.append(Edit(line, original, name, written))
         text = lines[line - 1]
         lines[line - 1] = text[:column] + written + text[column + len(name) :]
-    ordered = tuple(sorted(edits, key=lambda edit: (edit.line, edit.column)))
-    return replace(piece, text="".join(lines), edits=ordered)
+    edits.sort(key=lambda edit: (edit.line, edit.column))
+    return replace(block, text="".join(lines), edits=tuple(edits))
 
 
 def is_private(name: str) -> bool:
@@ -48,55 +55,61 @@ def is_private(name: str) -> bool:
     return name.startswith("__") and not name.endswith("__") and "." not in name
 
 
-def _in_code(text: str) -> Iterator[tuple[Place, str]]:
+def _find_in_code(text: str) -> Iterator[tuple[Position, str]]:
     tree = ast.parse(text)
     outer = tree.body[0]
     assert isinstance(outer, ast.ClassDef)
-    nested = [
-        (n.body[0].lineno, n.end_lineno or 0)
-        for n in ast.walk(tree)
-        if isinstance(n, ast.ClassDef) and n != outer
-    ]
     lines = split_lines(text)
-    # The name of a keyword argument is not mangled.
-    keywords = {
-        (n.lineno, len(lines[n.lineno - 1].encode()[: n.col_offset].decode()))
-        for n in ast.walk(tree)
-        if isinstance(n, ast.keyword)
-    }
+    nested: list[range] = []
+    keywords: set[Position] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node != outer:
+            # A nested class mangles by its own name.
+            nested.append(range(node.body[0].lineno, (node.end_lineno or 0) + 1))
+        if isinstance(node, ast.keyword):
+            # The name of a keyword argument is not mangled.
+            before = lines[node.lineno - 1].encode()[: node.col_offset]
+            keywords.add((node.lineno, len(before.decode())))
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        inside = any(first <= token.start[0] <= last for first, last in nested)
-        if (
-            token.type == tokenize.NAME
-            and is_private(token.string)
-            and not inside
-            and token.start not in keywords
-        ):
-            yield token.start, token.string
+        if token.type != tokenize.NAME or not is_private(token.string):
+            continue
+        if token.start in keywords or any(token.start[0] in rows for rows in nested):
+            continue
+        yield token.start, token.string
 
 
-def _in_fstrings(piece: RewrittenBlock) -> Iterator[tuple[Place, str]]:
-    """Private names inside f-strings, which are one token before Python 3.12; the rule is the same behind it."""
-    lines = split_lines(piece.text)
-    for node in ast.walk(ast.parse(piece.text)):
+def _find_in_fstrings(block: RewrittenBlock) -> Iterator[tuple[Position, str]]:
+    """Private names inside f-strings, which are one token before Python 3.12.
+
+    Newer versions get the same rule, so that the output does not depend on the version.
+    """
+    lines = split_lines(block.text)
+    for node in ast.walk(ast.parse(block.text)):
         if not isinstance(node, ast.JoinedStr):
             continue
-        names = {
-            n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and is_private(n.attr)
-        }
-        names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and is_private(n.id)}
-        literal = "".join(
-            n.value
-            for n in ast.walk(node)
-            if isinstance(n, ast.Constant) and isinstance(n.value, str)
-        )
+        names, literal = _read_fstring(node)
         for name in sorted(names):
             if name in literal:
+                at = block.at(node.lineno, node.col_offset)
                 what = f"{name} stands in an f-string both as a name and as text"
-                raise PatchgenError(
-                    "PG241", piece.at(node.lineno, node.col_offset), what, "bind it to a name first"
-                )
+                raise PatchgenError("PG241", at, what, "bind it to a name first")
+            whole_word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                text = lines[line - 1]
-                for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+                for found in whole_word.finditer(lines[line - 1]):
                     yield (line, found.start()), name
+
+
+def _read_fstring(node: ast.JoinedStr) -> tuple[set[str], str]:
+    """The private names in the expressions of an f-string, and its text."""
+    names: set[str] = set()
+    literal = ""
+    for part in ast.walk(node):
+        match part:
+            case ast.Attribute(attr=name) | ast.Name(id=name):
+                if is_private(name):
+                    names.add(name)
+            case ast.Constant(value=str(text)):
+                literal += text
+            case _:
+                pass
+    return names, literal

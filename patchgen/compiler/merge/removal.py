@@ -1,8 +1,12 @@
-"""What a class of the chain takes away from its parents, as the modular files of transformers write it.
+"""Find what a class of the chain removes from its parents, as transformers' modular files write it.
 
-A method whose body is only `raise AttributeError(...)`, below a docstring if there is one, and a class attribute
-`name = AttributeError()` remove the inherited member.  Python's inheritance would keep a member that raises, or is an
-exception: this departs from it on purpose.  What a base outside the chain has shows through; it is not known here.
+    def prune_heads(self, heads):           scale = AttributeError()
+        raise AttributeError("unused")
+
+A method whose body is only `raise AttributeError(...)`, below its docstring if it has one, and a
+class attribute `name = AttributeError()` remove the inherited member.  Python's inheritance would
+keep a member that raises or is an exception: this is a deliberate difference.  An attribute of a
+base outside the chain shows through; what bases have is not known here.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from patchgen.errors import PatchgenError, Problem, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """The chain with its removals marked, and those that remove nothing."""
+    """The chain with its removals marked, and a problem for each that removes nothing."""
 
     bodies: tuple[ClassBody, ...]
     problems: tuple[Problem, ...]
@@ -33,6 +37,7 @@ def mark_removals(bodies: Sequence[ClassBody]) -> Removals:
         known = {name for other in behind for name in other.names}
         statements = []
         for statement in body.statements:
+            # The last class of the chain has nothing to remove: its statement is an exception.
             name = removed_name(statement.node) if behind else None
             statements.append(replace(statement, removes=name is not None and name in known))
             if name is None:
@@ -41,34 +46,32 @@ def mark_removals(bodies: Sequence[ClassBody]) -> Removals:
                 what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
                 hint = did_you_mean(name, known) or "what a base outside has cannot be removed"
                 problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
-            problems += _claims(body, statement, name)
+            problems += _find_other_claims(body, statement, name)
         done.append(replace(body, statements=tuple(statements)))
     return Removals(tuple(done), tuple(problems))
 
 
 def find_remaining(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iterator[Problem]:
-    """Removals of what the class body `order` binds all the same, because it needs the statement."""
+    """Removals of what the class body `order` still binds, because it needs the statement."""
     for place, body in enumerate(bodies):
-        for statement in body.statements:
-            left = [
-                s
-                for s in order
-                if statement.removes and s.origin > place and statement.names[0] in s.names
-            ]
+        for removal in body.statements:
+            if not removal.removes:
+                continue
+            name = removal.names[0]
+            left = [s for s in order if s.origin > place and name in s.names]
             if left:
-                name, owner = statement.names[0], bodies[left[0].origin]
-                what = f"{name} cannot be removed alone: {owner.own_name} binds it together with something else"
-                yield PatchgenError(
-                    "PG230", body.at(statement), what, "override what is bound with it"
-                ).problem
+                owner = bodies[left[0].origin]
+                what = (
+                    f"{name} cannot be removed alone: "
+                    f"{owner.own_name} binds it together with something else"
+                )
+                hint = "override what is bound with it"
+                yield PatchgenError("PG230", body.at(removal), what, hint).problem
 
 
-def _claims(body: ClassBody, removal: Statement, name: str) -> list[Problem]:
+def _find_other_claims(body: ClassBody, removal: Statement, name: str) -> Iterator[Problem]:
     """The other statements of the class that bind what it removes."""
-    others = [statement for statement in body.binders(name) if statement.key != removal.key]
-    at = body.at(removal)
-    what = f"{name} is removed here and bound on line {{}}"
-    return [
-        PatchgenError("PG303", at, what.format(body.at(other).line), "keep one of them").problem
-        for other in others
-    ]
+    for other in body.binders(name):
+        if other.key != removal.key:
+            what = f"{name} is removed here and bound on line {body.at(other).line}"
+            yield PatchgenError("PG303", body.at(removal), what, "keep one of them").problem

@@ -1,4 +1,8 @@
-"""What a method of the chain uses through its own object, and whether an override still runs it."""
+"""Find what a method uses through `self`, and whether an override still runs the parent's method.
+
+def forward(self, x):           uses forward, act and, if act reads it, scale
+    return self.act(x)
+"""
 
 from __future__ import annotations
 
@@ -10,52 +14,54 @@ from patchgen.compiler.supers.supercall import find_methods, first_parameter, ma
 
 
 def collect_self_uses(bodies: Sequence[ClassBody], method: str) -> frozenset[str]:
-    """`method` and the members that it reads of its object, they in turn, and so on."""
+    """`method` and the members that it reads through `self`, they in turn, and so on."""
     found: set[str] = set()
     waiting = [method]
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += _attributes(bodies, name)
+            waiting += _find_attributes(bodies, name)
     return frozenset(found)
 
 
-def _attributes(bodies: Sequence[ClassBody], name: str) -> set[str]:
+def _find_attributes(bodies: Sequence[ClassBody], name: str) -> set[str]:
+    """The attributes of `self` in the member `name`, as the first class that has it binds it."""
     body = next((body for body in bodies if name in body.names), None)
     if body is None:
         return set()
-    found = set()
+    found: set[str] = set()
     for statement in body.binders(name):
         for function in find_methods(statement.node):
             receiver = first_parameter(function)
-            found |= {
-                node.attr
-                for node in ast.walk(function)
-                if isinstance(node, ast.Attribute)
-                and isinstance(node.value, ast.Name)
-                and node.value.id == receiver
-            }
+            for node in ast.walk(function):
+                match node:
+                    case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
+                        if owner == receiver:
+                            found.add(attribute)
+                    case _:
+                        pass
     return found
 
 
 def always_calls_inherited(bodies: Sequence[ClassBody], method: str) -> bool:
-    """Whether each override of `method` in `bodies` calls the one that it overrides."""
-    overrides = [statement for body in bodies for statement in body.binders(method)]
-    return all(calls_inherited(statement.node, method) for statement in overrides)
+    """Whether each override of `method` in `bodies` calls the method that it overrides."""
+    for body in bodies:
+        for statement in body.binders(method):
+            if not calls_inherited(statement.node, method):
+                return False
+    return True
 
 
 def calls_inherited(override: ast.stmt, method: str) -> bool:
     """Whether `super().method` or `Parent.method` occurs in `override`."""
     for node in ast.walk(override):
-        match node:
-            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name) if (
-                name == method
-            ):
+        if not isinstance(node, ast.Attribute) or node.attr != method:
+            continue
+        match node.value:
+            case ast.Call(func=ast.Name(id="super")):
                 return True
-            case ast.Attribute(value=owner, attr=name) if (
-                name == method and marker_index(owner) is not None
-            ):
+            case owner if marker_index(owner) is not None:
                 return True
             case _:
                 pass

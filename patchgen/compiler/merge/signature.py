@@ -1,8 +1,12 @@
-"""The head of a flat class: decorators, name, bases and keywords, and who of the chain has the say.
+"""Write the head of a flat class: decorators, name, bases and keywords.
 
-Python would decorate every class of the chain; a flat class is decorated once.  `RULES` says what that means for each
-class decorator that the models of transformers use.  One that is not listed may do anything, so the child has to
-restate it.
+Python would decorate every class of the chain; a flat class is decorated once.  `RULES` says what
+that means for each class decorator that the models of transformers use.  An unlisted decorator may
+do anything, so the child has to restate it.
+
+    @auto_docstring                     @auto_docstring
+    class Parent(Base): ...             class Flat(Base):
+    class Child(Parent): ...
 """
 
 from __future__ import annotations
@@ -26,7 +30,10 @@ class Rule(Enum):
     ONCE = "the nearest class's own; it says nothing about behaviour"
     FIELDS = "the nearest class's own, where `fields` finds that the classes agree"
     KERNEL = "dropped where `forward`, or what it uses, is not the parent's any more"
-    EXPERTS = "dropped where `forward` is not the parent's any more, refused where its attributes are missed"
+    EXPERTS = (
+        "dropped where `forward` is not the parent's any more, "
+        "refused where its attributes are missed"
+    )
     REGISTERS = "all of them, as long as the parent's `__init__` runs"
 
 
@@ -64,16 +71,17 @@ def make_class_head(
     order: Sequence[Statement],
     further: Mapping[str, str],
 ) -> Head:
-    """Decorators and class line of the flat class; `edited` are methods with edits, `order` is the class body.
+    """Write the decorators and the class line of the flat class.
 
-    `further` are decorators that the project knows, each with the method whose override takes it away.
+    `edited` are the methods with edits, `order` is the class body.  `further` are decorators that
+    the project knows, each with the method whose override makes it useless.
     """
     chosen = _Chosen(plan, bodies, edited, order, further, list(bodies[0].decorators))
     for place, body in enumerate(bodies[1:], start=1):
         for decorator in body.decorators:
             chosen.inherit(decorator, place)
-    keywords, problems = _keywords(bodies)
-    problems += _type_parameters(bodies)
+    keywords, problems = _read_keywords(bodies)
+    problems += _check_type_parameters(bodies)
     line = _class_line(bodies[0], plan, keywords)
     text = "".join(decorator.text for decorator in chosen.kept) + line
     return Head(text, tuple(chosen.notes), (*chosen.problems, *problems))
@@ -95,34 +103,34 @@ class _Chosen:
     def inherit(self, decorator: Decorator, place: int) -> None:
         """Keep, drop or refuse a decorator of the class at `place` in the chain."""
         name = decorator.short_name
+        rule = RULES[name][0] if name in RULES else None
         restated = any(other.short_name == name for other in self.kept)
-        changed = self._changed(place)
-        match RULES.get(name, (None, ""))[0]:
-            case Rule.EXPERTS:
-                self._inherit_experts(decorator, place, changed, restated)
-            case rule if restated and rule is not Rule.REGISTERS:
-                pass
-            case None if self.further.get(name) in changed:
-                self._drop(
-                    decorator, place, f"{self.plan.name} has a {self.further[name]} of its own"
-                )
-            case None if name not in self.further:
-                hint = (
-                    f"decorate {self.plan.name} with it too, or with what shall stand in its place"
-                )
-                self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
-            case Rule.KERNEL if changed & collect_self_uses(self.bodies[place:], "forward"):
-                self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
-            case Rule.REGISTERS if any(other.text == decorator.text for other in self.kept):
-                pass
-            case Rule.REGISTERS if not always_calls_inherited(self.bodies[:place], "__init__"):
-                self._drop(
-                    decorator,
-                    place,
-                    f"{self.plan.name} does not run {self.bodies[place].own_name}.__init__",
-                )
-            case _:
-                self.kept.append(decorator)
+        changed = self._find_changed(place)
+        if rule is Rule.EXPERTS:
+            self._inherit_experts(decorator, place, changed, restated)
+        elif rule is Rule.REGISTERS:
+            self._inherit_registration(decorator, place)
+        elif restated:
+            return  # the child's own decorator counts
+        elif rule is None and self.further.get(name) in changed:
+            self._drop(decorator, place, f"{self.plan.name} has a {self.further[name]} of its own")
+        elif rule is None and name not in self.further:
+            hint = f"decorate {self.plan.name} with it too, or with what shall stand in its place"
+            self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
+        elif rule is Rule.KERNEL and changed & collect_self_uses(self.bodies[place:], "forward"):
+            self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
+        else:
+            self.kept.append(decorator)
+
+    def _inherit_registration(self, decorator: Decorator, place: int) -> None:
+        """Keep a decorator that extends `__init__`, once, where the parent's `__init__` runs."""
+        if any(other.text == decorator.text for other in self.kept):
+            return
+        if always_calls_inherited(self.bodies[:place], "__init__"):
+            self.kept.append(decorator)
+            return
+        owner = self.bodies[place].own_name
+        self._drop(decorator, place, f"{self.plan.name} does not run {owner}.__init__")
 
     def _inherit_experts(
         self, decorator: Decorator, place: int, changed: frozenset[str], restated: bool
@@ -137,8 +145,8 @@ class _Chosen:
         else:
             self.kept.append(decorator)
 
-    def _changed(self, place: int) -> frozenset[str]:
-        """What the flat class has otherwise than the class at `place` and those behind it."""
+    def _find_changed(self, place: int) -> frozenset[str]:
+        """The members in which the flat class differs from the class at `place`."""
         return self.edited | frozenset(name for body in self.bodies[:place] for name in body.names)
 
     def _drop(self, decorator: Decorator, place: int, because: str) -> None:
@@ -154,50 +162,60 @@ class _Chosen:
         )
 
 
-def _keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
-    """The keywords of the class statement: the child's, and of the parents' what must be inherited."""
+def _read_keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
+    """The keywords of the class statement: the child's own, and those that it inherits.
+
+    Python hands a metaclass on to the child.  `total=False` of a typed dictionary means the same
+    for the flat class as long as the classes before it add no fields.
+    """
     own = {keyword.arg: ast.unparse(keyword.value) for keyword in bodies[0].node.keywords}
     problems = []
     for place, body in enumerate(bodies[1:], start=1):
         for keyword in body.node.keywords:
-            value = ast.unparse(keyword.value)
-            if own.get(keyword.arg) == value or (keyword.arg == "metaclass" and keyword.arg in own):
+            name, value = keyword.arg, ast.unparse(keyword.value)
+            if own.get(name) == value:
                 continue
-            if keyword.arg == "metaclass" or (
-                keyword.arg == "total" and not _adds_fields(bodies[:place])
-            ):
-                own.setdefault(keyword.arg, value)
+            if name == "metaclass" or (name == "total" and not _adds_fields(bodies[:place])):
+                own.setdefault(name, value)
                 continue
-            what = f"{body.own_name} is made with {keyword.arg or '**'}={value}, which its child does not say"
-            at = body.block.at(keyword.lineno, keyword.col_offset)
-            problems.append(
-                PatchgenError(
-                    "PG221", at, what, f"write {keyword.arg}={value} in the child too"
-                ).problem
+            what = (
+                f"{body.own_name} is made with {name or '**'}={value}, which its child does not say"
             )
-    return [f"{name}={value}" if name else f"**{value}" for name, value in own.items()], problems
+            at = body.block.at(keyword.lineno, keyword.col_offset)
+            hint = f"write {name}={value} in the child too"
+            problems.append(PatchgenError("PG221", at, what, hint).problem)
+    keywords = [f"{name}={value}" if name else f"**{value}" for name, value in own.items()]
+    return keywords, problems
 
 
-def _type_parameters(bodies: Sequence[ClassBody]) -> list[Problem]:
+def _check_type_parameters(bodies: Sequence[ClassBody]) -> list[Problem]:
     """`class Parent[T]` names T in its body, which the flat class must name too."""
-    own = [ast.unparse(p) for p in getattr(bodies[0].node, "type_params", [])]
+    child = bodies[0]
+    own = [ast.unparse(parameter) for parameter in getattr(child.node, "type_params", [])]
     problems = []
     for body in bodies[1:]:
         for parameter in getattr(body.node, "type_params", []):
-            if ast.unparse(parameter) not in own:
-                what = f"{body.own_name} has a type parameter {ast.unparse(parameter)}, which its child does not have"
-                hint = f"write class {bodies[0].own_name}[{ast.unparse(parameter)}]"
+            written = ast.unparse(parameter)
+            if written not in own:
+                what = (
+                    f"{body.own_name} has a type parameter {written}, which its child does not have"
+                )
+                hint = f"write class {child.own_name}[{written}]"
                 problems.append(PatchgenError("PG221", body.at_head(), what, hint).problem)
     return problems
 
 
 def _adds_fields(bodies: Sequence[ClassBody]) -> bool:
-    return any(isinstance(s.node, ast.AnnAssign) for body in bodies for s in body.statements)
+    for body in bodies:
+        if any(isinstance(statement.node, ast.AnnAssign) for statement in body.statements):
+            return True
+    return False
 
 
 def _class_line(child: ClassBody, plan: ClassPlan, keywords: Iterable[str]) -> str:
-    """`class Name(bases):`, with a comment that stood behind the child's colon."""
+    """`class Name(bases):`, with the comment behind the child's colon."""
     parameters: list[ast.AST] = getattr(child.node, "type_params", [])
     generic = f"[{', '.join(ast.unparse(p) for p in parameters)}]" if parameters else ""
     arguments = ", ".join([*plan.bases, *keywords])
-    return f"class {plan.name}{generic}{f'({arguments})' if arguments else ''}:{child.comment}\n"
+    brackets = f"({arguments})" if arguments else ""
+    return f"class {plan.name}{generic}{brackets}:{child.comment}\n"
