@@ -1,7 +1,7 @@
-"""The command line: `main` runs it and turns whatever happens into an exit code and, at most, a few lines.
+"""The command line: `main` runs a command and turns every outcome into an exit code.
 
-0: clean.  1: an output is stale or a declaration is wrong.  2: wrong usage, or patchgen could not do its work.
-130: interrupted.
+0: clean.  1: an output is stale or a declaration is wrong.  2: wrong usage, or patchgen could not
+do its work.  130: interrupted.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `patchgen ARGV`; the exit code."""
+    """Run `patchgen ARGV` and return the exit code."""
     try:
         return _main(argv)
     except KeyboardInterrupt:  # before and after the work, too
-        _tell("patchgen: interrupted; nothing was written that is not whole")
+        _print_error("patchgen: interrupted; every file that was written is complete")
         return 130
 
 
 def _main(argv: Sequence[str]) -> int:
     collecting = gc.isenabled()
-    gc.disable()  # A collection walks every syntax tree that is kept, and a command ends before it would pay.
-    atexit.register(gc.freeze)  # else Python makes one more, of everything, when the process ends
+    # A collection walks every syntax tree that is kept, and a command ends before that would pay.
+    gc.disable()
+    # Otherwise Python collects everything once more when the process ends.
+    atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a name that the locale cannot print is no reason to fail
+            # A name that the locale cannot print is no reason to fail.
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _run(argv)
     finally:
@@ -40,7 +41,7 @@ def _main(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    # Imported here, so that the package itself can be imported for nothing.
+    # Imported here, so that importing this package costs nothing.
     import click
 
     from patchgen.cli.commands import patchgen
@@ -59,49 +60,50 @@ def _run(argv: Sequence[str]) -> int:
         from patchgen.cli.report import exit_code
 
         problems = problems_of(error)
-        _tell("\n".join(str(problem) for problem in problems))
+        _print_error("\n".join(str(problem) for problem in problems))
         return exit_code(problems)
     except click.Abort as error:
         raise KeyboardInterrupt from error
     except BrokenPipeError:
-        # Whoever read our output has had enough.  Python flushes once more at exit: let that go nowhere.
+        # The reader of our output stopped reading, as `head` does.  Python flushes once more at
+        # exit: send that to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        _tell(f"patchgen: {name}{error.strerror or error}; every output is what it was")
+        _print_error(f"patchgen: {name}{error.strerror or error}; no output has changed")
         return 2
     except MemoryError:
-        _tell("patchgen: there is not enough memory; every output is what it was")
+        _print_error("patchgen: there is not enough memory; no output has changed")
         return 2
     except Exception as error:
-        _tell(_defect(error))
+        _print_error(_describe_defect(error))
         return 2
 
 
 def _open_streams() -> None:
-    """A stream that was closed before the program began is None: what is written to it goes nowhere."""
+    """Replace streams that were closed before the program began, which Python sets to None."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
 
 
-def _tell(text: str) -> None:
+def _print_error(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _defect(error: Exception) -> str:
+def _describe_defect(error: Exception) -> str:
     import traceback
 
+    place = "an unknown place"
     frames = traceback.extract_tb(error.__traceback__)
-    place = (
-        f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
-        if frames
-        else "an unknown place"
-    )
+    if frames:
+        place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}"
     if "PATCHGEN_TRACEBACK" in os.environ:
         traceback.print_exception(error)
+    message = " ".join(str(error).split())
     return (
-        f"patchgen: internal error at {place}: {type(error).__name__}: {' '.join(str(error).split())}. This is a "
-        "defect of patchgen; please report it with the command and its files. PATCHGEN_TRACEBACK=1 shows more."
+        f"patchgen: internal error at {place}: {type(error).__name__}: {message}. "
+        "This is a defect of patchgen; please report it with the command and its files. "
+        "PATCHGEN_TRACEBACK=1 shows more."
     )

@@ -1,4 +1,4 @@
-"""What `patchgen --version` prints: the releases that an output depends on."""
+"""`patchgen --version`: the releases that an output depends on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from patchgen.syntax.locate import make_environment
 
 
 def version_text() -> str:
-    """One line a release; `transformers` is the one that parents are found in."""
+    """One line for each release; `transformers` is the one that parents are read from."""
     parents = release_of("transformers", make_environment(Path.cwd()))
     lines = [
         f"patchgen {patchgen.__version__}",

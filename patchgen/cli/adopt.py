@@ -1,4 +1,4 @@
-"""`patchgen adopt`: write the declaration that gives a fork again."""
+"""`patchgen adopt`: write the declaration that reproduces a fork."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Project
 from patchgen.project.places import user_folder
 
-_TRIED = 3  # parents over which a declaration is flattened, where the first does not give the fork
+_TRIED = 3  # parents, at most, for which a declaration is written and flattened
 
 
 def adopt_fork(
@@ -37,7 +37,7 @@ def adopt_fork(
     force: bool,
     form: str,
 ) -> int:
-    """Write, or print, the declaration of the fork at `file`; 0 where it gives the fork again, 1 where it does not."""
+    """Write or print the declaration of the fork at `file`; 0 if it reproduces the fork, else 1."""
     path = Path(file)
     project = open_project(Request())
     settings = project.config.settings
@@ -55,14 +55,14 @@ def adopt_fork(
 def _first_that_holds(
     candidates: Sequence[Candidate], path: Path, name: str, project: Project
 ) -> Report:
-    """The declaration over the first parent that gives the fork again, else over the first of all."""
+    """The first declaration that reproduces the fork, else the one over the best parent."""
     first: Report | None = None
     for found in candidates:
         model = found.subject.module.rpartition(".")[2].removeprefix("modeling_")
-        title = f"{path.stem}, adopted by `patchgen adopt` as a change of {model} of transformers {found.release.version}."
-        made = adopt(
-            replace(found.subject, title=title), name, found.release.root(), project.config.settings
-        )
+        source = f"{model} of transformers {found.release.version}"
+        title = f"{path.stem}, adopted by `patchgen adopt` as a change of {source}."
+        subject = replace(found.subject, title=title)
+        made = adopt(subject, name, found.release.root(), project.config.settings)
         report = Report(made, found, "")
         if made.proof.holds:
             return report
@@ -87,7 +87,7 @@ def _candidates(
 def _releases(
     package_root: str | None, asked: tuple[str, ...], download: bool, project: Project
 ) -> tuple[Release, ...]:
-    """The releases to look at: those asked for, those in the folder given, else the one that is installed."""
+    """The releases asked for, those in the given folder, else the installed one."""
     cache = user_folder() / "releases"
     given = releases_in(Path(package_root), cache) if package_root is not None else ()
     if package_root is not None and not given:
@@ -114,9 +114,9 @@ def _installed(project: Project) -> tuple[Release, ...]:
 
 
 def _write(report: Report, folder: str, name: str, force: bool) -> str:
-    """Write the declaration; the empty text where it is not worth it, or does not give the fork."""
+    """Write the declaration and return its path, "" if it was refused."""
     if not force and (report.verdict == "a rewrite" or not report.adopted.proof.holds):
-        click.echo("nothing is written; --force writes it all the same", err=True)
+        click.echo("nothing is written; --force writes the declaration", err=True)
         return ""
     path = Path(folder) / name
     text = report.adopted.text
@@ -124,7 +124,7 @@ def _write(report: Report, folder: str, name: str, force: bool) -> str:
         raise PatchgenError(
             "PG804",
             Location(str(path)),
-            "is there already, with another text",
+            "exists already, with another text",
             "--force replaces it",
         )
     path.parent.mkdir(parents=True, exist_ok=True)

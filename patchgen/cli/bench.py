@@ -1,10 +1,9 @@
-"""`patchgen bench`: runs the cases, keeps their results, writes the page, and says what was wrong."""
+"""`patchgen bench`: run the cases, save their results, write the page, print what is wrong."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import importlib.util
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from patchgen.training.bench.record import Record
     from patchgen.training.bench.result import Result
 
-# What a full disk, or one that takes nothing, is called; a file that may not be so large is one to whoever writes it.
+# Errors of a disk that is full or not writable, and of a file above the size limit.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES})
 JOBS = 2  # processes for tiny models: more would spend their time importing
 
@@ -38,11 +37,10 @@ def bench(
     again: bool,
     look: bool,
 ) -> int:
-    """Run what is asked for; 1 where something is wrong."""
-    _insist_on_models()
+    """Run the cases; 1 if an entry failed or is wrong."""
     if look:
         if ids or only or compiled or tiny or again or seconds is not None or table != "matrix":
-            raise click.UsageError("--look runs nothing: it takes --device alone")
+            raise click.UsageError("--look runs nothing: it takes no option but --device")
         return _look(device)
     from patchgen.training.bench.machine import device_name, versions
     from patchgen.training.bench.record import Unreadable, resume_record, start_record
@@ -62,48 +60,40 @@ def bench(
             "PG817",
             Location(str(path)),
             str(error),
-            "--again begins anew in its place; --folder names another",
+            "--again replaces it; --folder names another place",
         ) from error
     jobs = min(JOBS, len(cases))
     wanted = Wanted(table, device, tiny, seconds or SECONDS, tuple(only), jobs=jobs, again=again)
-    with _told_where_to_go_on(path):
+    with _explain_full_disk(path):
         try:
             run(cases, wanted, record, _progress)
         finally:
             _write_pages(record, path, table, tiny)
-    return _say(record, cases, path)
+    return _print_summary(record, cases, path)
 
 
 @contextlib.contextmanager
-def _told_where_to_go_on(path: Path) -> Iterator[None]:
-    """A disk that takes no more is a PatchgenError: the record in it is that of the result before."""
+def _explain_full_disk(path: Path) -> Iterator[None]:
+    """Turn an error of the disk into a PatchgenError: the results before it are saved."""
     try:
         yield
     except OSError as error:
         if error.errno not in FULL:
             raise
-        hint = "what was measured before is in it: make room, and run the same command again"
+        hint = "earlier results are saved: free some space and run the same command again"
         raise PatchgenError(
             "PG910", Location(str(path)), f"cannot be written: {error.strerror}", hint
         ) from error
 
 
-def _insist_on_models() -> None:
-    for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise click.UsageError(
-                f"bench runs models and needs {package}: pip install 'patchgen[models]'"
-            )
-
-
 def _device(wanted: str | None, tiny: bool) -> str:
-    """Where models run: `wanted`, or the CPU for tiny ones, or the GPU.  A usage error where that is not there."""
+    """Where models run; a usage error if there is no such device."""
     from patchgen.training.bench.machine import has_gpu
 
     device = wanted or ("cpu" if tiny else "cuda")
     _insist_on_device(device)
     if device == "cpu" and not tiny:
-        raise click.UsageError("times of a CPU say nothing: --tiny checks there, without timing")
+        raise click.UsageError("bench does not time on a CPU: --tiny checks there, without timing")
     if device == "cuda" and not has_gpu():
         raise click.UsageError(
             "torch finds no CUDA device here: --tiny checks on the CPU, without timing"
@@ -112,10 +102,10 @@ def _device(wanted: str | None, tiny: bool) -> str:
 
 
 def _insist_on_device(device: str) -> None:
-    """A usage error for any device but the first: clocks, peaks and caches are asked of that one."""
+    """A usage error for any device but the CPU and the first GPU, whose clocks are read."""
     if device not in ("cpu", "cuda"):
         other = "; CUDA_VISIBLE_DEVICES chooses among GPUs" if device.startswith("cuda:") else ""
-        raise click.UsageError(f"--device {device}: bench knows cpu and cuda{other}")
+        raise click.UsageError(f"--device {device}: bench runs on cpu or cuda{other}")
 
 
 def _look(device: str | None) -> int:
@@ -125,9 +115,7 @@ def _look(device: str | None) -> int:
     device = device or ("cuda" if has_gpu() else "cpu")
     _insist_on_device(device)
     if device == "cuda" and not has_gpu():
-        raise click.UsageError(
-            "torch finds no CUDA device here: --look --device cpu shows this machine's CPU"
-        )
+        raise click.UsageError("torch finds no CUDA device here: --look --device cpu shows the CPU")
     found = look(device)
     click.echo(json.dumps(found, indent=1))
     return 0
@@ -139,7 +127,7 @@ def _progress(case: str, entry: str, result: Result) -> None:
 
 
 def _write_pages(record: Record, path: Path, table: str, tiny: bool) -> None:
-    """All that the record has, whatever this run was for."""
+    """Write the page of everything that is recorded, not only of this run."""
     from patchgen.project.disk.write import replace_file
     from patchgen.training.bench.page import as_markdown, pictures
     from patchgen.training.bench.sets import wanted_cases
@@ -152,8 +140,8 @@ def _write_pages(record: Record, path: Path, table: str, tiny: bool) -> None:
         replace_file(path.with_name(f"{path.stem}-{name}.svg"), picture.encode())
 
 
-def _say(record: Record, cases: Sequence[Case], path: Path) -> int:
-    """What is wrong, a line each, and where the rest stands; the exit code."""
+def _print_summary(record: Record, cases: Sequence[Case], path: Path) -> int:
+    """Print a line for each problem, and where the results are; the exit code."""
     from patchgen.training.bench.claims import broken_claims
 
     counted: dict[str, int] = {}
@@ -161,16 +149,14 @@ def _say(record: Record, cases: Sequence[Case], path: Path) -> int:
     for case in cases:
         results = record.results(case.id)
         if fault := record.fault(case.id):
-            wrong.append(f"{case.id}: could not be begun: {fault}")
+            wrong.append(f"{case.id}: could not be set up: {fault}")
         for name, result in results.items():
             counted[result.status] = counted.get(result.status, 0) + 1
             if result.status in ("wrong", "failed"):
                 wrong.append(f"{case.id}: {name}: {result.status}: {result.note}")
-        wrong += [
-            f"{case.id}: {name}: {reason}" for name, reason in broken_claims(case, results).items()
-        ]
-    click.echo(
-        "\n".join([*wrong, ", ".join(f"{number} {status}" for status, number in counted.items())])
-    )
+        for name, reason in broken_claims(case, results).items():
+            wrong.append(f"{case.id}: {name}: {reason}")
+    totals = ", ".join(f"{number} {status}" for status, number in counted.items())
+    click.echo("\n".join([*wrong, totals]))
     click.echo(f"{path} and {path.with_suffix('.md').name}")
     return int(bool(wrong))

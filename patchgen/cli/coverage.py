@@ -1,9 +1,8 @@
-"""`patchgen coverage`: runs the passes, keeps what comes of them, and writes the page."""
+"""`patchgen coverage`: run the two passes, save each result, and write the page."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ from patchgen.author.coverage.structure import EVERY, Structural
 from patchgen.author.coverage.survey import Progress, Survey, in_order, modules_of, survey, tasks
 from patchgen.author.coverage.targets import targets
 from patchgen.cli.report import table
+from patchgen.cli.requirements import require_models
 from patchgen.cli.session import Request, open_project
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.project.disk.write import replace_file
@@ -25,7 +25,7 @@ from patchgen.project.versions import release_of
 from patchgen.syntax.locate import Environment
 
 COMMAND = "patchgen coverage --numeric"
-PAGE_EVERY = 20  # results
+PAGE_EVERY = 20  # results: the page is written less often than the book
 
 
 def coverage(
@@ -41,30 +41,37 @@ def coverage(
     most: int | None,
     package_root: str | None = None,
 ) -> int:
-    """Run what is asked for; 1 where something failed that this run looked at."""
+    """Run what is asked for; 1 if something failed in a model that this run looked at."""
     if not numeric and (again or most is not None):
-        raise click.UsageError(
-            f"{'--again' if again else '--most'} is about what --numeric runs: say that, too"
-        )
+        option = "--again" if again else "--most"
+        raise click.UsageError(f"{option} needs --numeric")
     project = open_project(Request((), None, package_root))
-    env, place = project.environment(), Path(folder or project.home / "docs")
-    _insist_on_parts(parts)
-    jobs = jobs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+    env = project.environment()
+    place = Path(folder or project.home / "docs")
+    _require_parts(parts)
+    jobs = jobs or _count_cores()
     book = read_book(place / "coverage.json")
     todo = tasks(modules_of(env, models), parts)
-    with _bar("by structure", len(todo)) as progress:
+    with _show_bar("by structure", len(todo)) as progress:
         found = survey(project.home, todo, book, jobs, progress)
-    aims = _aims(env, found.book)
-    keeper = _Keeper(place, found.book, aims, env)
-    keeper.keep()
+    goals = _goals(env, found.book)
+    keeper = _Keeper(place, found.book, goals, env)
+    keeper.save()
     if numeric:
-        waiting = in_order(_waiting(found, again), aims)[:most]
+        waiting = in_order(_waiting(found, again), goals)[:most]
         _run(waiting, keeper, jobs, seconds, megabytes)
     chosen = {(task.model, task.part) for task in todo}
-    return _show(keeper.book, chosen, aims)
+    return _print_totals(keeper.book, chosen, goals)
 
 
-def _insist_on_parts(parts: Sequence[str]) -> None:
+def _count_cores() -> int:
+    # A container may have fewer cores than the machine; not every system can tell.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return 1
+
+
+def _require_parts(parts: Sequence[str]) -> None:
     for part in parts:
         if part not in EVERY:
             hint = did_you_mean(part, EVERY) or f"there are {', '.join(EVERY)}"
@@ -72,84 +79,79 @@ def _insist_on_parts(parts: Sequence[str]) -> None:
 
 
 def _waiting(found: Survey, again: bool) -> Iterator[Structural]:
-    retried = ("written", "failed", "cannot be built here") if again else ("written",)
+    """What still has to run; with `again` also what failed before."""
+    statuses = ("written", "failed", "cannot be built here") if again else ("written",)
     for one in found.written:
-        if one.entry.status in retried:
+        if one.entry.status in statuses:
             yield one
 
 
-def _aims(env: Environment, book: Book) -> tuple[Target, ...]:
+def _goals(env: Environment, book: Book) -> tuple[Target, ...]:
     found = targets(env, modules_of(env, ()))
     return tuple(target for target in found if target.part in book.parts)
 
 
 class _Keeper:
-    """Writes each result as it comes."""
+    """Saves each result as it comes, so that an interrupted run can be continued."""
 
-    def __init__(self, place: Path, book: Book, aims: Sequence[Target], env: Environment) -> None:
-        self.place, self.book, self.aims = place, book, aims
+    def __init__(self, place: Path, book: Book, goals: Sequence[Target], env: Environment) -> None:
+        self.place, self.book, self.goals = place, book, goals
         self.versions = _versions(env)
 
-    def keep(self, *, page: bool = True) -> None:
+    def save(self, *, page: bool = True) -> None:
         self.place.mkdir(parents=True, exist_ok=True)
         write_book(self.place / "coverage.json", self.book, self.versions)
         if page:
-            text = as_markdown(self.book, self.aims, self.versions, COMMAND)
+            text = as_markdown(self.book, self.goals, self.versions, COMMAND)
             replace_file(self.place / "coverage.md", text.encode(), lasting=False)
 
 
 def _versions(env: Environment) -> dict[str, str]:
     places = {"patchgen": "patchgen", "torch": "torch.version", "transformers": "transformers"}
-    return {name: release for name, place in places.items() if (release := release_of(place, env))}
+    found = {name: release_of(place, env) for name, place in places.items()}
+    return {name: release for name, release in found.items() if release}
 
 
 def _run(
     waiting: Sequence[Structural], keeper: _Keeper, jobs: int, seconds: float, megabytes: float
 ) -> None:
-    for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise click.UsageError(
-                f"--numeric runs models and needs {package}: pip install 'patchgen[models]'"
-            )
+    require_models("--numeric")
     from patchgen.author.coverage.watch import Limits, watched
 
-    with _bar("by numbers", len(waiting)) as progress:
-        for number, (found, entry) in enumerate(
-            watched(waiting, Limits(seconds, megabytes), jobs), 1
-        ):
+    limits = Limits(seconds, megabytes)
+    with _show_bar("by numbers", len(waiting)) as progress:
+        for number, (found, entry) in enumerate(watched(waiting, limits, jobs), 1):
             task = found.task
             keeper.book = keeper.book.with_entry(task.model, task.part, entry)
-            keeper.keep(page=number % PAGE_EVERY == 0 or number == len(waiting))
-            told = f"{task.model} {task.part}: {entry.status} ({entry.seconds:.0f} s)"
-            click.echo(f"{told}{': ' if entry.why else ''}{entry.why}", err=True)
+            keeper.save(page=number % PAGE_EVERY == 0 or number == len(waiting))
+            line = f"{task.model} {task.part}: {entry.status} ({entry.seconds:.0f} s)"
+            if entry.why:
+                line += f": {entry.why}"
+            click.echo(line, err=True)
             progress(1)
 
 
-def _show(book: Book, chosen: Iterable[tuple[str, str]], aims: Sequence[Target]) -> int:
-    entries = [
-        (part, entry)
-        for model, part in sorted(chosen)
-        if (entry := book.entry(model, part)) is not None
-    ]
+def _print_totals(book: Book, chosen: Iterable[tuple[str, str]], goals: Sequence[Target]) -> int:
+    """Print how many models have which status; the exit code."""
+    counts: dict[str, Counter[Status]] = {}
+    for model, part in sorted(chosen):
+        entry = book.entry(model, part)
+        if entry is not None:
+            counts.setdefault(part, Counter())[entry.status] += 1
     rows = []
-    for part in dict.fromkeys(
-        part for part in book.parts if any(part == other for other, _ in entries)
-    ):
-        counted: Counter[Status] = Counter(
-            entry.status for other, entry in entries if other == part
-        )
-        rows.append((part, *(str(counted[status]) for status in STATUSES)))
+    for part in book.parts:
+        if part in counts:
+            rows.append((part, *(str(counts[part][status]) for status in STATUSES)))
     sys.stdout.write(table(("part", *STATUSES), rows))
-    for aim in aims:
-        click.echo(
-            f"{aim.part}: {aim.reached(book)} verified of {aim.says}; {aim.wanted} are wanted"
-        )
-    return int(any(entry.status == "failed" for _, entry in entries))
+    for goal in goals:
+        verified = f"{goal.reached(book)} verified of {goal.says}"
+        click.echo(f"{goal.part}: {verified}; the goal is {goal.wanted}")
+    return int(any(count["failed"] for count in counts.values()))
 
 
 @contextlib.contextmanager
-def _bar(what: str, total: int) -> Iterator[Progress]:
-    """A bar on a terminal; elsewhere nothing."""
+def _show_bar(what: str, total: int) -> Iterator[Progress]:
+    """A progress bar on a terminal; elsewhere nothing."""
     if not sys.stderr.isatty() or total < 2:
         yield lambda done: None
         return

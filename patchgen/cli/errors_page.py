@@ -1,4 +1,4 @@
-"""The catalogue of errors as a page of the documentation and as text for a terminal."""
+"""`patchgen errors`: the catalogue of errors, as a page of Markdown and as text."""
 
 from __future__ import annotations
 
@@ -10,23 +10,36 @@ from patchgen.errors import Explanation, catalogue, did_you_mean
 
 _HEAD = """# Errors
 
-Every message is `file:line:column: PGnnn what`, with a hint. This page explains the codes; `patchgen errors PGnnn`
-prints the same. It is made from `patchgen/catalogue.toml` by `patchgen errors --markdown`.
+Every message is `file:line:column: PGnnn what`, with a hint. This page explains the codes;
+`patchgen errors PGnnn` prints the same. `patchgen errors --markdown` makes the page from
+`patchgen/catalogue.toml`.
 
-PG0xx: reading a file. PG1xx: what names stand for. PG2xx: merging classes. PG3xx: edits. PG4xx: the flat module.
-PG5xx: the gate. PG6xx: files of transformers itself. PG7xx: what `patchgen lint` says of those. PG80x: `patchgen new`.
-PG81x: training. PG82x: memory and benchmarks. PG83x to PG85x: several processes, and the plans by which they split a
-model. PG9xx: the project and the machine; these exit with 2, all others with 1.
+| codes | about |
+|---|---|
+| PG0xx | reading a file |
+| PG1xx | resolving names |
+| PG2xx | merging classes |
+| PG3xx | edits |
+| PG4xx | the flat module |
+| PG5xx | the gate |
+| PG6xx | the files of transformers |
+| PG7xx | findings of `patchgen lint` in those |
+| PG80x | `patchgen new` |
+| PG81x | training |
+| PG82x | memory and benchmarks |
+| PG83x to PG85x | several processes, and the plans by which they split a model |
+| PG9xx | the project and the machine: these exit with 2, all others with 1 |
 
-A class that cannot be merged with its parents stays a subclass of them. PG124, PG201 to PG214, PG220 to PG225, PG240
-and PG241 are therefore said only of a class that makes edits, which are made in the text of a parent that is merged.
+A class that cannot be merged with its parents stays a subclass of them. Therefore PG124, PG201 to
+PG214, PG220 to PG225, PG240 and PG241 concern only classes with edits, which need the text of a
+merged parent.
 """
 
 
 def about(asked: str) -> str:
-    """The code `asked` in full, or a list of all codes that begin so.
+    """The explanation of the code `asked`, or a list of all codes that start with it.
 
-    Raises click.UsageError where there is none.
+    Raises click.UsageError if there is none.
     """
     known, code = catalogue(), asked.upper()
     if code in known:
@@ -44,15 +57,17 @@ def as_markdown() -> str:
 
 def _section(entry: Explanation) -> str:
     example = f"\n```\n{entry.example.strip()}\n```\n" if entry.example else ""
-    return f"## {entry.code}: {entry.title}\n\n{entry.why.strip()}\n\n**What to do:** {entry.fix.strip()}\n{example}"
+    head = f"## {entry.code}: {entry.title}\n\n{entry.why.strip()}\n\n"
+    return f"{head}**What to do:** {entry.fix.strip()}\n{example}"
 
 
 def as_text(entry: Explanation) -> str:
     """One explanation in full."""
     example = f"\n{entry.example.strip()}\n" if entry.example else ""
-    return f"{entry.code}: {entry.title}\n\n{entry.why.strip()}\n\nWhat to do: {entry.fix.strip()}\n{example}"
+    head = f"{entry.code}: {entry.title}\n\n{entry.why.strip()}\n\n"
+    return f"{head}What to do: {entry.fix.strip()}\n{example}"
 
 
 def as_list(entries: Iterable[Explanation]) -> str:
-    """One line a code."""
+    """One line for each code."""
     return "".join(f"{entry.code}  {entry.title}\n" for entry in entries)

@@ -1,4 +1,4 @@
-"""`patchgen explain`: how a modular file is read, or where a line of an output came from."""
+"""`patchgen explain`: how a modular file is read, or where a line of an output comes from."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ def _explain_plan(project: Project, path: Path) -> int:
 
     before: dict[str, str] = {}
     for section in explain(path, project.environment(), project.config.settings):
-        subject, is_pass, _ = section.title.partition(": after ")
-        if (
-            not is_pass or before.get(subject) != section.text
-        ):  # A pass that changes nothing says nothing.
+        name, is_pass, _ = section.title.partition(": after ")
+        # A pass that changes nothing is not shown.
+        if not is_pass or before.get(name) != section.text:
             sys.stdout.write(f"== {section.title}\n{section.text.rstrip()}\n\n")
-        before[subject] = section.text
+        before[name] = section.text
     return 0
 
 
@@ -61,10 +60,10 @@ def _explain_lines(project: Project, path: Path, line: int) -> int:
     record = load_records(project).get(path)
     if record is None:
         raise click.UsageError(
-            f"{project.shown(path)} is neither a modular file nor an output that is recorded"
+            f"{project.shown(path)} is neither a modular file nor a recorded output"
         )
     if not line:
-        sys.stdout.write(_about(record))
+        sys.stdout.write(_describe(record))
         return 0
     origin = origin_of(_lines(project, record, path), line)
     if origin is None:
@@ -76,27 +75,26 @@ def _explain_lines(project: Project, path: Path, line: int) -> int:
 
 
 def _lines(project: Project, record: Record, path: Path) -> tuple[LineOrigin, ...]:
-    """Where the lines of the output at `path` come from, in the sources as they are; else as they were recorded.
+    """Where each line of the output at `path` comes from.
 
-    Lines of a source move without changing an output, and a record is made anew with an output only.
+    The output is made again if possible: lines of a source can move without a change of the output,
+    and then the record has the old line numbers.
     """
     digest = digest_of_file(path)
     modulars = [make_modular(project, project.home / record.modular)]
     for made in run(project, modulars, Cache(project))[0].made:
         if (made.name, made.digest) == (path.name, digest):
             return made.lines
-    why = (
-        f"{record.modular} does not give it now"
-        if digest == record.digest
-        else "it was edited by hand"
-    )
+    why = "it was edited by hand"
+    if digest == record.digest:
+        why = f"{record.modular} does not give it now"
     if record.flaw:
         why += f", and {record.flaw}"
     sys.stderr.write(f"{record.output}: {why}; what follows is from the last `patchgen convert`\n")
     return record.lines
 
 
-def _about(record: Record) -> str:
+def _describe(record: Record) -> str:
     modules: dict[tuple[str, str], list[str]] = {}
     for used in record.parents:
         module, _, name = used.symbol.rpartition(".")
@@ -104,14 +102,14 @@ def _about(record: Record) -> str:
     lines = [f"{record.output}", f"made from {record.modular} by {record.made_by}"]
     for (module, path), names in modules.items():
         lines.append(f"using {plural(len(names), 'definition')} of {module} ({path})")
-        lines += textwrap.wrap(
-            ", ".join(names), 100, initial_indent="    ", subsequent_indent="    "
-        )
+        indent = " " * 4
+        joined = ", ".join(names)
+        lines += textwrap.wrap(joined, 100, initial_indent=indent, subsequent_indent=indent)
     return "".join(f"{line}\n" for line in lines)
 
 
 def _quoted(project: Project, shown: str, line: int) -> str:
-    """The line itself, where the file is found below one of the roots."""
+    """The line itself, if the file is found below one of the roots."""
     for root in project.environment().roots:
         if (root / shown).is_file():
             lines = read_source(root / shown, allow_bidi=True).lines

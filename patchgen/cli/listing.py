@@ -1,4 +1,4 @@
-"""The table of `patchgen list`: what each variant declares, and what that adds to its parent."""
+"""The table of `patchgen list`: the size of each variant beside what it adds to its parent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from patchgen.syntax.lines import code_lines
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One modular file and its outputs; `compared` is false for a new model, which has no diff against its parent."""
+    """One modular file and its outputs; `compared` is false for a new model, which has no diff."""
 
     variant: str
     modular: str
@@ -32,7 +32,7 @@ class Listed:
 
 
 def print_variants(report: Report, form: str) -> int:
-    """Print the variants with their sizes, and what went wrong on stderr."""
+    """Print the variants with their sizes, and problems on stderr."""
     rows = list_variants(report)
     sys.stdout.write(_as_json(rows) if form == "json" else _as_text(rows))
     sys.stderr.write("".join(f"{problem}\n" for problem in report.problems))
@@ -40,7 +40,7 @@ def print_variants(report: Report, form: str) -> int:
 
 
 def list_variants(report: Report) -> list[Listed]:
-    """One row for each modular file that gives an output, in the order of the report."""
+    """One row for each modular file that has an output, in the order of the report."""
     rows = []
     for outcome in report.outcomes:
         verdicts = [
@@ -74,7 +74,7 @@ def _code_lines(text: str) -> int:
     try:
         return code_lines(text)
     except (tokenize.TokenError, SyntaxError):
-        return 0  # the file changed since its outputs were made; its status says so
+        return 0  # the file changed after its outputs were made: its status says that
 
 
 def total_of(rows: Sequence[Listed]) -> dict[str, int]:
@@ -110,7 +110,5 @@ def _as_text(rows: Sequence[Listed]) -> str:
 
 
 def _as_json(rows: Sequence[Listed]) -> str:
-    return (
-        json.dumps({"variants": [asdict(row) for row in rows], "total": total_of(rows)}, indent=2)
-        + "\n"
-    )
+    listing = {"variants": [asdict(row) for row in rows], "total": total_of(rows)}
+    return json.dumps(listing, indent=2) + "\n"

@@ -1,8 +1,7 @@
-"""`patchgen memory`: predicts what a training step holds, measures it where that is asked for, prints and draws it."""
+"""`patchgen memory`: predict the memory of a training step, measure it, print and draw it."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from dataclasses import replace
@@ -40,8 +39,7 @@ def memory(
     length: int | None,
     **setup: Any,
 ) -> int:
-    """Tell the anatomy of one model's memory; the exit code."""
-    _insist_on_models()
+    """Print the memory of a training step of one model; the exit code."""
     from patchgen.training.memory.chart import as_svg
     from patchgen.training.memory.fits import check_device, largest_batch, parse_size
     from patchgen.training.memory.report import as_json, as_markdown, as_text, make_report
@@ -52,7 +50,7 @@ def memory(
 
     if not predict and (not measure or card or figure):
         raise click.UsageError(
-            "--no-predict is for --measure alone: --card and --figure show what is predicted"
+            "--no-predict needs --measure: --card and --figure show the prediction"
         )
     try:
         choice = Choice(head, config, tiny, tuple(_change(each) for each in changes))
@@ -66,9 +64,8 @@ def memory(
         most = largest_batch(target, wanted, room) if room else 0
         trace = predict_trace(target, wanted) if predict else None
         found = _measured(target, choice, wanted, trace) if measure else None
-    except (
-        ValueError
-    ) as error:  # of transformers and torch, which name the value that they do not take
+    except ValueError as error:
+        # transformers and torch name the value that they refuse.
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
     told = replace(
         make_report(trace, found, name, target.model_class.__name__, wanted), card=room, most=most
@@ -84,7 +81,7 @@ def _layout(engine: str | None, ranks: int | None) -> Layout | None:
     from patchgen.training.memory.layout import Layout
 
     if (engine is None) != (ranks is None):
-        raise click.UsageError("--engine and --ranks go together: --engine fsdp2 --ranks 8")
+        raise click.UsageError("--engine and --ranks need each other: --engine fsdp2 --ranks 8")
     return Layout(engine, ranks) if engine is not None and ranks is not None else None
 
 
@@ -105,7 +102,7 @@ def _measured(target: Target, choice: Choice, setup: Setup, trace: StepTrace | N
 
 
 def _change(said: str) -> tuple[str, Any]:
-    """NAME=VALUE, the value as JSON where it is."""
+    """Split NAME=VALUE; the value is read as JSON if it is JSON, else as text."""
     name, equals, value = said.partition("=")
     if not name or not equals:
         raise click.UsageError(f"--set takes NAME=VALUE, not {said}")
@@ -113,11 +110,3 @@ def _change(said: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
-
-
-def _insist_on_models() -> None:
-    for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise click.UsageError(
-                f"memory runs models and needs {package}: pip install 'patchgen[models]'"
-            )

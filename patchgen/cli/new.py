@@ -18,14 +18,14 @@ from patchgen.project.files import Project
 def write_new(
     model: str, parts: str, *, name: str | None, dry_run: bool, force: bool, **options: Any
 ) -> int:
-    """Write, or print, the modular file; 1 where nothing is left to write."""
+    """Write or print the modular file; 1 if nothing is left to write."""
     project = open_project(Request((), None, options.get("package_root")))
     wanted = [part.strip() for part in parts.split(",") if part.strip()]
     found = answer(project.environment(), model, wanted, force=force)
     for part in found.left_out:
         click.echo(f"{part.part} is redundant: {part.redundant}", err=True)
     if not found.parts:
-        click.echo("nothing is written; --force writes it all the same", err=True)
+        click.echo("nothing is written; --force writes redundant parts too", err=True)
         return 1
     text = format_modular(found.text, project.config.settings)
     if dry_run:
@@ -35,7 +35,7 @@ def write_new(
     shown = project.environment().shown(path)
     if path.exists() and path.read_text(encoding="utf-8") != text and not force:
         raise PatchgenError(
-            "PG804", Location(shown), "is there already, with another text", "--force replaces it"
+            "PG804", Location(shown), "exists already, with another text", "--force replaces it"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, text.encode())
@@ -45,16 +45,15 @@ def write_new(
             click.echo(f"note: {part.part}: {missing}", err=True)
     if not project.config.sources:
         hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
-        click.echo(
-            f"note: this project names no sources: run patchgen convert {shown}, {hint}", err=True
-        )
+        note = f"note: this project names no sources: run patchgen convert {shown}, {hint}"
+        click.echo(note, err=True)
     return 0
 
 
 def _path(project: Project, found: Answer, name: str | None) -> Path:
     suffix = name or found.name
     if not suffix.isidentifier():
-        raise click.UsageError(f"--name {suffix}: it becomes a part of a module's name")
+        raise click.UsageError(f"--name {suffix}: a module's name can have no such part")
     sources = project.config.sources or ("modular",)
     alias = found.module.alias
     return project.config.home / sources[0] / alias / f"modular_{alias}_{suffix}.py"

@@ -1,20 +1,20 @@
-"""The flags of the scripts that transformers has under these names, in the words of this command line.
+"""The flags of the scripts of the same names in transformers, translated to options of patchgen.
 
-`utils/modular_converter.py --files_to_parse A B --num_workers 4` and `utils/check_modular.py --fix_and_overwrite` work
-as they did there.  With hyphens too.
+`utils/modular_converter.py --files_to_parse A B --num_workers 4` and
+`utils/check_modular.py --fix_and_overwrite` work as they did there, also with hyphens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# What stands before paths there says nothing here; "--check_all" means what no path means here.
+# Paths need no flag here, and "--check_all" is the default.
 _DROPPED = frozenset({"--files-to-parse", "--files", "--check-all"})
 _RENAMED = {"--num-workers": "--jobs", "--fix-and-overwrite": "--fix"}
 
 
 def translate(argv: Sequence[str]) -> list[str]:
-    """`argv` with old flags replaced; all else, and whatever follows `--`, is kept."""
+    """`argv` with old flags replaced; everything else, and all that follows `--`, is kept."""
     result: list[str] = []
     rest = iter(argv)
     for word in rest:

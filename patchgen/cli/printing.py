@@ -1,4 +1,4 @@
-"""What a command prints, and on which stream."""
+"""What the commands on outputs print, and on which stream."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Style:
 
 
 def make_style(quiet: bool, verbose: bool, output_format: str | None) -> Style:
-    """The style that the options ask for; on GitHub's runners findings are annotations unless they say otherwise."""
+    """The style that the options ask for; the default on GitHub's runners is annotations."""
     default = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text"
     return Style(quiet, verbose, output_format or default)
 
 
-def checked(
+def print_checked(
     project: Project,
     report: Report,
     style: Style,
@@ -42,11 +42,10 @@ def checked(
     *,
     with_diff: bool = False,
 ) -> int:
-    """Print the gate's report, and what becomes of variants under another release."""
+    """Print the report of the gate, and whether variants still fit another release."""
     findings = report.findings
-    page = replace(
-        _page(project, report, findings, style), drifts=drifts, told=_of_no_output(report)
-    )
+    page = _page(project, report, findings, style)
+    page = replace(page, drifts=drifts, told=_notes_without_output(report))
     if with_diff and style.form == "text":
         sys.stdout.write("".join(verdict.diff for verdict in report.verdicts))
         sys.stderr.write(FORMATS["text"](page))
@@ -55,8 +54,8 @@ def checked(
     return exit_code(findings) or int(any(drift.fit is Fit.GONE for drift in drifts))
 
 
-def written(project: Project, result: Written, style: Style) -> int:
-    """Print what was written, and what stood in the way."""
+def print_written(project: Project, result: Written, style: Style) -> int:
+    """Print what was written, and the problems that remain."""
     findings, report = result.remaining, result.report
     if style.form != "text":
         sys.stdout.write(FORMATS[style.form](_page(project, report, findings, style)))
@@ -69,46 +68,39 @@ def written(project: Project, result: Written, style: Style) -> int:
             sys.stderr.write(f"removed {path}\n")
         if result.recorded:
             sys.stderr.write(f"updated {LOCK}\n")
-    told = (*_of_no_output(report), *_news(result))
-    sys.stdout.write(
-        FORMATS["text"](
-            replace(_page(project, Report(notes=report.notes), findings, style), told=told)
-        )
-    )
+    told = (*_notes_without_output(report), *_new_notes(result))
+    page = _page(project, Report(notes=report.notes), findings, style)
+    sys.stdout.write(FORMATS["text"](replace(page, told=told)))
     if not style.quiet:
         sys.stderr.write(f"{_summary(result, findings)}\n")
     return exit_code(findings)
 
 
-def _of_no_output(report: Report) -> tuple[Note, ...]:
-    """The notes on modular files that give nothing, which are told until that is mended."""
-    about = {
-        note
-        for verdict in report.verdicts
-        if verdict.made is not None
-        for note in verdict.made.notes
-    }
-    return tuple(note for note in report.notes if note not in about)
+def _notes_without_output(report: Report) -> tuple[Note, ...]:
+    """The notes on modular files that have no output: they are repeated until that is fixed."""
+    of_outputs: set[Note] = set()
+    for verdict in report.verdicts:
+        if verdict.made is not None:
+            of_outputs.update(verdict.made.notes)
+    return tuple(note for note in report.notes if note not in of_outputs)
 
 
-def _news(result: Written) -> tuple[Note, ...]:
+def _new_notes(result: Written) -> tuple[Note, ...]:
     """The notes on outputs that this run has changed."""
-    changed = [
-        v
-        for v in result.report.verdicts
-        if v.shown in result.mended and v.status is not Status.UNRECORDED
-    ]
-    return tuple(
-        note for verdict in changed if verdict.made is not None for note in verdict.made.notes
-    )
+    notes: list[Note] = []
+    for verdict in result.report.verdicts:
+        is_changed = verdict.shown in result.mended and verdict.status is not Status.UNRECORDED
+        if is_changed and verdict.made is not None:
+            notes += verdict.made.notes
+    return tuple(notes)
 
 
 def _summary(result: Written, findings: Sequence[Problem]) -> str:
-    kept = sum(
-        verdict.status in (Status.OK, Status.UNRECORDED) for verdict in result.report.verdicts
-    )
+    unchanged = (Status.OK, Status.UNRECORDED)
+    kept = sum(verdict.status in unchanged for verdict in result.report.verdicts)
     errors = [problem for problem in findings if problem.severity == "error"]
-    failed = f"{plural(len(errors), 'error')} in {plural(len({problem.at.path for problem in errors}), 'file')}"
+    files = {problem.at.path for problem in errors}
+    failed = f"{plural(len(errors), 'error')} in {plural(len(files), 'file')}"
     if errors and not (result.written or result.removed):
         return f"nothing written: {failed}"
     done = f"{len(result.written)} written, {len(result.removed)} removed, {kept} unchanged"
@@ -119,7 +111,7 @@ def _because(verdict: Verdict | None) -> str:
     return f" ({'; '.join(verdict.why)})" if verdict is not None and verdict.why else ""
 
 
-def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: Style) -> int:
+def print_linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: Style) -> int:
     """Print what is wrong with declarations."""
     problems = {*found.problems, *(problem for outcome in outcomes for problem in outcome.problems)}
     notes = tuple(note for outcome in outcomes for made in outcome.made for note in made.notes)
@@ -127,14 +119,11 @@ def linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: S
         warning for outcome in outcomes for made in outcome.made for warning in made.warnings
     }
     findings = tuple(sorted(problems | warnings))
-    sys.stdout.write(
-        FORMATS[style.form](
-            replace(_page(project, Report(notes=notes), findings, style), told=notes)
-        )
-    )
+    page = replace(_page(project, Report(notes=notes), findings, style), told=notes)
+    sys.stdout.write(FORMATS[style.form](page))
     if not style.quiet and style.form == "text":
         sys.stderr.write(f"{len(outcomes)} modular files, {len(findings)} findings\n")
-    # What lint alone finds it was asked for; the warnings of `convert` stop nobody here either.
+    # Every finding of lint itself fails; the warnings that `convert` also prints do not.
     return exit_code(findings) or int(bool(problems))
 
 
@@ -152,7 +141,7 @@ def _page(project: Project, report: Report, findings: tuple[Problem, ...], style
 
 
 def _base(project: Project) -> str:
-    """What leads from the top of the repository to the project, for annotations."""
+    """The path from the top of the repository to the project, for annotations."""
     workspace = os.environ.get("GITHUB_WORKSPACE")
     top = Path(workspace).resolve() if workspace else project.home
     inner = project.home.relative_to(top).as_posix() if project.home.is_relative_to(top) else "."

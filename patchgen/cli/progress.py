@@ -1,4 +1,4 @@
-"""A progress bar for runs that take longer than a second, on a terminal; elsewhere nothing."""
+"""Progress bars, on a terminal, for runs that take longer than a second."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def session_with_progress(
     quiet: bool = False,
     **_rest: Any,
 ) -> Iterator[Session]:
-    """The session that the options ask for; its bar goes away with it."""
+    """The session that the options ask for, with a progress bar while it is open."""
     session = open_session(Request(paths, out, package_root, jobs, not no_cache, allow_bidi))
     if quiet or not sys.stderr.isatty():
         yield session
@@ -39,7 +39,7 @@ def session_with_progress(
 
 @contextlib.contextmanager
 def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
-    """A count to advance, shown on a terminal while it is not full."""
+    """A function that adds to a count, which a terminal shows."""
     if not sys.stderr.isatty():
         yield lambda count: None
         return
@@ -51,7 +51,7 @@ def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
 
 
 class _Bar:
-    """Counts files, and shows the count once a second has passed."""
+    """Counts files, and shows the count after a second."""
 
     def __init__(self, total: int, what: str = "flattening") -> None:
         self._what = what
@@ -82,6 +82,6 @@ class _Bar:
         self._close.enter_context(self._progress)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._close is not None:
             self._close.close()

@@ -1,6 +1,6 @@
 """The same findings in four forms: text for people, JSON and SARIF for programs, annotations for GitHub.
 
-In: values.  Out: a string; who prints it where is the business of the command line.
+Values in, a string out; the commands print it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from patchgen.errors import Problem, catalogue
 from patchgen.project.gate.drift import Drift, Fit
 from patchgen.project.gate.why import named
 
-TOLD = 3  # notes of one file that are printed unasked
+TOLD = 3  # notes of one file that are printed without --verbose
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One output in a report: what the gate said of it, and why; `diff` leads to what it should be."""
+    """One output in a report: its status and why; `diff` leads to what it should be."""
 
     path: str
     modular: str
@@ -33,9 +33,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a report is made of.  `base` goes before every path where a path from another folder is asked for.
+    """The content of a report.
 
-    `notes` are all; `told` are those that a person is told unasked.  `refused` counts modular files with errors.
+    `notes` are all of them; `told` are those that are printed without --verbose.  `refused` counts
+    modular files with errors.  `base` is put before every path of an annotation.
     """
 
     rows: tuple[Row, ...] = ()
@@ -50,13 +51,15 @@ class Page:
 
 
 def exit_code(findings: Iterable[Problem]) -> int:
-    """0 when all is well, 1 for what the user's files call for, 2 where patchgen could not do its work."""
+    """0 without errors, 1 if the user's files have one, 2 if patchgen could not do its work."""
     codes = [problem.code for problem in findings if problem.severity == "error"]
-    return 2 if any(code.startswith("PG9") for code in codes) else 1 if codes else 0
+    if any(code.startswith("PG9") for code in codes):
+        return 2
+    return 1 if codes else 0
 
 
 def as_text(page: Page) -> str:
-    """What became of variants, one finding a paragraph, notes, and a line that counts outputs."""
+    """Whether variants fit another release, the findings, notes, and a line that counts outputs."""
     lines = [line for drift in page.drifts for line in _drift_lines(drift, page.verbose)]
     lines += [str(problem) for problem in page.findings]
     if page.verbose:
@@ -65,17 +68,17 @@ def as_text(page: Page) -> str:
             for row in page.rows
             if row.status == "ok"
         ]
-    if page.verbose or not page.quiet:
-        lines += _note_lines(
-            page.notes if page.verbose else page.told, len(page.notes) if page.verbose else TOLD
-        )
+    if page.verbose:
+        lines += _note_lines(page.notes, len(page.notes))
+    elif not page.quiet:
+        lines += _note_lines(page.told, TOLD)
     if (page.rows or page.refused) and not page.quiet:
         lines.append(_counted(page))
     return "".join(f"{line}\n" for line in lines)
 
 
 def _note_lines(notes: Iterable[Note], limit: int) -> list[str]:
-    """At most `limit` notes of each file, and how many there are besides."""
+    """At most `limit` notes of each file, and how many more there are."""
     by_file: dict[str, list[Note]] = {}
     for note in dict.fromkeys(notes):
         by_file.setdefault(note.at.path, []).append(note)
@@ -104,7 +107,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
-    """What becomes of a variant, and how upstream changed where that is in its way."""
+    """Whether a variant still fits, and what changed upstream if it does not."""
     changed = named([change.symbol for change in drift.changes if not change.gone])
     gone = named([change.symbol for change in drift.changes if change.gone])
     parts = [
@@ -119,7 +122,7 @@ def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
 
 
 def as_json(page: Page) -> str:
-    """One object: `outputs`, `problems`, `notes` and, against another tree, `drift`; lists in a fixed order."""
+    """One object: `outputs`, `problems`, `notes` and, with --package-root, `drift`."""
     outputs = [
         {
             "path": row.path,
@@ -162,7 +165,7 @@ def _place(problem: Problem) -> dict[str, Any]:
 
 
 def as_github(page: Page) -> str:
-    """One workflow command a finding, which GitHub shows at the line."""
+    """One workflow command for each finding, which GitHub shows at the line."""
     return "".join(f"{_annotation(problem, page.base)}\n" for problem in page.findings)
 
 
@@ -172,7 +175,7 @@ def _annotation(problem: Problem, base: str) -> str:
     if problem.at.line:
         fields |= {"line": str(problem.at.line), "col": str(problem.at.column)}
     properties = ",".join(f"{name}={_escape(value, ',:')}" for name, value in fields.items())
-    # The place once more: a log shows only what follows the second pair of colons.
+    # The text repeats the place, because a log shows only what follows the second pair of colons.
     return f"::{kind} {properties}::{_escape(str(problem))}"
 
 
@@ -181,7 +184,7 @@ def _escape(text: str, more: str = "") -> str:
 
 
 def as_sarif(page: Page) -> str:
-    """SARIF 2.1.0, with the catalogue's explanations of the codes that occur."""
+    """SARIF 2.1.0, with the explanation of each code that occurs."""
     codes = sorted({problem.code for problem in page.findings})
     driver = {
         "name": "patchgen",
@@ -191,12 +194,8 @@ def as_sarif(page: Page) -> str:
     results = [_result(problem, page.base) for problem in page.findings]
     run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return (
-        json.dumps(
-            {"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False
-        )
-        + "\n"
-    )
+    log = {"$schema": schema, "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
 
 
 def _rule(code: str) -> dict[str, Any]:
@@ -234,7 +233,7 @@ FORMATS: Mapping[str, Callable[[Page], str]] = {
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns aligned by spaces; those whose cells are all numbers, or `-`, to the right."""
+    """Columns aligned by spaces; columns of numbers, or `-`, are aligned to the right."""
     columns = list(zip(heads, *rows, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     numeric = [

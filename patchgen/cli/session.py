@@ -1,4 +1,4 @@
-"""What every command does first: find the project, find the modular files, flatten them, know what was recorded."""
+"""What every command starts with: the project, its modular files and their outcomes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from patchgen.project.versions import versions
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asked for, as it was given."""
+    """The options of the command line, as they were given."""
 
     paths: tuple[str, ...] = ()
     out: str | None = None
     package_root: str | None = None
-    jobs: int = 0  # 0: as many as there are processors, where that pays
+    jobs: int = 0  # 0: as many as make it faster
     cached: bool = True
     allow_bidi: bool = False
 
 
 @dataclass(frozen=True)
 class Session:
-    """One run: the project, its modular files and what they came to."""
+    """One run on the modular files of a project."""
 
     request: Request
     project: Project
@@ -46,35 +46,34 @@ class Session:
 
     @property
     def made_by(self) -> str:
-        """The releases that outputs of this run are made by, as records name them."""
+        """The releases that make the outputs of this run, as they are recorded."""
         env = self.project.environment()
-        return ", ".join(
-            f"{name} {v}" for name, v in versions(env, self.project.config.settings.formatter)
-        )
+        releases = versions(env, self.project.config.settings.formatter)
+        return ", ".join(f"{name} {version}" for name, version in releases)
 
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What every modular file comes to."""
+        """The outcome of flattening each modular file."""
         return self._run(self.found.modulars, Cache(self.project, self.request.cached))
 
     def lint(self) -> tuple[Outcome, ...]:
-        """The same with what else lint finds; for files of transformers, what is wrong with what they ship."""
+        """The outcomes with the findings of lint as well."""
         profiles = {"transformers": LINT, "strict": LINT_STRICT}
         modulars = [replace(m, profile=profiles[m.profile]) for m in self.found.modulars]
         return self._run(modulars, Cache(self.project, self.request.cached))
 
     def again(self, modulars: Sequence[Modular]) -> tuple[Outcome, ...]:
-        """The same for some of them, with texts."""
+        """The outcomes of some modular files, flattened again to have their texts."""
         return self._run(modulars, Cache(self.project, False))
 
     def check(self) -> Report:
-        """The gate's report; nothing is written but the cache."""
+        """The report of the gate; only the cache is written."""
         outcomes = self.outcomes()
         return read_consistently(
             self.project, lambda: examine(self.project, self.found, outcomes, self._evidence())
         )
 
     def drift(self, report: Report) -> tuple[Drift, ...]:
-        """What becomes of the project's variants under the release at `--package-root`."""
+        """Whether the recorded variants fit the release at `--package-root`."""
         if self.project.package_root is None or not any(
             modular.recorded for modular in self.found.modulars
         ):
@@ -84,7 +83,7 @@ class Session:
     def convert(self, *, force: bool = False, remove: bool = False) -> Written:
         """Write what the gate would find wrong.
 
-        Raises PatchgenError PG904 before any work is done where an output would lie outside the writable folders.
+        Raises PatchgenError PG904, before any work, if an output is outside the writable folders.
         """
         for modular in self.found.modulars:
             confine(self.project, modular.folder)
@@ -101,9 +100,9 @@ class Session:
 
 
 def open_session(request: Request) -> Session:
-    """The session for `request`, begun in the current folder.
+    """The session for `request` in the current folder.
 
-    Raises PatchgenError where the configuration is wrong.
+    Raises PatchgenError if the configuration is wrong.
     """
     project = open_project(request)
     return Session(
@@ -112,7 +111,7 @@ def open_session(request: Request) -> Session:
 
 
 def open_project(request: Request) -> Project:
-    """The project that `request` is about: that of its paths, else that of the current folder."""
+    """The project of the paths of `request`, else that of the current folder."""
     here = Path.cwd()
     package_root = _resolved(request.package_root)
     return Project(
@@ -124,8 +123,9 @@ def open_project(request: Request) -> Project:
 
 
 def _config_of(paths: Sequence[Path], here: Path, package_root: Path | None) -> Config:
-    """The configuration above `paths`; files of another's tree have none, and are looked at from the current folder.
+    """The configuration above `paths`.
 
+    Paths in the tree of transformers have none: for those, that of the current folder is used.
     Raises PatchgenError PG913 for paths of several projects.
     """
     folders = sorted({(path if path.is_dir() else path.parent).resolve() for path in paths})
@@ -148,7 +148,7 @@ def _config_of(paths: Sequence[Path], here: Path, package_root: Path | None) -> 
 
 
 def _is_foreign(folder: Path, package_root: Path | None) -> bool:
-    """Whether `folder` belongs to a tree that is only visited: below `--package-root`, in or around transformers."""
+    """Whether `folder` is below `--package-root`, or in or around transformers."""
     if package_root is not None and folder.is_relative_to(package_root):
         return True
     around = (folder / "transformers" / "__init__.py").is_file()

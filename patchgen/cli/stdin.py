@@ -1,4 +1,7 @@
-"""`patchgen convert -`: a modular file on stdin, its outputs on stdout, for editors.  The project is not touched."""
+"""`patchgen convert -`, for editors: a modular file on stdin, its outputs on stdout.
+
+The project is not changed.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.printing import make_style
-from patchgen.cli.report import FORMATS, Page, exit_code
+from patchgen.cli.report import Page, as_text, exit_code
 from patchgen.cli.session import Request, open_project
 from patchgen.project.batch.group import flatten_group
 from patchgen.project.files import Project, make_modular
@@ -20,30 +22,27 @@ from patchgen.project.files import Project, make_modular
 def convert_stdin(
     name: str | None, package_root: str | None, out: str | None, allow_bidi: bool, **rest: Any
 ) -> int:
-    """Flatten the text on stdin as if it stood in the file `name`; several outputs follow one another."""
+    """Flatten the text on stdin as if it were in the file `name`; print its outputs in order."""
     if name is None:
-        raise click.UsageError("- needs --stdin-filename: parents are found from the file's place")
+        raise click.UsageError("- needs --stdin-filename: parents are found from the file's path")
     project = open_project(Request((name,), out, package_root, allow_bidi=allow_bidi))
     place = Path.cwd() / name
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-        # The same place below another top: relative imports and messages are those of the real file.
+        # The same path below another top, so that relative imports and messages stay the same.
         inner = project.shown(place.parent.resolve() / place.name).lstrip("/")
         staged = Path(folder).resolve() / inner
         staged.parent.mkdir(parents=True)
         staged.write_bytes(sys.stdin.buffer.read())
-        outcome = next(
-            flatten_group(_moved(project, Path(folder)), "strict", [make_modular(project, staged)])
-        )
-    sys.stderr.write(
-        FORMATS[make_style(False, False, "text").form](Page(findings=outcome.problems))
-    )
+        moved = _moved(project, Path(folder))
+        outcome = next(flatten_group(moved, "strict", [make_modular(project, staged)]))
+    sys.stderr.write(as_text(Page(findings=outcome.problems)))
     code = "".join((outcome.texts or {})[made.name] for made in outcome.made)
-    sys.stdout.buffer.write(code.encode("utf-8"))  # as in a file, whatever the locale
+    sys.stdout.buffer.write(code.encode("utf-8"))  # UTF-8 whatever the locale, as in a file
     return exit_code(outcome.problems)
 
 
 def _moved(project: Project, folder: Path) -> Project:
-    """`project` as seen from `folder`, with its real home among the roots."""
+    """`project` with `folder` as its home, and its real home among the roots."""
     config = project.config
     roots = (str(project.home), *(str(project.home / root) for root in config.roots))
     return replace(project, config=replace(config, home=folder.resolve(), roots=roots))

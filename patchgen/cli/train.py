@@ -1,8 +1,7 @@
-"""`patchgen train`: reads the switches, shows how far a run is, and prints what came of it."""
+"""`patchgen train`: read the switches, show the progress of the run, print its result."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -37,8 +36,7 @@ def train(
     search: str | None,
     **switches: Any,
 ) -> int:
-    """Train, or go on with a run."""
-    _insist_on_models()
+    """Start a run, or continue one."""
     from patchgen.training.loop.engine import check_launcher, choose_device
     from patchgen.training.loop.failures import resume_hint
     from patchgen.training.loop.folder import RunFolder, create_shared_folder
@@ -47,11 +45,11 @@ def train(
     from patchgen.training.parallel.engine import parse_engine
 
     if at is not None and (resume is None or search is not None):
-        raise click.UsageError("--at is of a run that --resume goes on with, and of no search")
+        raise click.UsageError("--at needs --resume, and cannot be used with --search")
     if resume is not None:
-        _insist_on_nothing_else(model, {**switches, "output": output})
+        _refuse_other_switches(model, {**switches, "output": output})
         recipe = RunFolder(Path(resume)).recipe()
-        if _is_said("engine"):
+        if _is_given("engine"):
             recipe = replace(recipe, engine=switches["engine"])
     elif model is None:
         raise click.UsageError("name a model, or a run with --resume")
@@ -63,7 +61,7 @@ def train(
         folder = RunFolder(Path(resume), writes=engine.is_first)
         if folder.ended:
             if engine.is_first:
-                click.echo(f"{resume} has come to its end", err=True)
+                click.echo(f"{resume} is finished", err=True)
             return 0
     with _together(engine, choose_device(recipe.device)), _watching(engine) as watch:
         if resume is None:
@@ -83,7 +81,7 @@ def train(
 
 @contextmanager
 def _together(engine: Engine, device: str) -> Iterator[None]:
-    """While the processes of a run are together.  What all of them would say, the first one says alone."""
+    """Join the processes of a run; an error that all of them have is printed by the first."""
     from patchgen.training.parallel.process_group import (
         PeerLost,
         first_reports_same,
@@ -105,32 +103,24 @@ def _together(engine: Engine, device: str) -> Iterator[None]:
     leave(engine)
 
 
-def _is_said(name: str) -> bool:
+def _is_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def _insist_on_nothing_else(model: str | None, switches: Mapping[str, Any]) -> None:
-    """A run is gone on with as it was begun: what is said beside `--resume` would be ignored."""
+def _refuse_other_switches(model: str | None, switches: Mapping[str, Any]) -> None:
+    """Refuse switches beside `--resume`: a run continues with its own, so they would be ignored."""
     flags = {option.name: option.opts[0] for option in click.get_current_context().command.params}
-    said = [flags[name] for name in switches if name != "engine" and _is_said(name)]
-    if model is not None or said:
-        told = ", ".join([*([model] if model else []), *said])
-        raise click.UsageError(
-            f"--resume goes on as {RECIPE} of the run says, and so takes no {told}"
-        )
-
-
-def _insist_on_models() -> None:
-    for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise click.UsageError(
-                f"train trains models and needs {package}: pip install 'patchgen[train]'"
-            )
+    given = [flags[name] for name in switches if name != "engine" and _is_given(name)]
+    if model is not None:
+        given.insert(0, model)
+    if given:
+        what = ", ".join(given)
+        raise click.UsageError(f"--resume continues with {RECIPE} of the run and takes no {what}")
 
 
 @contextmanager
 def _watching(engine: Engine) -> Iterator[Watch]:
-    """A bar on a terminal, lines elsewhere; nothing but of the first process."""
+    """A progress bar on a terminal, lines elsewhere; only in the first process."""
     if not engine.is_first:
         yield _Silent()
         return
@@ -157,7 +147,7 @@ def _watching(engine: Engine) -> Iterator[Watch]:
 
 
 def figures_line(figures: Mapping[str, float], between: str = "  ") -> str:
-    """Loss, speed and memory, those of them that are there; `between` stands before speed."""
+    """Loss, speed and memory, as far as they are known; `between` separates loss and speed."""
     words = []
     for name, shown in (
         ("loss", "loss {:.4f}"),
@@ -177,7 +167,7 @@ def figures_line(figures: Mapping[str, float], between: str = "  ") -> str:
 
 
 class _Lines:
-    """One line for each time that something is measured."""
+    """Prints a line for each measurement."""
 
     def __init__(self) -> None:
         self.of = 0
@@ -194,7 +184,7 @@ class _Lines:
 
 
 class _Silent:
-    """Says nothing: the first process says it."""
+    """Prints nothing, because the first process does."""
 
     def steps(self, done: int, of: int) -> None:
         pass
@@ -207,7 +197,7 @@ class _Silent:
 
 
 class _Bar:
-    """One bar, and what was measured last behind it."""
+    """A progress bar with the latest measurements."""
 
     def __init__(self, bar: Any) -> None:
         self.bar = bar
@@ -235,20 +225,18 @@ def _search(recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resum
     found = search(recipe, text, folder, watch, resume=resume)
     objectives = searching(text).objectives
     settings = [name for name, _ in found[0].settings] if found else []
-    rows = [
-        (
-            str(one.number),
-            *(f"{value:,.4g}" for value in one.values),
-            *(f"{value:.3g}" for _, value in one.settings),
-            "front" if one.front and len(objectives) > 1 else "best" if one.front else "",
-        )
-        for one in found
-    ]
+    # With two objectives, no single trial is the best: those of the Pareto front are.
+    word = "front" if len(objectives) > 1 else "best"
+    rows = []
+    for one in found:
+        values = [f"{value:,.4g}" for value in one.values]
+        chosen = [f"{value:.3g}" for _, value in one.settings]
+        rows.append((str(one.number), *values, *chosen, word if one.front else ""))
     sys.stdout.write(table(("trial", *objectives, *settings, ""), rows))
     return 0
 
 
-# Of the products that the device was seen to make, and of those that its data sheet promises.
+# The share of the measured peak of the device, and of the peak in its data sheet.
 SHARES = {"mfu": "MFU", "mfu_datasheet": "MFU, data sheet"}
 
 

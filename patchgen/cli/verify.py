@@ -1,8 +1,7 @@
-"""`patchgen verify`: runs the cases, shows how far it is, prints a table or JSON, and writes a report."""
+"""`patchgen verify`: run the cases, show the progress, print a table or JSON, write a report."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -34,8 +33,7 @@ def verify(
     seconds: float,
     megabytes: float,
 ) -> int:
-    """Verify the variants that `names` means; the exit code: 1 where a case failed, or nothing was compared."""
-    _insist_on_models()
+    """Verify the variants `names`; 1 if a case failed, or nothing of a variant was compared."""
     from patchgen.verify.report.pages import best_device
     from patchgen.verify.report.result import unproven
     from patchgen.verify.run.children import Limits, Wanted
@@ -49,47 +47,39 @@ def verify(
         raise click.UsageError(str(error.args[0])) from error
     if not names and not everything:
         raise click.UsageError(
-            f"name variants, or say --all: {', '.join(subject.name for subject in chosen)}"
+            f"name variants or give --all: {', '.join(subject.name for subject in chosen)}"
         )
     plan = Plan(full, tuple(dtypes) or DTYPES, lines=True, mutants=_number_of(mutants))
     wanted = Wanted(plan, device or best_device(), Limits(seconds, megabytes))
-    hear: list[Callable[[Result], None]] = [_teller(form, verbose)]
+    listeners: list[Callable[[Result], None]] = [_Printer(form, verbose)]
     if report is not None:
-        hear.append(_reporter(Path(report), chosen, wanted))
+        listeners.append(_Reporter(Path(report), chosen, wanted))
 
     def progress(result: Result) -> None:
-        for each in hear:
-            each(result)
+        for listener in listeners:
+            listener(result)
 
     results = run(chosen, wanted, jobs, progress)
     _show(chosen, results, wanted, form, report)
     empty = unproven([subject.name for subject in chosen], results)
     for name in empty:
         sys.stderr.write(
-            f"{name}: nothing was compared, and nothing is proven; --verbose says why\n"
+            f"{name}: nothing was compared, so nothing is proven; --verbose shows why\n"
         )
     return int(bool(empty) or any(result.status == "FAIL" for result in results))
 
 
 def _number_of(mutants: str) -> int | None:
-    """How many "25", "all" or "none" are; None: all."""
+    """The number of mutants that "25", "all" or "none" means; None is all."""
     if mutants in ("all", "none"):
         return None if mutants == "all" else 0
     if not mutants.isdecimal():
-        raise click.UsageError(f"--mutants takes a number, all or none, and not {mutants!r}")
+        raise click.UsageError(f"--mutants takes a number, all or none, not {mutants!r}")
     return int(mutants)
 
 
-def _insist_on_models() -> None:
-    for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise click.UsageError(
-                f"verify runs models and needs {package}: pip install 'patchgen[models]'"
-            )
-
-
-class _teller:
-    """Says each result on stderr: all of them if verbose, else what did not pass; a counter on a terminal."""
+class _Printer:
+    """Prints results on stderr: all if verbose, else WARN and FAIL; counts them on a terminal."""
 
     def __init__(self, form: str, verbose: bool) -> None:
         self.verbose, self.quiet_dots = verbose, form != "text" or not sys.stderr.isatty()
@@ -107,8 +97,8 @@ class _teller:
         return "" if self.quiet_dots else "\r\x1b[2K"
 
 
-class _reporter:
-    """Writes the report of the variants that are done, whenever one more is: a long run may be broken off."""
+class _Reporter:
+    """Writes the report after each variant, so that an interrupted run has one too."""
 
     def __init__(self, folder: Path, chosen: Sequence[Subject], wanted: Wanted) -> None:
         self.folder, self.chosen, self.wanted = folder, chosen, wanted
@@ -131,7 +121,7 @@ class _reporter:
 
 
 def _unseen(result: Result) -> str:
-    """Each mutant that no case saw, as a diff."""
+    """Each mutant that no case found, as a diff."""
     unseen = [fate for fate in result.fates if fate.outcome == "unseen"]
     return "".join(
         f"  {fate.place} in {fate.function or 'the module'} ({fate.note})\n{fate.diff}\n"
@@ -168,12 +158,11 @@ def _write(
 
 
 def _arguments() -> list[str]:
-    """The command line, without the place that the report went to, which is this machine's."""
+    """The command line without paths of this machine, for the report."""
     given = sys.argv[1:]
-    for name in ("--report",):
-        if name in given:
-            at = given.index(name)
-            given = given[:at] + given[at + 2 :]
+    if "--report" in given:
+        at = given.index("--report")
+        given = given[:at] + given[at + 2 :]
     return [os.path.basename(word) if os.path.isabs(word) else word for word in given]
 
 
@@ -184,20 +173,23 @@ def _table(chosen: Sequence[Subject], results: Sequence[Result]) -> str:
     rows = []
     for subject in chosen:
         found = [result for result in results if result.variant == subject.name]
-        numbers = [
-            result for result in found if result.apart is not None and "planted" not in result.case
-        ]
-        widest = [
-            max((r.apart or 0.0 for r in numbers if f" {kind} " in f" {r.case} "), default=None)
-            for kind in _KINDS
-        ]
-        shown = map(str, counts(found).values())
-        rows.append(
-            (subject.name, *shown, *map(number, widest), lines_told(found), mutants_told(found))
-        )
-    return table(
-        ("variant", "PASS", "WARN", "FAIL", "NONE", *_KINDS, "lines run", "mutants seen"), rows
-    )
+        statuses = [str(count) for count in counts(found).values()]
+        largest = [number(_largest_difference(found, kind)) for kind in _KINDS]
+        ran, seen = lines_told(found), mutants_told(found)
+        rows.append((subject.name, *statuses, *largest, ran, seen))
+    statuses = ["PASS", "WARN", "FAIL", "NONE"]
+    return table(("variant", *statuses, *_KINDS, "lines run", "mutants seen"), rows)
+
+
+def _largest_difference(results: Sequence[Result], dtype: str) -> float | None:
+    """The largest difference from the parent among the cases of `dtype`; None without one."""
+    largest = None
+    for result in results:
+        # Cases with planted errors must differ: they say nothing about the variant.
+        if result.apart is None or "planted" in result.case or dtype not in result.case.split():
+            continue
+        largest = max(largest or 0.0, result.apart)
+    return largest
 
 
 _KINDS = ("float64", "float32", "bfloat16")

@@ -33,13 +33,13 @@ def bench(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        pytest.param(("--device", "cpu"), "times of a CPU say nothing", id="CPU"),
-        pytest.param(("--device", "tpu"), "bench knows cpu and cuda", id="device"),
+        pytest.param(("--device", "cpu"), "bench does not time on a CPU", id="CPU"),
+        pytest.param(("--device", "tpu"), "bench runs on cpu or cuda", id="device"),
         pytest.param(
             ("--device", "cuda:1"), "CUDA_VISIBLE_DEVICES chooses among GPUs", id="another GPU"
         ),
         pytest.param(
-            ("--look", "--device", "tpu"), "bench knows cpu and cuda", id="device to look at"
+            ("--look", "--device", "tpu"), "bench runs on cpu or cuda", id="device to look at"
         ),
         pytest.param(("--look", "L1"), "--look runs nothing", id="a look at a case"),
         pytest.param(("--look", "--tiny"), "--look runs nothing", id="a tiny look"),

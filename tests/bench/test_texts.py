@@ -111,9 +111,9 @@ def test_cases_are_well_formed(case):
 
 
 def test_sets_are_those_that_the_command_takes():
-    from patchgen.cli.commands import BENCH_TABLES
+    from patchgen.cli.commands.bench import TABLES
 
-    assert tuple(SETS) == BENCH_TABLES
+    assert tuple(SETS) == TABLES
 
 
 def test_wanted_cases():

@@ -8,9 +8,11 @@ import re
 import subprocess
 import sys
 
+import click
 import pytest
 
 from patchgen.cli import main
+from patchgen.cli.commands import patchgen as command_line
 from patchgen.cli.old_flags import translate
 from tests import standin
 from tests.toytree import REPOSITORY, command, environment, run, toy_project, variant
@@ -41,17 +43,31 @@ def test_help(argv, capsys):
 
 
 def test_help_names_what_there_is():
-    """Each is said once more than it is defined: what `--help` prints must not import what does the work."""
+    """`--help` must not import the modules that define these, so each is written twice."""
     from patchgen.author.declare.request import WRITERS
-    from patchgen.cli import commands
+    from patchgen.cli.commands.bench import bench
+    from patchgen.cli.commands.new import PARTS
+    from patchgen.cli.commands.verify import DTYPES as COMMAND_DTYPES
     from patchgen.training.bench.run import SECONDS
     from patchgen.verify.selection import DTYPES
 
-    assert commands.PARTS == tuple(WRITERS)
-    assert commands.DTYPES == DTYPES
-    assert f"{SECONDS:.0f} by default" in next(
-        o.help for o in commands.bench.params if o.name == "seconds"
-    )
+    assert PARTS == tuple(WRITERS)
+    assert COMMAND_DTYPES == DTYPES
+    help_of = {option.name: option.help for option in bench.params if hasattr(option, "help")}
+    assert f"{SECONDS:.0f} by default" in help_of["seconds"]
+
+
+@pytest.mark.parametrize("name", command_line.commands)
+def test_help_shows_an_example_that_parses(name, capsys):
+    """The options of the examples exist; a full run of them is too long for a test."""
+    assert main([name, "--help"]) == 0
+    _, _, example = capsys.readouterr().out.partition("Example:\n")
+    lines = [line.split() for line in example.partition("\n\n")[0].splitlines()]
+    assert lines
+    for program, verb, *arguments in lines:
+        assert (program, verb) == ("patchgen", name)
+        parser = command_line.commands[name].make_parser(click.Context(command_line))
+        parser.parse_args(arguments)
 
 
 @pytest.mark.parametrize(

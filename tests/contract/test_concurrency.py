@@ -115,7 +115,7 @@ def test_killed_at_any_time_tears_nothing(kills, tree):
     assert run(tree, "check").returncode == 0
 
 
-INTERRUPTED = "patchgen: interrupted; nothing was written that is not whole\n"
+INTERRUPTED = "patchgen: interrupted; every file that was written is complete\n"
 
 
 def test_interrupted_from_the_terminal(tree):

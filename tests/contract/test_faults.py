@@ -192,7 +192,7 @@ def test_interrupt_while_flattening(tree, monkeypatch, capsys):
     assert main(["convert"]) == 130
     assert (
         capsys.readouterr().err.strip()
-        == "patchgen: interrupted; nothing was written that is not whole"
+        == "patchgen: interrupted; every file that was written is complete"
     )
     assert tree.snapshot() == before
 

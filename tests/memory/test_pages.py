@@ -137,7 +137,7 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
             "--measure: PG825 torch finds no CUDA device here",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
         ),
-        (["bert", "--tiny", "--no-predict"], 2, "--no-predict is for --measure alone"),
+        (["bert", "--tiny", "--no-predict"], 2, "--no-predict needs --measure"),
         (
             ["bert", "--tiny", "--length", "65"],
             1,

@@ -243,7 +243,7 @@ def test_a_run_whose_words_cannot_be_read(broken, name, text):
     [
         (["--steps", "100"], "takes no --steps"),
         (["--output", "elsewhere"], "takes no --output"),
-        (["--at", "3", "--search", "loss"], "--at is of a run"),
+        (["--at", "3", "--search", "loss"], "--at needs --resume"),
     ],
     ids=["a switch", "another folder", "a step of a search"],
 )
@@ -257,7 +257,7 @@ def test_nothing_is_said_beside_resume(broken, beside, told):
 def test_a_step_without_a_run(tmp_path):
     argv = ["train", "llama", "--at", "3", "--output", str(tmp_path / "run")]
     done = CliRunner().invoke(command_line, argv, standalone_mode=False)
-    assert "--at is of a run that --resume goes on with" in str(done.exception)
+    assert "--at needs --resume" in str(done.exception)
     assert not (tmp_path / "run").exists()
 
 
@@ -310,7 +310,7 @@ def test_a_run_that_has_ended_is_left_alone(whole):
     done = CliRunner().invoke(
         command_line, ["train", "--resume", str(whole.folder)], standalone_mode=False
     )
-    assert done.exception is None and "has come to its end" in done.stderr
+    assert done.exception is None and "is finished" in done.stderr
 
 
 def test_a_line_that_was_cut_off_is_no_figure(broken):

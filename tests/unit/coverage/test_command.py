@@ -1,4 +1,4 @@
-"""`patchgen coverage` from outside: switches that would be passed over, or would be told of models."""
+"""`patchgen coverage` refuses switches that would have no effect or have no sensible value."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from patchgen.cli import main
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--again"], "--again is about what --numeric runs"),
-        (["--most", "3"], "--most is about what --numeric runs"),
+        (["--again"], "--again needs --numeric"),
+        (["--most", "3"], "--most needs --numeric"),
         (["--numeric", "--seconds", "0"], "0.0 is not in the range x>0"),
         (["--numeric", "--megabytes", "-1"], "-1.0 is not in the range x>0"),
     ],

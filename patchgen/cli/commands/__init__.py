@@ -1,0 +1,76 @@
+"""The commands of the command line: names, options and help texts, one module for each.
+
+A command takes its options, calls the module of `patchgen.cli` that does the work, and returns the
+exit code.  Those modules are imported inside the commands, because neither `--help` nor completion
+in a shell needs them.
+
+What can be piped goes to stdout: code, diffs, reports.  What is said about the run goes to stderr.
+"""
+
+from __future__ import annotations
+
+import click
+
+from patchgen.cli.commands.adopt import adopt
+from patchgen.cli.commands.bench import bench
+from patchgen.cli.commands.coverage import coverage
+from patchgen.cli.commands.errors import errors
+from patchgen.cli.commands.explain import explain
+from patchgen.cli.commands.export import export
+from patchgen.cli.commands.memory import memory
+from patchgen.cli.commands.new import new
+from patchgen.cli.commands.outputs import check, convert, diff, lint, list_variants
+from patchgen.cli.commands.train import train
+from patchgen.cli.commands.verify import verify
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from patchgen.cli.about import version_text
+
+        click.echo(version_text())
+        context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    callback=_print_version,
+    expose_value=False,
+    is_eager=True,
+    help="Print versions.",
+)
+def patchgen() -> None:
+    """Flatten thin subclasses of Hugging Face models into single modeling files, and check them.
+
+    PATHS are modular files or folders of them; the default is what [tool.patchgen] in
+    pyproject.toml names.  A VARIANT has the name of its file: modular_llama_loss.py declares
+    llama_loss.
+
+    \b
+    Example:
+      patchgen new llama --with loss
+      patchgen convert
+      patchgen verify llama_loss
+    """
+
+
+for _command in (
+    adopt,
+    bench,
+    check,
+    convert,
+    coverage,
+    diff,
+    errors,
+    explain,
+    export,
+    lint,
+    list_variants,
+    memory,
+    new,
+    train,
+    verify,
+):
+    patchgen.add_command(_command)

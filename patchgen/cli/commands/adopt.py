@@ -1,0 +1,59 @@
+"""`patchgen adopt`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchgen.cli.options import FOLDER
+
+
+@click.command()
+@click.argument("file", metavar="FORK.py", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--parent", metavar="MODEL", help="The model that it was copied from; default: searched for."
+)
+@click.option(
+    "--package-root",
+    type=FOLDER,
+    metavar="DIR",
+    help="An unpacked release of transformers, or a folder of releases and wheels; "
+    "default: the installed release.",
+)
+@click.option(
+    "--release",
+    "--releases",
+    "asked",
+    multiple=True,
+    metavar="X|A..B",
+    help="Releases to compare with: numbers, folders or wheels; may be repeated.",
+)
+@click.option("--download", is_flag=True, help="Let pip download missing releases into the cache.")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the declaration into DIR.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Write even what is mostly a rewrite; replace an existing file.",
+)
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+def adopt(file: str, **rest: Any) -> int:
+    """Write the declaration that reproduces a fork of a modeling file.
+
+    FORK.py is a copy of a modeling file of transformers that was changed by hand.  Its declaration
+    is flattened and compared with it.  Exit code 0: every class and function is equal; 1: some
+    differ.
+
+    \b
+    Example:
+      patchgen adopt modeling_my_llama.py --write modular/my_llama
+    """
+    from patchgen.cli.adopt import adopt_fork
+
+    return adopt_fork(file, **rest)

@@ -1,0 +1,153 @@
+"""The commands that make and check outputs: convert, check, diff, list and lint."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from patchgen.cli.options import common, reporting
+
+if TYPE_CHECKING:
+    from patchgen.cli.printing import Style
+    from patchgen.cli.session import Session
+
+
+@click.command()
+@common
+@reporting
+@click.option(
+    "--check", "only_check", is_flag=True, help="Write nothing; the same as `patchgen check`."
+)
+@click.option("--diff", "only_diff", is_flag=True, help="Write nothing; print what would change.")
+@click.option("--force", is_flag=True, help="Replace files that patchgen did not write.")
+@click.option(
+    "--stdin-filename",
+    metavar="FILE",
+    help="Read stdin (PATHS is -) as if it were the text of FILE.",
+)
+def convert(
+    only_check: bool, only_diff: bool, force: bool, stdin_filename: str | None, **rest: Any
+) -> int:
+    """Write the outputs of modular files, with a diff beside each.
+
+    patchgen.lock records what each output was made from.
+
+    \b
+    Example:
+      patchgen convert modular/llama
+    """
+    from patchgen.cli import printing
+
+    if rest["paths"] == ("-",):
+        from patchgen.cli.stdin import convert_stdin
+
+        return convert_stdin(stdin_filename, **rest)
+    if only_check or only_diff:
+        return _check(only_diff, **rest)
+    with _session(**rest) as session:
+        written = session.convert(force=force)
+    return printing.print_written(session.project, written, _style(**rest))
+
+
+@click.command()
+@common
+@reporting
+@click.option("--diff", "with_diff", is_flag=True, help="Print what would change.")
+@click.option("--fix", is_flag=True, help="Write stale and missing outputs, remove orphaned ones.")
+def check(with_diff: bool, fix: bool, **rest: Any) -> int:
+    """Fail unless every output is what its modular file gives.
+
+    \b
+    Example:
+      patchgen check --diff
+    """
+    from patchgen.cli import printing
+
+    if not fix:
+        return _check(with_diff, **rest)
+    with _session(**rest) as session:
+        written = session.convert(remove=True)
+    return printing.print_written(session.project, written, _style(**rest))
+
+
+@click.command()
+@common
+@reporting
+def diff(**rest: Any) -> int:
+    """Print what `convert` would change; write nothing.
+
+    \b
+    Example:
+      patchgen diff modular/llama
+    """
+    return _check(True, **rest)
+
+
+def _check(with_diff: bool, **rest: Any) -> int:
+    from patchgen.cli import printing
+
+    with _session(**rest) as session:
+        report = session.check()
+        drifts = session.drift(report)
+    style = _style(**rest)
+    return printing.print_checked(session.project, report, style, drifts, with_diff=with_diff)
+
+
+@click.command(name="list")
+@common
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+def list_variants(form: str, **rest: Any) -> int:
+    """Print how large each variant is.
+
+    \b
+    declared  lines of code in the modular file, without docstrings and comments
+    added     lines of the outputs that the parent does not have, without blank lines
+    removed   lines of the parent that the outputs do not have
+    output    lines of the outputs
+
+    A new model has no diff: `added` counts the lines that do not come from its parent.  JSON also
+    has the outputs, classes and parents.
+
+    \b
+    Example:
+      patchgen list --output-format json
+    """
+    from patchgen.cli import listing
+
+    with _session(**rest) as session:
+        report = session.check()
+    return listing.print_variants(report, form)
+
+
+@click.command()
+@common
+@reporting
+def lint(**rest: Any) -> int:
+    """Print what is wrong with declarations.
+
+    Outputs are not looked at.  For modular files of transformers: print where the modeling files
+    that it ships differ from what Python would do.
+
+    \b
+    Example:
+      patchgen lint modular/llama
+    """
+    from patchgen.cli import printing
+
+    with _session(**rest) as session:
+        outcomes = session.lint()
+    return printing.print_linted(session.project, session.found, outcomes, _style(**rest))
+
+
+def _session(**options: Any) -> AbstractContextManager[Session]:
+    from patchgen.cli.progress import session_with_progress
+
+    return session_with_progress(**options)
+
+
+def _style(quiet: bool, verbose: bool, output_format: str | None, **_rest: Any) -> Style:
+    from patchgen.cli.printing import make_style
+
+    return make_style(quiet, verbose, output_format)

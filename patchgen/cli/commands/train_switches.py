@@ -1,0 +1,136 @@
+"""The switches of `patchgen train`, one for each field of a recipe, with its default."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from patchgen.training import precision
+from patchgen.training.loop.recipe import PACKINGS, TASKS, Recipe
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Recipe)}
+
+
+def _switch(name: str, help: str, *, field: str = "", **rest: Any) -> Callable[[Any], Any]:
+    """The option that sets `field` of a recipe, which is `name` by default."""
+    field = field or name.removeprefix("--").replace("-", "_")
+    default = _DEFAULTS[field]
+    if rest.get("is_flag") or rest.get("multiple"):
+        return click.option(name, field, help=help, **rest)
+    if "type" not in rest and not isinstance(default, str):
+        rest["type"] = type(default)
+    return click.option(
+        name, field, default=default, show_default=default not in ("", 0, 0.0), help=help, **rest
+    )
+
+
+_SWITCHES: tuple[Callable[[Any], Any], ...] = (
+    _switch("--task", "The objective.", type=click.Choice(TASKS)),
+    _switch(
+        "--data",
+        "Text files, folders of them, a table, or a data set; default: a text of patchgen.",
+        multiple=True,
+    ),
+    _switch("--text-column", "The column of a data set that has the texts."),
+    _switch(
+        "--label-column",
+        "The column that has the labels, for classification; text files: the file's name.",
+    ),
+    _switch(
+        "--from",
+        "Start from this checkpoint: a folder, or an id of the Hub.",
+        field="start",
+        metavar="SRC",
+    ),
+    _switch("--tiny", "A small model that a CPU trains in seconds.", is_flag=True),
+    _switch(
+        "--config", "Change the configuration; may be repeated.", multiple=True, metavar="KEY=VALUE"
+    ),
+    _switch(
+        "--vocabulary",
+        "Size of the vocabulary when a tokenizer is trained on the text.",
+        type=click.IntRange(1),
+    ),
+    _switch("--length", "Tokens of a row.", type=click.IntRange(1)),
+    _switch(
+        "--packing",
+        "Several passages in a row: isolated from each other, or concatenated.",
+        type=click.Choice(PACKINGS),
+    ),
+    _switch("--masked", "Share of the tokens that masked-lm hides.", type=click.FloatRange(0, 1)),
+    _switch("--epochs", "How many times to go through the data.", type=click.FloatRange(0)),
+    _switch("--steps", "How many steps; replaces --epochs.", type=click.IntRange(0)),
+    _switch(
+        "--batch-size",
+        "Rows of a batch, or auto: the largest power of two that fits.",
+        metavar="N|auto",
+    ),
+    _switch(
+        "--memory",
+        "GiB that --batch-size auto may use; default: what is free.",
+        type=click.FloatRange(0),
+    ),
+    _switch(
+        "--grad-accum", "Batches whose gradients are summed for one step.", type=click.IntRange(1)
+    ),
+    _switch("--learning-rate", "Its peak value.", type=click.FloatRange(0)),
+    _switch("--schedule", "Of the learning rate: linear, cosine, constant, ...; those of Trainer."),
+    _switch(
+        "--warmup",
+        "Steps until the learning rate is at its peak; below 1: a share of all steps.",
+        type=float,
+    ),
+    _switch("--weight-decay", "Weight decay of the optimizer.", type=click.FloatRange(0)),
+    _switch(
+        "--optim",
+        "foreach, fused, adafactor, 8bit, sgd, or another optimizer of Trainer.",
+        metavar="NAME",
+    ),
+    _switch(
+        "--precision",
+        "amp: autocast over float32 weights; pure: weights and states too; "
+        "fsdp-mixed: only what --engine gathers.",
+        type=click.Choice(precision.NAMES),
+    ),
+    _switch(
+        "--checkpoint",
+        "What backward recomputes: none, full, selective; every=K.",
+        metavar="POLICY",
+    ),
+    _switch("--compile", "none, whole or regional; mode= and backend=.", metavar="SCOPE"),
+    _switch("--loader", "workers=N, prefetch=N, pinned or pageable.", metavar="HOW"),
+    _switch("--lora", "on, or rank=, alpha=, dropout=, targets=A+B.", metavar="HOW"),
+    _switch("--seed", "Seed of weights, order and dropout.", type=click.IntRange(0)),
+    _switch(
+        "--deterministic", "Use only operations that give the same bits in every run.", is_flag=True
+    ),
+    _switch("--device", "Where the model runs.", type=click.Choice(["auto", "cpu", "cuda"])),
+    _switch(
+        "--engine",
+        "How processes share the work: ddp, fsdp2, tp, ep, tp+ep, fsdp2+tp, zero1-3.",
+        metavar="NAME",
+    ),
+    _switch("--log-every", "Steps; below 1: a share of all steps.", type=click.FloatRange(0)),
+    _switch(
+        "--eval-every",
+        "Steps; below 1: a share of all steps; 0: at the end.",
+        type=click.FloatRange(0),
+    ),
+    _switch(
+        "--save-every",
+        "Steps; below 1: a share of all steps; 0: at the end.",
+        type=click.FloatRange(0),
+    ),
+    _switch("--keep", "How many checkpoints to keep.", type=click.IntRange(2)),
+)
+
+
+def switches(command: _Command) -> _Command:
+    """Add every switch, in the order above."""
+    for option in reversed(_SWITCHES):
+        command = option(command)
+    return command

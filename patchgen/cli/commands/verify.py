@@ -1,0 +1,80 @@
+"""`patchgen verify`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchgen.cli.options import ABOVE_0
+from patchgen.cli.requirements import needs_models
+
+DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imports torch
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
+@click.option("--all", "everything", is_flag=True, help="Every variant that patchgen.lock records.")
+@click.option("--full", is_flag=True, help="Also every head, inductor and more ways to generate.")
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    type=click.Choice(DTYPES),
+    help="Only this dtype; may be repeated.",
+)
+@click.option("--device", metavar="NAME", help="Where models run; default: cuda if present.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Variants at a time; default: one for each core, or one on a GPU.",
+)
+@click.option(
+    "--mutants",
+    metavar="N|all|none",
+    default="25",
+    show_default=True,
+    help="Errors to plant in the changed lines.",
+)
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--report",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Write parity.md, parity.json and mutants.md into DIR.",
+)
+@click.option(
+    "--seconds",
+    type=ABOVE_0,
+    metavar="S",
+    default=60,
+    show_default=True,
+    help="Processor time that a case may take.",
+)
+@click.option(
+    "--megabytes",
+    type=ABOVE_0,
+    metavar="MB",
+    default=3072,
+    show_default=True,
+    help="Memory that a case may take.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Print every case as it ends.")
+@needs_models()
+def verify(names: tuple[str, ...], **rest: Any) -> int:
+    """Compare variants with their parents: outputs, losses, gradients.
+
+    Shows which changed lines ran, and plants errors that the comparison must find.  Models run in
+    processes of their own; this needs torch and transformers.  Exit code 1: a case failed, or
+    nothing of a variant was compared.
+
+    \b
+    Example:
+      patchgen verify llama_loss --dtype float32 --report report
+    """
+    from patchgen.cli.verify import verify as run
+
+    return run(names, **rest)
