@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.author.adopt.classes import Doubts
+from patchgen.author.adopt.fit import blockers, lacking_imports, unbound
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.subject import Subject, make_subject
-from patchgen.author.adopt.write import declare, unbound
+from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import File, read_file
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.text import read_source
@@ -44,11 +45,12 @@ class Candidate:
     release: Release
     lines: int
     common: float
+    blockers: int
 
     @property
-    def rank(self) -> tuple[int, float, tuple[int, ...]]:
-        """Sorts the best one first: the shortest, the most alike, the newest."""
-        return self.lines, -self.common, tuple(-number for number in self.release.order)
+    def rank(self) -> tuple[int, int, float, tuple[int, ...]]:
+        """Sorts the best one first: one that can hold, the shortest, the most alike, the newest."""
+        return self.blockers, self.lines, -self.common, tuple(-number for number in self.release.order)
 
 
 def modeling_files(release: Release) -> tuple[tuple[str, Path], ...]:
@@ -111,15 +113,16 @@ def alike(fork: File, release: Release) -> list[Likeness]:
 def candidate(fork: File, release: Release, module: str, path: Path) -> Candidate:
     """The fork beside one parent."""
     parent = read_file(read_source(path, module, "/".join(path.parts[-4:])))
-    subject = make_subject(parent, fork, module)
+    subject = make_subject(parent, fork, module, root=release.root())
     shared = lines_of(fork.source.text) & lines_of(parent.source.text)
     text = declare(subject, Doubts()).text if subject.pairs else fork.source.text
     lines = sum(
         1 for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")
     )
     # Names that only another release has weigh more than lines.
-    lines += _NAME * len(unbound(subject))
-    return Candidate(subject, release, lines, len(shared) / max(len(lines_of(fork.source.text)), 1))
+    lines += _NAME * (len(unbound(subject)) + len(lacking_imports(fork, release.root())))
+    common = len(shared) / max(len(lines_of(fork.source.text)), 1)
+    return Candidate(subject, release, lines, common, len(list(blockers(subject))))
 
 
 def find_parents(
@@ -143,7 +146,7 @@ def find_parents(
         )
     found.sort(key=lambda one: one.rank)
     best = found[0]
-    equal = {c.subject.module: c for c in found if (c.lines, c.common) == (best.lines, best.common)}
+    equal = {c.subject.module: c for c in found if c.rank[:3] == best.rank[:3]}
     if len(equal) > 1:
         names = " and ".join(
             sorted(name.rpartition(".")[2].removeprefix("modeling_") for name in equal)

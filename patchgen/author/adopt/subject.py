@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
 from patchgen.syntax.text import make_source
@@ -37,6 +38,7 @@ class Subject:
     """A fork and the parent that it was made from, `parent` with the fork's names for what is in `pairs`.
 
     `module` is the parent's dotted name; `pairs` are names of the fork with those of the parent.
+    `root` is the folder of the release.
     """
 
     parent: File
@@ -44,6 +46,7 @@ class Subject:
     module: str
     pairs: Mapping[str, str]
     title: str = ""
+    root: Path | None = None
 
     @property
     def renames(self) -> bool:
@@ -60,8 +63,10 @@ class Subject:
         return short if short not in used else last
 
 
-def make_subject(parent: File, fork: File, module: str, title: str = "") -> Subject:
-    """The fork beside `parent`, the file of `module`."""
+def make_subject(
+    parent: File, fork: File, module: str, title: str = "", root: Path | None = None
+) -> Subject:
+    """The fork beside `parent`, the file of `module` in the release at `root`."""
     renaming = find_renaming(parent, fork)
     pairs = {
         name: renaming.original(name)
@@ -77,7 +82,7 @@ def make_subject(parent: File, fork: File, module: str, title: str = "") -> Subj
     renamed = {old: new for new, old in pairs.items() if new != old}
     # With an ending more, the code of the parent goes on to mean its own.
     beginning = r"^(?:class|def) " if renaming.behind else r"\b"
-    return Subject(_renamed(parent, renamed, beginning), fork, module, pairs, title)
+    return Subject(_renamed(parent, renamed, beginning), fork, module, pairs, title, root)
 
 
 def find_renaming(parent: File, fork: File) -> Renaming:

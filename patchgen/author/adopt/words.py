@@ -17,7 +17,6 @@ from patchgen.author.align.drafts import is_made_up
 from patchgen.author.align.file import File
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.scopes import Reference
 
 # Dots of a relative import that do not lead out of a package of one's own to the top of transformers.
 _OWN = (1, 2)
@@ -63,6 +62,27 @@ class Names:
             return f"{self.alias}.{name}"
         return name
 
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The fork's lines in the names of the modular file."""
+        fork = self.fork
+        lines = [line.rstrip("\n") for line in fork.source.lines]
+        for reference in sorted(fork.plain_reads, key=lambda r: (r.line, r.column), reverse=True):
+            new = self.of_fork(reference.name)
+            if new == reference.name:
+                continue
+            raw = lines[reference.line - 1].encode()
+            end = reference.column + len(reference.name.encode())
+            if raw[reference.column : end] == reference.name.encode():
+                changed = raw[: reference.column] + new.encode() + raw[end:]
+                lines[reference.line - 1] = changed.decode()
+        for node in ast.walk(fork.tree):
+            # Those at the top are written anew, with the imports.
+            if isinstance(node, ast.ImportFrom) and node.level in _OWN and node.col_offset:
+                if node.lineno == node.end_lineno:
+                    lines[node.lineno - 1] += f"  {KEPT}"
+        return tuple(lines)
+
 
 @dataclass
 class Words:
@@ -70,45 +90,6 @@ class Words:
 
     names: Names
     read: set[str] = field(default_factory=set)
-
-    @cached_property
-    def _lines(self) -> list[str]:
-        """The fork's lines in the names of the modular file."""
-        fork = self.names.fork
-        lines = [line.rstrip("\n") for line in fork.source.lines]
-        for reference in sorted(self._plain_reads, key=lambda r: (r.line, r.column), reverse=True):
-            new = self.names.of_fork(reference.name)
-            raw = lines[reference.line - 1].encode()
-            end = reference.column + len(reference.name.encode())
-            if new != reference.name and raw[reference.column : end] == reference.name.encode():
-                lines[reference.line - 1] = (
-                    raw[: reference.column] + new.encode() + raw[end:]
-                ).decode()
-        for node in ast.walk(fork.tree):
-            # Those at the top are written anew, with the imports.
-            if isinstance(node, ast.ImportFrom) and node.level in _OWN and node.col_offset:
-                if node.lineno == node.end_lineno:
-                    lines[node.lineno - 1] += f"  {KEPT}"
-        return lines
-
-    @cached_property
-    def _plain_reads(self) -> list[Reference]:
-        return [r for r in self.names.fork.reads if not r.quoted]
-
-    @cached_property
-    def _fixed(self) -> frozenset[int]:
-        """The lines that begin inside a string, whose blanks are part of it."""
-        found: set[int] = set()
-        for node in ast.walk(self.names.fork.tree):
-            if (
-                isinstance(node, ast.Constant | ast.JoinedStr)
-                and (node.end_lineno or 0) > node.lineno
-            ):
-                is_bytes = isinstance(node, ast.Constant) and not isinstance(node.value, str)
-                found |= (
-                    set() if is_bytes else set(range(node.lineno + 1, (node.end_lineno or 0) + 1))
-                )
-        return frozenset(found)
 
     def statements(
         self,
@@ -132,11 +113,11 @@ class Words:
             top -= 1
         shown = [n for n in range(top, first) if self._text(n).strip() not in known]
         shown += range(first, last + 1)
-        self.read |= {r.name for r in self._plain_reads if first <= r.line <= last}
+        self.read |= self.names.fork.names_read(first, last)
         found = []
         for number in shown:
-            text = self._lines[number - 1]
-            if number in self._fixed:
+            text = self.names.lines[number - 1]
+            if number in self.names.fork.inside_strings:
                 found.append(text)
             else:
                 cut = min(margin, len(text) - len(text.lstrip()))

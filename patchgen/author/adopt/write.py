@@ -7,20 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from patchgen.author.adopt.classes import Doubts, Said, said_class
+from patchgen.author.adopt.fit import homes
 from patchgen.author.adopt.subject import Subject
-from patchgen.author.adopt.words import BUILTINS, Names, Words
+from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Definition, File, said
 from patchgen.author.align.same import is_documenting, plain_text
 from patchgen.compiler.plan.bindings import KEPT
 
-# Names that old modeling files imported under a condition, and that copies of them read without it.
-_UNBOUND = {
-    "flash_attn_func": "flash_attn",
-    "flash_attn_varlen_func": "flash_attn",
-    "index_first_axis": "flash_attn.bert_padding",
-    "pad_input": "flash_attn.bert_padding",
-    "unpad_input": "flash_attn.bert_padding",
-}
 _EDIT_WORDS = ("edit", "new", "old")
 
 
@@ -149,18 +142,21 @@ def _text(subject: Subject, parts: Iterable[Said], words: Words) -> str:
 
 
 def _guards(subject: Subject, words: Words) -> list[str]:
-    """The fork's imports and constants under `if` and `try` that the parent has not."""
-    fork = subject.fork
-    needed: list[ast.stmt] = []
+    """The imports and constants under `if` and `try` that the declared code reads: the fork's, then the parent's."""
+    fork, parent = subject.fork, subject.parent
+    texts: dict[ast.stmt, str] = {}
     waiting = sorted(words.read)
     while waiting:
-        nodes = [node for name in waiting for node in _guards_of(name, fork, words)]
-        needed += (new := [node for node in dict.fromkeys(nodes) if node not in needed])
         before = set(words.read)
-        for node in new:
-            words.statements([node], 0)
+        for name in waiting:
+            for node in _guards_of(name, fork, words):
+                texts[node] = texts.get(node) or "\n".join(words.statements([node], 0))
+            theirs = _guard_of_parent(name, words.names)
+            if theirs is not None:
+                texts[theirs] = texts.get(theirs) or words.parent_code(theirs)
         waiting = sorted(words.read - before)
-    return ["\n".join(words.statements([node], 0)) for node in fork.tree.body if node in needed]
+    needed = [node for node in (*fork.tree.body, *parent.tree.body) if node in texts]
+    return [texts[node] for node in needed]
 
 
 def _guards_of(name: str, fork: File, words: Words) -> list[ast.stmt]:
@@ -175,6 +171,18 @@ def _guards_of(name: str, fork: File, words: Words) -> list[ast.stmt]:
     ):
         return []
     return [guard]
+
+
+def _guard_of_parent(name: str, names: Names) -> ast.stmt | None:
+    """The parent's guarded import of `name`, where a new model reads it and the fork does not import it.
+
+    A fork has such names from `from transformers.models.llama.modeling_llama import *`.
+    """
+    fork, parent = names.fork, names.parent
+    bound = name in fork.definitions or name in fork.imports or name in fork.guarded
+    if not names.renames or bound or name in parent.imports:
+        return None
+    return parent.guarded.get(name)
 
 
 def _header(subject: Subject) -> str:
@@ -210,9 +218,7 @@ def _imports(subject: Subject, words: Words) -> list[str]:
         }:
             node, alias = subject.parent.imports[name]
             lines.append(_import(node, alias, _absolute(node, subject), ""))
-    lines += [
-        f"from {_UNBOUND[name]} import {name}" for name in sorted(unbound(subject) & set(_UNBOUND))
-    ]
+    lines += [f"from {module} import {name}" for name, module in homes(subject).items()]
     return list(dict.fromkeys(lines))
 
 
@@ -240,18 +246,3 @@ def _absolute(node: ast.Import | ast.ImportFrom, subject: Subject) -> str:
         return ""
     above = subject.module.split(".")[: -node.level] if node.level else []
     return ".".join([*above, *([node.module] if node.module else [])])
-
-
-def unbound(subject: Subject) -> frozenset[str]:
-    """The names that the fork reads and that neither it nor the parent binds: it was made for another release."""
-    fork, parent = subject.fork, subject.parent
-    bound = {
-        *fork.definitions,
-        *fork.imports,
-        *fork.guarded,
-        *parent.definitions,
-        *parent.imports,
-        *parent.guarded,
-    }
-    bound |= {*subject.pairs.values(), *BUILTINS}
-    return frozenset(r.name for r in fork.reads if not r.quoted) - bound

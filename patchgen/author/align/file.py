@@ -111,9 +111,38 @@ class File:
         return references(self.tree.body)
 
     @cached_property
+    def plain_reads(self) -> tuple[Reference, ...]:
+        """Every read of a global name outside strings."""
+        return tuple(reference for reference in self.reads if not reference.quoted)
+
+    @cached_property
+    def _names_by_line(self) -> Mapping[int, frozenset[str]]:
+        found: dict[int, set[str]] = {}
+        for reference in self.plain_reads:
+            found.setdefault(reference.line, set()).add(reference.name)
+        return {line: frozenset(names) for line, names in found.items()}
+
+    def names_read(self, first: int, last: int) -> set[str]:
+        """The global names that the lines from `first` to `last` read."""
+        by_line = self._names_by_line
+        return {name for line in range(first, last + 1) for name in by_line.get(line, ())}
+
+    @cached_property
+    def inside_strings(self) -> frozenset[int]:
+        """The lines that begin inside a string: their leading blanks are part of it."""
+        found: set[int] = set()
+        for node in ast.walk(self.tree):
+            is_text = isinstance(node, ast.JoinedStr) or (
+                isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+            )
+            if is_text and isinstance(node, ast.expr):
+                found.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
+        return frozenset(found)
+
+    @cached_property
     def globals_read(self) -> frozenset[tuple[int, int]]:
         """Where global names are read: line and byte column, strings left out."""
-        return frozenset((r.line, r.column) for r in self.reads if not r.quoted)
+        return frozenset((r.line, r.column) for r in self.plain_reads)
 
     def lines(self, nodes: tuple[ast.stmt, ...]) -> int:
         """How many lines `nodes` take."""

@@ -60,9 +60,15 @@ def find_mentions(
 
 
 def _uses(layer: ModuleIndex, block: Block) -> Iterator[Reference]:
-    """Reads of names that are no base of a class statement and no annotation."""
+    """Reads of names that are no base of a class statement, no annotation and no code to be replaced.
+
+    `with old: self.model = toy.Base()` describes a statement of the parent, and makes no object.
+    """
     tree = ast.parse(block.text)
-    left_out = [base for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
+    left_out: list[ast.AST] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            left_out += node.bases
     for node in ast.walk(tree):
         match node:
             case (
@@ -74,6 +80,8 @@ def _uses(layer: ModuleIndex, block: Block) -> Iterator[Reference]:
                 | ast.AsyncFunctionDef(returns=ast.expr() as returns)
             ):
                 left_out.append(returns)
+            case ast.With(items=[ast.withitem(context_expr=ast.Name(id="old"))], body=body):
+                left_out += body
             case _:
                 pass
     places = {

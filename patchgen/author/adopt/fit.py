@@ -1,0 +1,133 @@
+"""What a fork's code needs of a release: the names that it imports and reads, and the calls that it makes.
+
+A fork was made from one release.  Another one may lack a name that the fork imports, or may have given a function
+other parameters.  Nothing of a release is imported to find out; its files are read as text.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from patchgen.author.adopt.subject import Subject
+from patchgen.author.adopt.words import BUILTINS
+from patchgen.author.align.file import File
+from patchgen.author.align.same import Function
+
+# Names of another package that modeling files import under a condition, and that copies of them read without it.
+_FLASH = {
+    "flash_attn_func": "flash_attn",
+    "flash_attn_varlen_func": "flash_attn",
+    "index_first_axis": "flash_attn.bert_padding",
+    "pad_input": "flash_attn.bert_padding",
+    "unpad_input": "flash_attn.bert_padding",
+}
+_DEFINED = re.compile(r"^(?:def|class)\s+(\w+)", re.MULTILINE)
+
+
+def unbound(subject: Subject) -> frozenset[str]:
+    """The names that the fork reads and that neither it nor the parent binds."""
+    fork, parent = subject.fork, subject.parent
+    bound = {
+        *fork.definitions,
+        *fork.imports,
+        *fork.guarded,
+        *parent.definitions,
+        *parent.imports,
+        *parent.guarded,
+    }
+    bound |= {*subject.pairs.values(), *BUILTINS}
+    return frozenset(r.name for r in fork.plain_reads) - bound
+
+
+def homes(subject: Subject) -> dict[str, str]:
+    """The unbound names that a module is known to define, each with that module.
+
+    `_get_unpad_data` is in `modeling_llama` up to 4.42, and in `modeling_flash_attention_utils` from 4.43 on.
+    """
+    defined = _definitions(subject.root) if subject.root is not None else {}
+    found = {name: _FLASH.get(name) or defined.get(name) for name in sorted(unbound(subject))}
+    return {name: module for name, module in found.items() if module is not None}
+
+
+@lru_cache(maxsize=32)
+def _definitions(root: Path) -> Mapping[str, str]:
+    """The classes and functions at the top level of a release's general modules, with their modules."""
+    found: dict[str, str] = {}
+    for path in sorted((root / "transformers").glob("*.py")):
+        for name in _DEFINED.findall(_text(path)):
+            found.setdefault(name, f"transformers.{path.stem}")
+    return found
+
+
+@lru_cache(maxsize=512)
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def lacking_imports(fork: File, root: Path) -> list[str]:
+    """What the fork imports from transformers and the release does not have: `transformers.utils.is_x_available`."""
+    found = []
+    for node in fork.tree.body:
+        if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
+            continue
+        if node.module.partition(".")[0] == "transformers":
+            found += [
+                f"{node.module}.{alias.name}"
+                for alias in node.names
+                if not _has(root, node.module, alias.name)
+            ]
+    return found
+
+
+def _has(root: Path, module: str, name: str) -> bool:
+    """Whether a module of the release mentions `name`, or is a package with a module of that name."""
+    base = root.joinpath(*module.split("."))
+    for path in (base / "__init__.py", base.with_suffix(".py")):
+        if path.is_file():
+            inside = (base / name).is_dir() or (base / f"{name}.py").is_file()
+            return name == "*" or inside or re.search(rf"\b{name}\b", _text(path)) is not None
+    return False
+
+
+def misfits(subject: Subject) -> list[str]:
+    """The parent's classes and functions that the fork calls with arguments that they do not take."""
+    fork = subject.fork
+    bound = {*fork.definitions, *fork.imports, *fork.guarded}
+    found = []
+    for node in ast.walk(fork.tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        name = node.func.id
+        called = _called(subject, name) if name not in bound else None
+        if called is not None and not _takes(called, node):
+            found.append(name)
+    return found
+
+
+def _called(subject: Subject, name: str) -> Function | None:
+    """The function that a call of the parent's definition `name` runs."""
+    definition = subject.parent.definitions.get(name)
+    if definition is None or definition.kind == "def":
+        node = definition.node if definition is not None else None
+        return node if isinstance(node, Function) else None
+    init = definition.members.get("__init__") if definition.kind == "class" else None
+    return init.method if init is not None else None
+
+
+def _takes(function: Function, call: ast.Call) -> bool:
+    """Whether `function` has the parameters that `call` names."""
+    args = function.args
+    known = {arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+    named = {keyword.arg for keyword in call.keywords if keyword.arg is not None}
+    return args.kwarg is not None or named <= known
+
+
+def blockers(subject: Subject) -> Iterator[str]:
+    """Why no declaration over this parent can give the fork: names that nothing binds, calls that do not fit."""
+    found = homes(subject)
+    yield from (name for name in sorted(unbound(subject)) if name not in found)
+    yield from misfits(subject)
