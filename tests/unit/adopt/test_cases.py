@@ -46,5 +46,8 @@ def _adopted(case: Path, folder: Path) -> Adopted:
         "class ToyConfig:\n    pass\n", encoding="utf-8"
     )
     parent = read_file(read_source(path, MODULE, "transformers/models/toy/modeling_toy.py"))
+    utils = root / "transformers" / "utils.py"
+    utils.write_text("def is_flash_attn_2_available():\n    return False\n", encoding="utf-8")
     fork = read_fork(case / "fork.py", "fork.py", Settings())
-    return adopt(make_subject(parent, fork, MODULE, "A fork."), "modular_fork.py", root, Settings())
+    subject = make_subject(parent, fork, MODULE, "A fork.", root)
+    return adopt(subject, "modular_fork.py", root, Settings())
