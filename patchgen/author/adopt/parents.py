@@ -50,7 +50,12 @@ class Candidate:
     @property
     def rank(self) -> tuple[int, int, float, tuple[int, ...]]:
         """Sorts the best one first: one that can hold, the shortest, the most alike, the newest."""
-        return self.blockers, self.lines, -self.common, tuple(-number for number in self.release.order)
+        return (
+            self.blockers,
+            self.lines,
+            -self.common,
+            tuple(-number for number in self.release.order),
+        )
 
 
 def modeling_files(release: Release) -> tuple[tuple[str, Path], ...]:
