@@ -66,9 +66,9 @@ def _uses(layer: ModuleIndex, block: Block) -> Iterator[Reference]:
     """
     tree = ast.parse(block.text)
     left_out: list[ast.AST] = []
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            left_out += node.bases
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef):
+            left_out += statement.bases
     for node in ast.walk(tree):
         match node:
             case (
