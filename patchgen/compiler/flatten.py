@@ -18,7 +18,7 @@ from patchgen.compiler.emit.validate import validate
 from patchgen.compiler.flat import FlatFile, Flattened, Note, Section, Summary, UsedSymbol
 from patchgen.compiler.link.conflicts import find_conflicts
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, Merge
-from patchgen.compiler.link.future_annotations import is_annotated, is_lazy
+from patchgen.compiler.link.future_annotations import has_annotations, has_future_annotations
 from patchgen.compiler.link.gather import list_kinds
 from patchgen.compiler.link.identity import find_observed_merges
 from patchgen.compiler.link.module import FlatModule, link, origins
@@ -204,8 +204,10 @@ def _spelled(builder: Builder) -> tuple[Builder, tuple[FlatModule, ...]]:
 def _mixes_annotations(module: FlatModule, builder: Builder) -> bool:
     """Whether `from __future__ import annotations` of one file would make strings of another file's annotations."""
     pieces = [piece for block in module.blocks for piece in block.pieces]
-    eager = [piece for piece in pieces if not is_lazy(builder.index(piece.symbol.module))]
-    return len(eager) < len(pieces) and any(is_annotated(piece.text) for piece in eager)
+    eager = [
+        piece for piece in pieces if not has_future_annotations(builder.index(piece.symbol.module))
+    ]
+    return len(eager) < len(pieces) and any(has_annotations(piece.text) for piece in eager)
 
 
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:

@@ -1,7 +1,14 @@
-"""One block of a flat file: what it says, what it needs, and where it came from.
+"""Make one block of a flat file.
 
-Built on demand from a *unit*, a block of some module.  A class of a modular file is merged with its chain here, by the
-function that the caller hands in.
+    modular file                            flat file
+
+    class TinyMLP(llama.LlamaMLP):          class TinyMLP(nn.Module):
+        def scale(self):                        def __init__(self, config): ...    # the parent's
+            return 2                            def scale(self):
+                                                    return 2
+
+A block is made on demand.  A class of a modular file is merged with its parents by the function
+that the caller passes in, because `link` does not know `merge`.
 """
 
 from __future__ import annotations
@@ -14,9 +21,9 @@ from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.annotations import quote_own_name
 from patchgen.compiler.link.equivalence import is_same_definition
-from patchgen.compiler.link.future_annotations import with_strings
+from patchgen.compiler.link.future_annotations import stringify_annotations
 from patchgen.compiler.link.qualify import qualify_names
-from patchgen.compiler.link.strings import staying_strings
+from patchgen.compiler.link.strings import note_data_strings
 from patchgen.compiler.plan.bindings import Bindings, is_kept
 from patchgen.compiler.plan.changes import Changes
 from patchgen.compiler.plan.declare import Declaration
@@ -43,7 +50,11 @@ class BlockId:
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A global name that a block reads: what it means, to the code of which module, and whether when imported."""
+    """A global name that a block reads.
+
+    `symbol` is what the name stands for in the module `home`.  `eager`: it is read when the block
+    runs, and not only when a function of it is called.
+    """
 
     name: str
     symbol: Symbol
@@ -53,10 +64,11 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class FlatBlock:
-    """A block in flat names.  `pieces` are the texts that it was made from, the modular file's first.
+    """A block in the names of the flat file.
 
-    `parents` are the classes that a class of a modular file derives from, also where it stays a subclass of them.
-    `aside`: a parent that another class has taken the place of, and is a subclass of.
+    `pieces` are the texts that it was made from, the modular file's first.  `parents` are the
+    classes that a class of a modular file derives from, merged or not.  `aside`: a parent whose
+    name was given to its subclass.
     """
 
     unit: BlockId
@@ -73,7 +85,7 @@ class FlatBlock:
 
     @property
     def origin(self) -> Symbol:
-        """The class, function or statement of others that it stands for, or itself."""
+        """The upstream definition that the block stands for, or its own."""
         return self.parents[-1] if self.parents else self.pieces[-1].symbol
 
 
@@ -81,7 +93,7 @@ class FlatBlock:
 class Builder:
     """Makes the flat blocks of one plan, each once.
 
-    `spells`: annotations that `from __future__ import annotations` makes strings of are written as strings.
+    `spells`: write annotations as strings where `from __future__ import annotations` made them so.
     """
 
     naming: Naming
@@ -89,6 +101,16 @@ class Builder:
     merge: Merge
     spells: bool = False
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
+
+    @functools.cached_property
+    def changes(self) -> Changes:
+        """What the statements of any module change when they run."""
+        return Changes(self.naming.bindings, self.naming.plan.layers)
+
+    @functools.cached_property
+    def layers(self) -> frozenset[str]:
+        """The names of the modular files: the one that is converted, and those that it extends."""
+        return frozenset(layer.source.module for layer in self.naming.plan.layers)
 
     def index(self, module: str) -> ModuleIndex:
         """The blocks of `module`, a modular file or a module below the roots."""
@@ -104,154 +126,148 @@ class Builder:
         return tuple(BlockId(symbol.module, block.first) for block in found)
 
     def _concerns(self, index: ModuleIndex, block: Block, symbol: Symbol) -> bool:
+        """Whether `block` binds or changes `symbol`."""
         if block.kind == "doc" or block.is_for_types:
             return False
         if block.kind == "import":
-            # An import of a name that something else binds too is carried in its place, as long as it may count.
-            return symbol.name in block.defines and self.naming.bindings.is_contested(
-                index, symbol.name
-            )
+            # An import is a block only where another statement binds its name too.
+            is_contested = self.naming.bindings.is_contested(index, symbol.name)
+            return symbol.name in block.defines and is_contested
         return symbol in self.changes.of(index, block).symbols
 
-    @functools.cached_property
-    def changes(self) -> Changes:
-        """What the statements of any module change when they run."""
-        return Changes(self.naming.bindings, self.naming.plan.layers)
-
     def block(self, unit: BlockId) -> FlatBlock:
-        """The flat block of `unit`.
-
-        Raises what localising and merging raise.
-        """
+        """The flat block of `unit`.  Raises PatchgenError as qualifying and merging do."""
         if unit not in self._made:
-            self._made[unit] = self._make(unit)
+            self._made[unit] = self._make_block(unit)
         return self._made[unit]
 
     def source_block(self, unit: BlockId) -> Block:
         """The block of `unit` as its file has it."""
         return next(block for block in self.index(unit.module).blocks if block.first == unit.first)
 
-    def _make(self, unit: BlockId) -> FlatBlock:
+    def _make_block(self, unit: BlockId) -> FlatBlock:
         index, block = self.index(unit.module), self.source_block(unit)
-        key = Symbol(unit.module, block.name or _nameless(index, block))
+        key = Symbol(unit.module, block.name or _name_statement(index, block))
         declaration = self.naming.plan.declaration(key)
+        if declaration is not None:
+            made = self._make_merged(unit, declaration)
+        else:
+            made = self._make_copied(unit, key, index, block)
         aside = self.naming.aside(key)
-        made = (
-            self._merged(unit, declaration)
-            if declaration
-            else self._localised(unit, key, index, block)
-        )
         return made if aside is None else _put_aside(made, aside)
 
-    def _localised(self, unit: BlockId, key: Symbol, index: ModuleIndex, block: Block) -> FlatBlock:
-        piece = self._piece(index, block, key)
-        if block.kind == "class" and piece.name != key.name and _PRIVATE.search(block.text):
-            piece = replace(piece, text=self._with_private_names(piece))
-        needs = _needs(
-            piece.text, (piece,), block.lazy_annotations and not self.spells, self.naming.bindings
-        )
-        notes = staying_strings(piece.text, (piece,))
+    def _make_copied(
+        self, unit: BlockId, key: Symbol, index: ModuleIndex, block: Block
+    ) -> FlatBlock:
+        """A block that is carried with new names and no other change."""
+        piece = self._make_piece(index, block, key)
+        is_renamed_class = block.kind == "class" and piece.name != key.name
+        # Python mangles `__name` with the name of the class.
+        if is_renamed_class and _PRIVATE.search(block.text):
+            piece = replace(piece, text=self._keep_private_names(piece))
+        lazy = block.lazy_annotations and not self.spells
         return FlatBlock(
-            unit,
-            block.kind,
-            piece.name,
-            piece.leading,
-            piece.text,
-            needs,
-            piece.defines,
-            (piece,),
-            notes,
+            unit=unit,
+            kind=block.kind,
+            name=piece.name,
+            leading=piece.leading,
+            text=piece.text,
+            needs=_find_dependencies(piece.text, (piece,), lazy, self.naming.bindings),
+            defines=piece.defines,
+            pieces=(piece,),
+            notes=note_data_strings(piece.text, (piece,)),
         )
 
-    def _piece(
+    def _make_piece(
         self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
     ) -> RewrittenBlock:
         piece = qualify_names(index, block, key, self.naming, chain)
-        return with_strings(piece) if self.spells and block.lazy_annotations else piece
+        return stringify_annotations(piece) if self.spells and block.lazy_annotations else piece
 
-    def _with_private_names(self, piece: RewrittenBlock) -> str:
-        """A renamed class whose `__names` keep the mangling of the old one."""
-        node = next(n for n in ast.parse(piece.text).body if isinstance(n, ast.ClassDef))
-        bases = tuple(ast.unparse(base) for base in node.bases)
+    def _keep_private_names(self, piece: Piece) -> str:
+        """The text of a renamed class, with `__names` written as the old class name mangles them."""
+        bases = tuple(ast.unparse(base) for base in _parse_class(piece.text).bases)
         return self.merge(ClassPlan(piece.name, (piece,), bases, (piece.symbol.name,))).text
 
-    def _merged(self, unit: BlockId, declaration: Declaration) -> FlatBlock:
+    def _make_merged(self, unit: BlockId, declaration: Declaration) -> FlatBlock:
+        """A class of a modular file, merged with its parents."""
         chain = declaration.chain
-        pieces = tuple(
-            self._piece(index, self._class_block(index, symbol), symbol, chain)
-            for symbol in chain
-            for index in [self.index(symbol.module)]
+        pieces = tuple(self._make_class_piece(symbol, chain) for symbol in chain)
+        plan = ClassPlan(
+            name=declaration.symbol.name,
+            chain=pieces,
+            bases=self._spell_bases(declaration, pieces),
+            own_names=tuple(symbol.name for symbol in chain),
+            beyond=self._make_beyond(declaration),
         )
-        names = tuple(symbol.name for symbol in chain)
-        bases = self._bases(declaration, pieces)
-        plan = ClassPlan(declaration.symbol.name, pieces, bases, names, self._beyond(declaration))
         merged = self.merge(plan)
-        leading = next((p.leading for p in pieces if p.leading.strip()), pieces[-1].leading)
         lazy = self.source_block(unit).lazy_annotations and not self.spells
         text = merged.text if lazy else quote_own_name(merged.text, plan.name)
-        needs = _needs(text, pieces, lazy, self.naming.bindings)
+        needs = _find_dependencies(text, pieces, lazy, self.naming.bindings)
         if any(need.eager and need.name == plan.name for need in needs):
+            # Of parent and child with one name, the flat file has only the child.
             what = f"the body of {plan.name} reads a parent of that name while the class is made"
-            raise PatchgenError(
-                "PG124",
-                pieces[0].at(1, 0),
-                what,
-                "bind what is needed of it to a name above the class",
-            )
-        notes = (*merged.notes, *staying_strings(text, pieces))
+            hint = "bind what is needed of it to a name above the class"
+            raise PatchgenError("PG124", pieces[0].at(1, 0), what, hint)
+        notes = (*merged.notes, *note_data_strings(text, pieces))
         if declaration.why:
-            notes = (
-                *notes,
-                f"{plan.name} stays a subclass of {', '.join(bases)}: {declaration.why}",
-            )
+            kept = ", ".join(plan.bases)
+            notes = (*notes, f"{plan.name} stays a subclass of {kept}: {declaration.why}")
+        # The first comment counts, from the modular file to the last parent.
+        comments = [piece.leading for piece in pieces if piece.leading.strip()]
         return FlatBlock(
-            unit,
-            "class",
-            plan.name,
-            leading,
-            text,
-            needs,
-            (plan.name,),
-            pieces,
-            notes,
-            declaration.parents,
+            unit=unit,
+            kind="class",
+            name=plan.name,
+            leading=comments[0] if comments else pieces[-1].leading,
+            text=text,
+            needs=needs,
+            defines=(plan.name,),
+            pieces=pieces,
+            notes=notes,
+            parents=declaration.parents,
         )
 
-    def _beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
+    def _make_class_piece(self, symbol: Symbol, chain: tuple[Symbol, ...]) -> Piece:
+        index = self.index(symbol.module)
+        block = index.definition(symbol.name)
+        assert block is not None and block.kind == "class"
+        return self._make_piece(index, block, symbol, chain)
+
+    def _make_beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
         """What `super()` can find behind the chain, for `ClassPlan.beyond`."""
         plan = self.naming.plan
-        own = {layer.source.module for layer in plan.layers}
 
         def beyond(module: str, name: str) -> frozenset[str] | None:
-            # What upstream asks for is upstream's affair; `super()` in a class with nothing merged is just Python.
-            if len(declaration.chain) == 1 or not (module in own or module.startswith(f"{PARTS}.")):
+            # A call in upstream code is not checked, nor is one in a class with nothing merged:
+            # both do what Python does.
+            is_ours = module in self.layers or module.startswith(f"{PARTS}.")
+            if len(declaration.chain) == 1 or not is_ours:
                 return None
             return outside(self.naming.bindings.env).lacking(declaration, plan, name)
 
         return beyond
 
-    def _class_block(self, index: ModuleIndex, symbol: Symbol) -> Block:
-        block = index.definition(symbol.name)
-        assert block is not None and block.kind == "class"
-        return block
-
-    def _bases(
-        self, declaration: Declaration, pieces: tuple[RewrittenBlock, ...]
-    ) -> tuple[str, ...]:
-        """The expressions of the bases that stay, as the pieces spell them."""
+    def _spell_bases(self, declaration: Declaration, pieces: tuple[Piece, ...]) -> tuple[str, ...]:
+        """The expressions of the bases that stay, as the pieces write them."""
         spelled: dict[Symbol, str] = {}
         for symbol, piece in zip(declaration.chain, pieces, strict=True):
-            node = next(n for n in ast.parse(piece.text).body if isinstance(n, ast.ClassDef))
+            written = _parse_class(piece.text).bases
             known = bases_of(self.naming.bindings, self.index(symbol.module), symbol.name)
-            for base, written in zip(known, node.bases, strict=True):
-                spelled.setdefault(base.symbol, ast.unparse(written))
+            for base, expression in zip(known, written, strict=True):
+                spelled.setdefault(base.symbol, ast.unparse(expression))
         return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
 
 
-def _put_aside(block: FlatBlock, name: str) -> FlatBlock:
-    """A class that is known as `name`, because its subclass has taken its own name.
+def _parse_class(text: str) -> ast.ClassDef:
+    return next(node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
 
-    The class statement keeps the name that it has in Python, which private names and registries read:
+
+def _put_aside(block: FlatBlock, name: str) -> FlatBlock:
+    """Bind a class to `name`, because its subclass has taken its own name.
+
+    The class statement keeps the name that it has in Python, which private names and registries
+    read:
 
         class LlamaMLP(nn.Module): ...
 
@@ -262,44 +278,51 @@ def _put_aside(block: FlatBlock, name: str) -> FlatBlock:
     return replace(block, name=name, text=text, defines=(name,), aside=True)
 
 
-def _nameless(index: ModuleIndex, block: Block) -> str:
-    """What a statement that binds nothing is called: line numbers would change with every edit above it."""
+def _name_statement(index: ModuleIndex, block: Block) -> str:
+    """A name for a statement that binds nothing, such as `<other 2>`.
+
+    A line number would change with every edit above the statement.
+    """
     alike = [other for other in index.blocks if other.kind == block.kind and not other.defines]
     return f"<{block.kind} {alike.index(block) + 1}>"
 
 
-def _needs(
-    text: str, pieces: tuple[RewrittenBlock, ...], lazy_annotations: bool, bindings: Bindings
+def _find_dependencies(
+    text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, bindings: Bindings
 ) -> tuple[Dependency, ...]:
-    """What the global names of `text` mean, by the pieces that it was made from.
+    """What the global names of `text` stand for in the pieces that it was made from.
 
-    Raises PatchgenError PG401 when two pieces mean different things by one name.
+    Raises PatchgenError PG401 when a name stands for different things in two pieces.
     """
     meanings: dict[str, tuple[Symbol, RewrittenBlock]] = {}
     found: dict[str, Dependency] = {}
     for reference in references(ast.parse(text).body, lazy_annotations):
+        name = reference.name
         for piece in pieces:
-            symbol = piece.dependencies.get(reference.name)
+            symbol = piece.needs.get(name)
             if symbol is None:
                 continue
-            known, first = meanings.setdefault(reference.name, (symbol, piece))
+            known, first = meanings.setdefault(name, (symbol, piece))
             if is_kept(symbol) and not is_kept(known):
-                meanings[reference.name] = (symbol, piece)
+                # An import that the user wrote to be kept wins.
+                meanings[name] = (symbol, piece)
             elif not is_kept(known) and not is_same_definition(known, symbol, bindings):
-                what = f"{reference.name} means {known} in {first.source.path} and {symbol} in {piece.source.path}"
-                raise PatchgenError(
-                    "PG401", pieces[0].at(1, 0), what, _other_name(reference.name, pieces[0])
-                )
-        if reference.name in meanings:
-            symbol, piece = meanings[reference.name]
-            eager = reference.eager or (reference.name in found and found[reference.name].eager)
-            found[reference.name] = Dependency(reference.name, symbol, piece.symbol.module, eager)
+                paths = first.source.path, piece.source.path
+                what = f"{name} means {known} in {paths[0]} and {symbol} in {paths[1]}"
+                hint = _suggest_name(name, pieces[0])
+                raise PatchgenError("PG401", pieces[0].at(1, 0), what, hint)
+        if name in meanings:
+            symbol, piece = meanings[name]
+            was_eager = name in found and found[name].eager
+            eager = reference.eager or was_eager
+            found[name] = Dependency(name, symbol, piece.symbol.module, eager)
     return tuple(found.values())
 
 
-def _other_name(name: str, own: RewrittenBlock) -> str:
-    """What to do about a name that means two things: what the modular file, of which `own` is, can do."""
+def _suggest_name(name: str, own: Piece) -> str:
+    """What to change in the modular file, of which `own` is, about a name with two meanings."""
     imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
+    path = own.source.path
     if imports.search(own.source.text):
-        return f"import {name} under another name in {own.source.path}"
-    return f"define {name} in {own.source.path}, where it counts for both, or give one of them another name"
+        return f"import {name} under another name in {path}"
+    return f"define {name} in {path}, where it counts for both, or give one of them another name"

@@ -22,17 +22,17 @@ _EDITS = "patchgen.edits"  # whose annotations are instructions, and stand in no
 _PARENT = "__parent_"  # a class that is merged away, and has no name in the output
 
 
-def is_lazy(index: ModuleIndex) -> bool:
+def has_future_annotations(index: ModuleIndex) -> bool:
     """Whether the file has `from __future__ import annotations`."""
     return bool(index.blocks) and index.blocks[0].lazy_annotations
 
 
-def is_annotated(text: str) -> bool:
+def has_annotations(text: str) -> bool:
     """Whether anything in `text` has an annotation that Python keeps."""
     return any(True for _ in _annotations([ast.parse(text)]))
 
 
-def with_strings(piece: RewrittenBlock) -> RewrittenBlock:
+def stringify_annotations(piece: Piece) -> Piece:
     """`piece` with each of its annotations as the string that Python makes of it."""
     found = [node for node in _annotations([ast.parse(piece.text)]) if not _says_more(node, piece)]
     for node in sorted(found, key=lambda node: (node.lineno, node.col_offset), reverse=True):

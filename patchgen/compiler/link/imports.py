@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency
-from patchgen.compiler.link.future_annotations import is_lazy
+from patchgen.compiler.link.future_annotations import has_future_annotations
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.plan.kinds import output_name
 from patchgen.compiler.plan.model import Symbol
@@ -49,7 +49,10 @@ def render_imports(
     """One statement a line for everything in `needed`, and for what stands in the outputs of other kinds."""
     statements = [each.text for each in needed]
     statements += [_sibling(kind, need, builder) for kind, need in gathered.siblings]
-    lazy = any(is_lazy(builder.index(unit.module)) for unit in {b.unit for b in gathered.blocks})
+    lazy = any(
+        has_future_annotations(builder.index(unit.module))
+        for unit in {b.unit for b in gathered.blocks}
+    )
     if lazy and not builder.spells:
         statements.insert(0, "from __future__ import annotations\n")
     return tuple(dict.fromkeys(statements))

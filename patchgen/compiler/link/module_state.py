@@ -1,11 +1,13 @@
-"""Code that would mean another place in the flat file than in its own.
+"""Refuse code whose meaning depends on the module that it stands in.
 
-    toy.SCALE = 3                   in a function: a local variable of the flat file
-    global SCALE                    over `from toy import SCALE`: one name of two modules
-    globals()["ToyBlock"]           the names of the module, which the flat file does not have all, or has besides
-    try: from .fast import act      a flattened module, of which nobody can say whether it is there
+    toy.SCALE = 3                   in a function, it would set a local variable of the flat file
+    global SCALE                    over `from toy import SCALE`: one name for those of two modules
+    globals()["ToyBlock"]           the flat file has other names than the module
+    try: from .fast import act      a flattened module, which may not exist
+    open(__file__)                  the path of another file
 
-In: a block that is carried.  Out: nothing; such a block is refused, or, where it is transformers' own, noted.
+Such a block is refused.  Where it is transformers' own and the code reads only the path or the
+names of its file, the output gets a note instead.
 """
 
 from __future__ import annotations
@@ -20,84 +22,118 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import ScopeNode, own_nodes, references
 
-_OWN_NAMESPACE = frozenset({"globals", "vars", "locals", "dir"})
-_OWN_FILE = frozenset(
+_NAMESPACE_FUNCTIONS = frozenset({"globals", "vars", "locals", "dir"})
+_MODULE_ATTRIBUTES = frozenset(
     {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
 )
+# A block without one of these words reads nothing of its module.
+_WORDS = (*_NAMESPACE_FUNCTIONS, *_MODULE_ATTRIBUTES, "__name__", "exec")
 
 
 def refuse_module_state(module: ModuleIndex, block: Block, naming: Naming) -> None:
-    """Raises PG131, PG132 and PG133."""
+    """Raise PatchgenError PG131, PG132 or PG133 where `block` depends on its module."""
     _refuse_conditional_imports(module, block, naming)
     _refuse_stores(module, block, naming)
-    _refuse_rebinding(module, block, naming)
-    _refuse_own_place(module, block, naming)
+    _refuse_global_statements(module, block, naming)
+    _refuse_stale_imports(module, block, naming)
+    _refuse_module_reads(module, block, naming)
+
+
+def note_module_state(block: Block) -> tuple[str, ...]:
+    """A note for each kind of code that reads the path or the names of its own file."""
+    found = {text for _, _, text in _find_module_reads(block) if text != "__name__"}
+    return tuple(
+        f"{text} is that of the flat file, not of the file in transformers"
+        for text in sorted(found)
+    )
 
 
 def _refuse_conditional_imports(module: ModuleIndex, block: Block, naming: Naming) -> None:
-    """An import that is carried as it stands has to find its module, which the flat file holds instead."""
-    if not (block.is_guarded or block.kind == "import"):
+    """Raise PG131 for an import that stays as it is, from a module that the flat file replaces."""
+    if not block.is_guarded and block.kind != "import":
         return
     for item in block.imports:
         if not naming.bindings.is_contested(module, item.bound):
             continue
         at = module.source.at(item.line, item.column)
         symbol = naming.bindings.canonical(naming.bindings.imported_symbol(module, item), at)
-        if not _is_flattened(symbol.module, naming) or symbol.module.startswith(f"{MODELS}."):
+        home = symbol.module
+        # transformers' own modules can be imported wherever the flat file is used.
+        if not _is_flattened(home, naming) or home.startswith(f"{MODELS}."):
             continue
         if block.is_guarded:
-            what = f"{item.bound} is imported under a condition from {symbol.module}, which is flattened"
+            what = f"{item.bound} is imported under a condition from {home}, which is flattened"
             hint = "import it without a condition, or inside a function: such imports stay imports"
         else:
-            what = f"{item.bound} is imported from {symbol.module}, which is flattened, and bound here again"
-            hint = f"import it under another name: from {symbol.module} import {item.name} as _{item.name}"
+            what = f"{item.bound} is imported from {home}, which is flattened, and bound here again"
+            hint = f"import it under another name: from {home} import {item.name} as _{item.name}"
         raise PatchgenError("PG131", at, what, hint)
 
 
 def _is_flattened(module: str, naming: Naming) -> bool:
-    return (
-        naming.bindings.flatten_scope.flattens(module)
-        and naming.bindings.env.path(module) is not None
-    )
+    bindings = naming.bindings
+    return bindings.territory.flattens(module) and bindings.env.path(module) is not None
 
 
 def _refuse_stores(module: ModuleIndex, block: Block, naming: Naming) -> None:
-    """`toy.SCALE = 3` at the top of the file binds SCALE in the flat file too; in a function or class it would not."""
+    """Raise PG132 for `toy.SCALE = 3` in a function or class.
+
+    At the top of a file such a statement binds SCALE in the flat file too.
+    """
     if block.kind == "import":
         return
     tree = ast.parse(block.text)
-    scopes = [node for node in ast.walk(tree) if isinstance(node, ScopeNode)]
-    inside = {id(child) for scope in scopes for child in ast.walk(scope) if child is not scope}
-    stores = {
-        (root.lineno, root.col_offset): node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and not isinstance(node.ctx, ast.Load)
-        and id(node) in inside
-        if (root := _root(node)) is not None
-    }
-    for reference in references(tree.body, block.lazy_annotations) if stores else ():
+    stores = _find_inner_stores(tree)
+    if not stores:
+        return
+    for reference in references(tree.body, block.lazy_annotations):
         store = stores.get((reference.line, reference.column))
         if store is None:
             continue
-        at = module.source.at(block.first + reference.line - 1, reference.column)
-        target = _module_before(module, reference.name, reference.attributes, naming)
+        target = _find_stored_module(module, reference.name, reference.attributes, naming)
         if target is not None:
-            what = f"{ast.unparse(store)} is set here, which is a name of the flattened module {target}"
+            at = module.source.at(block.first + reference.line - 1, reference.column)
+            what = (
+                f"{ast.unparse(store)} is set here, "
+                f"which is a name of the flattened module {target}"
+            )
             hint = "keep the value in an object that both can change, such as a dictionary"
             raise PatchgenError("PG132", at, what, hint)
 
 
-def _root(node: ast.expr) -> ast.Name | None:
+def _find_inner_stores(tree: ast.Module) -> dict[tuple[int, int], ast.Attribute]:
+    """The attributes of names that functions and classes set, by the position of the name."""
+    inside = _find_inner_nodes(tree)
+    stores: dict[tuple[int, int], ast.Attribute] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+            continue
+        root = _find_root(node)
+        if root is not None and id(node) in inside:
+            stores[root.lineno, root.col_offset] = node
+    return stores
+
+
+def _find_inner_nodes(tree: ast.Module) -> set[int]:
+    """The ids of the nodes inside functions, classes, lambdas and comprehensions."""
+    inside: set[int] = set()
+    for scope in ast.walk(tree):
+        if isinstance(scope, ScopeNode):
+            inside |= {id(child) for child in ast.walk(scope) if child is not scope}
+    return inside
+
+
+def _find_root(node: ast.expr) -> ast.Name | None:
+    """The name `a` of `a.b.c`."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node if isinstance(node, ast.Name) else None
 
 
-def _module_before(
+def _find_stored_module(
     module: ModuleIndex, name: str, attributes: tuple[str, ...], naming: Naming
 ) -> str | None:
-    """The flattened module of which the last of `attributes` is a name."""
+    """The flattened module of which `name.attributes` is a name, else None."""
     symbol = naming.bindings.meaning(module, name)
     for attribute in attributes[:-1]:
         if (
@@ -106,108 +142,127 @@ def _module_before(
             or not naming.bindings.flatten_scope.flattens(symbol.module)
         ):
             return None
-        symbol = naming.bindings.canonical(
-            Symbol(symbol.module, attribute), Location(module.source.path)
-        )
+        member = Symbol(symbol.module, attribute)
+        symbol = naming.bindings.canonical(member, Location(module.source.path))
     if symbol is None or symbol.name or not _is_flattened(symbol.module, naming):
         return None
     return symbol.module
 
 
-def _refuse_rebinding(module: ModuleIndex, block: Block, naming: Naming) -> None:
-    """An imported name has the value of the import; the other module's name may get another one afterwards."""
-    for name, line, column in _rebound_here(block):
-        imported = naming.bindings.meaning(module, name)
-        if imported is not None and imported.name and imported.module != module.source.module:
-            if _is_flattened(imported.module, naming):
-                at = module.source.at(block.first + line - 1, column)
-                what = f"global {name} binds this file's own {name}, which is {imported} in the flat file"
-                raise PatchgenError(
-                    "PG132", at, what, f"give this file's own another name: _{name} = {name}"
-                )
-    for reference in block.references:
-        imported = naming.bindings.meaning(module, reference.name)
-        if imported is None or not imported.name or imported.module == module.source.module:
-            continue
-        if _is_flattened(imported.module, naming) and _is_rebound(imported, naming):
-            at = module.source.at(block.first + reference.line - 1, reference.column)
-            what = f"{reference.name} was imported by its name, and {imported.module} binds {imported.name} anew later"
-            hint = f"import the module and write <module>.{imported.name} for the value that it has by then"
+def _refuse_global_statements(module: ModuleIndex, block: Block, naming: Naming) -> None:
+    """Raise PG132 for `global NAME` over an imported name of a flattened module."""
+    for name, line, column in _find_global_names(block):
+        imported = _find_flattened_import(module, name, naming)
+        if imported is not None:
+            at = module.source.at(block.first + line - 1, column)
+            what = (
+                f"global {name} binds this file's own {name}, which is {imported} in the flat file"
+            )
+            hint = f"give this file's own another name: _{name} = {name}"
             raise PatchgenError("PG132", at, what, hint)
 
 
-def _rebound_here(block: Block) -> Iterator[tuple[str, int, int]]:
+def _refuse_stale_imports(module: ModuleIndex, block: Block, naming: Naming) -> None:
+    """Raise PG132 for an imported name whose own module gives it other values later.
+
+    In Python the importing file keeps the first value; in the flat file both are one name.
+    """
+    for reference in block.references:
+        imported = _find_flattened_import(module, reference.name, naming)
+        if imported is not None and _is_rebound(imported, naming):
+            at = module.source.at(block.first + reference.line - 1, reference.column)
+            what = (
+                f"{reference.name} was imported by its name, "
+                f"and {imported.module} binds {imported.name} anew later"
+            )
+            hint = (
+                f"import the module and write <module>.{imported.name} "
+                "for the value that it has by then"
+            )
+            raise PatchgenError("PG132", at, what, hint)
+
+
+def _find_flattened_import(module: ModuleIndex, name: str, naming: Naming) -> Symbol | None:
+    """What `name` stands for, where `module` imports it from a flattened module."""
+    symbol = naming.bindings.meaning(module, name)
+    if symbol is None or not symbol.name or symbol.module == module.source.module:
+        return None
+    return symbol if _is_flattened(symbol.module, naming) else None
+
+
+def _find_global_names(block: Block) -> Iterator[tuple[str, int, int]]:
+    """The names of `global` statements, with their positions."""
     if "global" not in block.text:
         return
     for node in ast.walk(ast.parse(block.text)):
         if isinstance(node, ast.Global):
-            yield from ((name, node.lineno, node.col_offset) for name in node.names)
+            for name in node.names:
+                yield name, node.lineno, node.col_offset
 
 
 def _is_rebound(symbol: Symbol, naming: Naming) -> bool:
-    """Whether a function of its module binds `symbol` anew."""
+    """Whether a function of its module binds `symbol` again."""
     index = naming.bindings.env.index(symbol.module, Location(symbol.module))
-    return any(name == symbol.name for block in index.blocks for name, _, _ in _rebound_here(block))
+    for block in index.blocks:
+        for name, _, _ in _find_global_names(block):
+            if name == symbol.name:
+                return True
+    return False
 
 
-def _refuse_own_place(module: ModuleIndex, block: Block, naming: Naming) -> None:
-    """What a module says of itself: the path of its file, the table of its names."""
+def _refuse_module_reads(module: ModuleIndex, block: Block, naming: Naming) -> None:
+    """Raise PG133 for code that reads the path of its file or the table of its names."""
     home = module.source.module
     if home.startswith(f"{MODELS}."):
-        return  # what transformers does with its own place is noted, in `note_module_state`
-    followed = home in naming.plan.bases.values()  # such a module is carried whole
-    for line, column, spelled in _own_places(block):
+        return  # `note_module_state` notes it
+    # A module that the output follows is carried whole, so that its names are all there.
+    is_followed = home in naming.plan.bases.values()
+    for line, column, spelled in _find_module_reads(block):
         word = spelled.partition("(")[0]
-        if followed and (word in _OWN_NAMESPACE or "sys.modules" in word):
+        reads_names = word in _NAMESPACE_FUNCTIONS or "sys.modules" in word
+        if is_followed and reads_names:
             continue
-        if word.isidentifier() and _is_bound_anew(module, word):
+        if word.isidentifier() and _is_assigned(module, word):
             continue
         at = module.source.at(block.first + line - 1, column)
         what = f"{spelled} would be another file's than that of {module.source.path}"
-        hint = "name what is needed: a table of classes for globals(), a path that is handed in for __file__"
-        hint = (
-            "write the text out, or keep it under a name of its own" if word == "__doc__" else hint
-        )
+        if word == "__doc__":
+            hint = "write the text out, or keep it under a name of its own"
+        else:
+            hint = (
+                "name what is needed: a table of classes for globals(), "
+                "a path that is handed in for __file__"
+            )
         raise PatchgenError("PG133", at, what, hint)
 
 
-def _is_bound_anew(module: ModuleIndex, name: str) -> bool:
-    """Whether a statement of `module` gives `name` a value that does not depend on the one that Python gives it."""
+def _is_assigned(module: ModuleIndex, name: str) -> bool:
+    """Whether `module` gives `name` a value of its own, and so hides the one from Python.
+
+    `__doc__ += "..."` does not count, because it reads Python's value.
+    """
     statements = [node for block in module.binders(name) for node in ast.parse(block.text).body]
-    return bool(statements) and not any(isinstance(node, ast.AugAssign) for node in statements)
+    if not statements:
+        return False
+    return not any(isinstance(node, ast.AugAssign) for node in statements)
 
 
-def note_module_state(block: Block) -> tuple[str, ...]:
-    """A note where code of transformers reads the path or the names of its own file."""
-    spelled = {text for _, _, text in _own_places(block) if text != "__name__"}
-    return tuple(
-        f"{text} is that of the flat file, not of the file in transformers"
-        for text in sorted(spelled)
-    )
-
-
-def _own_places(block: Block) -> Iterator[tuple[int, int, str]]:
-    """(line, column, text) of what names the module that the code stands in."""
-    if not any(word in block.text for word in (*_OWN_NAMESPACE, *_OWN_FILE, "__name__", "exec")):
+def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
+    """The code that reads something of its module: (line, column, text)."""
+    # The search for a word is quick, and almost no block has one.
+    if not any(word in block.text for word in _WORDS):
         return
     tree = ast.parse(block.text)
-    scopes = [node for node in ast.walk(tree) if isinstance(node, ScopeNode)]
-    inside = {id(child) for scope in scopes for child in ast.walk(scope) if child is not scope}
-    owners = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef) and ast.get_docstring(node) is not None
-    ]
-    harmless = {
-        id(n)
-        for owner in owners
-        for n in own_nodes(owner.body)
-        if isinstance(n, ast.Name) and n.id == "__doc__"
-    }
-    harmless |= {id(name) for node in ast.walk(tree) for name in _names_of_loggers(node)}
+    inside = _find_inner_nodes(tree)
+    harmless = _find_class_docstrings(tree)
+    for node in ast.walk(tree):
+        harmless |= {id(name) for name in _find_harmless_names(node)}
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in _OWN_NAMESPACE:
+            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if (
+                name in _NAMESPACE_FUNCTIONS
+            ):
+                # In a function, all but `globals()` read the names of the function.
                 if name == "globals" or id(node) not in inside:
                     yield node.lineno, node.col_offset, f"{name}()"
             case ast.Call(func=ast.Name(id="exec"), args=[_]):
@@ -215,18 +270,32 @@ def _own_places(block: Block) -> Iterator[tuple[int, int, str]]:
             case ast.Subscript(
                 value=ast.Attribute(attr="modules"), slice=ast.Name(id="__name__") as own
             ):
+                # `sys.modules[__name__]` is one finding: its `__name__` is no second one.
                 harmless.add(id(own))
                 yield node.lineno, node.col_offset, ast.unparse(node)
-            case ast.Name(id=name) if (name in _OWN_FILE or name == "__name__") and id(
-                node
-            ) not in harmless:
-                yield node.lineno, node.col_offset, name
+            case ast.Name(id=name) if name in _MODULE_ATTRIBUTES or name == "__name__":
+                if id(node) not in harmless:
+                    yield node.lineno, node.col_offset, name
             case _:
                 pass
 
 
-def _names_of_loggers(node: ast.AST) -> Iterator[ast.AST]:
-    """`__name__` where another one does no harm: the name of a logger, and `if __name__ == "__main__"`."""
+def _find_class_docstrings(tree: ast.Module) -> set[int]:
+    """The ids of the names `__doc__` in the bodies of classes that have a docstring."""
+    found: set[int] = set()
+    for owner in ast.walk(tree):
+        if isinstance(owner, ast.ClassDef) and ast.get_docstring(owner) is not None:
+            for node in own_nodes(owner.body):
+                if isinstance(node, ast.Name) and node.id == "__doc__":
+                    found.add(id(node))
+    return found
+
+
+def _find_harmless_names(node: ast.AST) -> Iterator[ast.AST]:
+    """Names in places where another `__name__` does no harm.
+
+    These are the name of a logger, and `if __name__ == "__main__"`.
+    """
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if "ogger" in name:
             yield from node.args

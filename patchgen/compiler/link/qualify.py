@@ -1,8 +1,14 @@
-"""A block rewritten from the names of its own module into those of the flat file.
+"""Replace the names of a block by those of the flat file.
 
-In: a block, its module, and a `Naming`.  Out: a `RewrittenBlock`.  Text is replaced at the
-positions that `ast` gives; every line keeps its place, so that positions can be translated back.
-What is not a name of the module stays byte for byte.
+    from .modeling_llama import LlamaMLP as MLP      # the flat file calls LlamaMLP TinyMLP
+
+    class TinyLayer(nn.Module):                      class TinyLayer(nn.Module):
+        def __init__(self, config):            ->        def __init__(self, config):
+            self.mlp = MLP(config)                           self.mlp = TinyMLP(config)
+
+In: a block, its module, and a `Naming`.  Out: a `Piece`.  Names are replaced at the positions that
+`ast` gives, and every line keeps its number, so that a position in the piece can be translated
+back.  All other text stays byte for byte.
 """
 
 from __future__ import annotations
@@ -10,19 +16,32 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
-import io
 import re
-import tokenize
 import unicodedata
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
+from patchgen.compiler.link.absolute_imports import make_imports_absolute
 from patchgen.compiler.link.module_state import refuse_module_state
-from patchgen.compiler.link.strings import data_strings, looks_up_names_of_classes, naming_strings
-from patchgen.compiler.plan.indentation import normalize_indentation
-from patchgen.compiler.plan.model import DataString, Edit, RewrittenBlock, Symbol
-from patchgen.compiler.plan.naming import Naming, Resolution
-from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.compiler.link.qualify_checks import (
+    refuse_replaced,
+    refuse_star_import,
+    refuse_unbound,
+)
+from patchgen.compiler.link.strings import (
+    find_data_strings,
+    looks_up_class_names,
+    rename_in_text,
+)
+from patchgen.compiler.link.textchanges import (
+    TextChange,
+    apply_changes,
+    find_end_of_name,
+    rename_words,
+)
+from patchgen.compiler.plan.indentation import with_plain_indentation
+from patchgen.compiler.plan.model import DataString, Piece, Symbol
+from patchgen.compiler.plan.naming import Naming, Place
+from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
 from patchgen.syntax.scopes import Reference
@@ -36,35 +55,27 @@ _BUILTINS = frozenset(dir(builtins)) | {
     "__spec__",
     "__class__",
 }
-_RELATIVE_IMPORT = re.compile(r"from\s*(\.[.\s]*)(?!import\b)([\w.]*)|from\s*(\.+)")
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A replacement in byte columns of a line, as `ast` counts them."""
-
-    line: int
-    start: int
-    end: int
-    new: str
 
 
 def qualify_names(
     module: ModuleIndex, block: Block, key: Symbol, naming: Naming, chain: tuple[Symbol, ...] = ()
-) -> RewrittenBlock:
-    """`block`, which defines `key`, in the names of the flat file.
+) -> Piece:
+    """Return `block`, which defines `key`, in the names of the flat file.
 
-    `chain` are the classes that are merged with it: an explicit `Parent.method(self)` of one of them is marked
-    `__parent_<index>__.method(self)` for the rewriting of `super()`.
-    Raises PatchgenError PG103 for `module.Name` that does not exist, PG113 for a flattened module used as a value, and
-    what `elsewhere` refuses.
+    `chain` holds the classes that are merged with it.  An explicit `Parent.method(self)` of one of
+    them becomes `__parent_<index>__.method(self)`, which the resolution of `super()` reads.
+
+    Raises PatchgenError PG103 for a `module.Name` that does not exist, PG113 for a flattened module
+    that is used as a value, and what `qualify_checks` and `module_state` refuse.
     """
     refuse_module_state(module, block, naming)
-    work = _Localiser(module, block, key, naming, chain)
-    return normalize_indentation(work.piece())
+    qualifier = _Qualifier(module, block, key, naming, chain)
+    return with_plain_indentation(qualifier.make_piece())
 
 
-class _Localiser:
+class _Qualifier:
+    """Collects the changes of one block."""
+
     def __init__(
         self,
         module: ModuleIndex,
@@ -75,355 +86,250 @@ class _Localiser:
     ):
         self._module, self._block, self._key = module, block, key
         self._naming, self._chain = naming, chain
+        self._bindings = naming.bindings
         self._lines = tuple(block.text.split("\n"))
         self._needs: dict[str, Symbol] = {}
-        # Modular files name new classes as they will be; only parents' strings follow their classes.
-        self._declares = module.source.module in {
-            layer.source.module for layer in naming.plan.layers
-        }
+        self._changes: set[TextChange] = set()
+        layers = {layer.source.module for layer in naming.plan.layers}
+        self._is_modular = module.source.module in layers
         self._has_stars = any(item.name == "*" for each in module.blocks for item in each.imports)
-        self._renamed: dict[str, str] = (
-            {} if self._declares else dict(naming.renamed_classes(module))
-        )
-        self._changes: set[_Change] = set()
+        # A modular file names its new classes as they will be called.  Only in the strings of
+        # parents do the names of classes have to change.
+        self._renamed: dict[str, str] = {}
+        if not self._is_modular:
+            self._renamed |= naming.renamed_classes(module)
 
-    def piece(self) -> RewrittenBlock:
+    def make_piece(self) -> Piece:
         block = self._block
         for reference in block.references:
-            self._refer(reference)
+            self._qualify(reference)
         tree = ast.parse(block.text)
-        name = self._define(tree)
-        self._absolute_imports(tree)
+        name = self._rename_definition(tree)
+        self._changes |= set(make_imports_absolute(self._module, block, tree, self._naming))
         data: tuple[DataString, ...] = ()
         if self._renamed:
-            self._rename_strings(tree)
-            data = tuple(self._data_strings(tree))
-        text, edits = _apply(self._lines, self._changes)
-        defines = tuple(self._renamed.get(defined, defined) for defined in block.defines)
-        leading = _rename_words(block.leading, self._renamed)
-        source = self._module.source
-        return RewrittenBlock(
-            self._key,
-            block.kind,
-            name,
-            leading,
-            text,
-            source,
-            block.first,
-            defines,
-            dict(self._needs),
-            edits,
-            data,
+            taken = {(change.line, change.start) for change in self._changes}
+            self._changes |= set(rename_in_text(block.text, tree, self._renamed, taken))
+            data = tuple(self._find_data(tree))
+        text, edits = apply_changes(self._lines, self._changes)
+        return Piece(
+            symbol=self._key,
+            kind=block.kind,
+            name=name,
+            leading=rename_words(block.leading, self._renamed),
+            text=text,
+            source=self._module.source,
+            first=block.first,
+            defines=tuple(self._renamed.get(defined, defined) for defined in block.defines),
+            needs=dict(self._needs),
+            edits=edits,
+            data=data,
         )
 
     def _at(self, line: int, column: int) -> Location:
         return self._module.source.at(self._block.first + line - 1, column)
 
-    def _refer(self, reference: Reference) -> None:
+    # References
+
+    def _qualify(self, reference: Reference) -> None:
+        """Give one name its name in the flat file, and record what it stands for."""
         at = self._at(reference.line, reference.column)
-        imported = any(item.bound == reference.name for item in self._block.imports)
-        if self._key.name == reference.name and not reference.attributes and not imported:
-            symbol: Symbol | None = self._key
-        else:
-            symbol = self._naming.bindings.meaning(self._module, reference.name)
+        symbol = self._resolve_name(reference)
         if self._has_stars:
-            self._refuse_star(reference.name)
+            refuse_star_import(self._module, reference.name, self._naming)
         if symbol is None:
             if reference.name not in _BUILTINS:
-                self._refuse_unbound(reference, at)
-                self._needs.setdefault(reference.name, Symbol("", reference.name))
+                self._record_unbound(reference, at)
             return
-        used = 0
-        while (
-            not symbol.name and used < len(reference.attributes) and self._flattens(symbol.module)
-        ):
-            symbol = self._member(symbol, reference.attributes[used], at)
-            used += 1
-        if (
-            not symbol.name
-            and self._flattens(symbol.module)
-            and self._naming.bindings.env.path(symbol.module)
-        ):
-            hint = f"write {reference.name}.<name> for what is needed of it"
-            raise PatchgenError(
-                "PG113", at, f"the flattened module {symbol.module} is used as a value", hint
-            )
-        if (
-            symbol.name
-            and self._flattens(symbol.module)
-            and self._naming.bindings.env.path(symbol.module)
-        ):
-            self._naming.bindings.require(symbol, at)
-        place = self._place(symbol, reference)
+        symbol, used = self._follow_attributes(symbol, reference, at)
+        if self._is_flattened(symbol):
+            if not symbol.name:
+                hint = f"write {reference.name}.<name> for what is needed of it"
+                what = f"the flattened module {symbol.module} is used as a value"
+                raise PatchgenError("PG113", at, what, hint)
+            self._bindings.require(symbol, at)
+        place = self._find_place(symbol, reference)
         if place.key is None:
-            self._keep_import(reference, symbol, used)
+            self._record_import(reference, symbol, used)
             return
-        self._refuse_replaced(reference, symbol, place, used)
+        is_called = self._is_modular and self._is_called(reference, used)
+        refuse_replaced(self._module, symbol, place, at, self._naming, is_called)
         if place.name in reference.hidden:
-            what = f"{reference.name} is {place.name} in the flat file, but a local name here hides that"
+            what = (
+                f"{reference.name} is {place.name} in the flat file, "
+                "but a local name here hides that"
+            )
             raise PatchgenError("PG120", at, what, f"give the local {place.name} another name")
-        parent = self._parent_index(symbol)
-        explicit = len(reference.attributes) > used or self._inside_super(reference)
-        new = f"__parent_{parent}__" if parent and explicit else place.name
-        if not new.startswith("__parent_"):
-            self._needs[place.name] = place.key
-        if place.name != symbol.name and place.name != self._naming.aside(symbol):
+        if place.name not in (symbol.name, self._naming.aside(symbol)):
             self._renamed[symbol.name] = place.name
+        new = self._mark_parent(symbol, reference, used)
+        if new is None:
+            new = place.name
+            self._needs[place.name] = place.key
         self._replace(reference, used, new)
 
-    def _place(self, symbol: Symbol, reference: Reference) -> Resolution:
-        """Where the flat file has what `reference` reads.
+    def _resolve_name(self, reference: Reference) -> Symbol | None:
+        """The symbol that the name stands for; None where nothing at module level binds it."""
+        is_imported = any(item.bound == reference.name for item in self._block.imports)
+        is_own = self._key.name == reference.name and not reference.attributes
+        if is_own and not is_imported:
+            return self._key
+        return self._bindings.meaning(self._module, reference.name)
 
-        A parent that its subclass has taken the place of is still meant where its own module looks for what it
-        inherits, or gives it further attributes below the class.
+    def _record_unbound(self, reference: Reference, at: Location) -> None:
+        if self._is_modular:
+            refuse_unbound(self._module, self._block, reference, at, self._naming)
+        self._needs.setdefault(reference.name, Symbol("", reference.name))
+
+    def _follow_attributes(
+        self, symbol: Symbol, reference: Reference, at: Location
+    ) -> tuple[Symbol, int]:
+        """Follow `llama.LlamaMLP` into flattened modules.
+
+        Returns the symbol that it stands for, and how many attributes were followed.
         """
-        place = self._naming.resolve(symbol, self._module.source.module)
-        aside = self._naming.aside(symbol) if place.key and place.key != symbol else None
-        own = symbol == self._key and self._inside_super(reference)
-        if aside is not None and (own or (reference.eager and self._changes_attributes)):
-            return Resolution(symbol, aside, place.kind)
+        used = 0
+        for attribute in reference.attributes:
+            if symbol.name or not self._bindings.territory.flattens(symbol.module):
+                break
+            symbol = self._find_member(symbol, attribute, at)
+            used += 1
+        return symbol, used
+
+    def _find_member(self, module: Symbol, attribute: str, at: Location) -> Symbol:
+        """What `attribute` of a flattened module is.  Raises PG103 where it does not exist."""
+        symbol = self._bindings.canonical(Symbol(module.module, attribute), at)
+        is_own = symbol.name and symbol.module == module.module
+        if is_own and self._bindings.env.path(module.module):
+            self._bindings.require(symbol, at)
+        return symbol
+
+    def _is_flattened(self, symbol: Symbol) -> bool:
+        """Whether the flat file carries what it uses of the module of `symbol`."""
+        flattens = self._bindings.territory.flattens(symbol.module)
+        return flattens and self._bindings.env.path(symbol.module) is not None
+
+    def _find_place(self, symbol: Symbol, reference: Reference) -> Place:
+        """Where the flat file defines what `reference` reads.
+
+        Where a subclass took the name of its parent, code means the subclass.  Two kinds of code
+        mean the parent: its own `super(Parent, self)`, and statements that set its attributes.
+        """
+        place = self._naming.place(symbol, self._module.source.module)
+        if place.key is None or place.key == symbol:
+            return place
+        aside = self._naming.aside(symbol)
+        if aside is None:
+            return place
+        in_own_super = symbol == self._key and self._is_inside_super(reference)
+        if in_own_super or (reference.eager and self._changes_attributes):
+            return Place(symbol, aside, place.kind)
         return place
 
     @functools.cached_property
     def _changes_attributes(self) -> bool:
-        """Whether the block only assigns or deletes attributes."""
+        """Whether the block does nothing but assign or delete attributes."""
         if self._block.defines and self._block.kind != "guard":
             return False
-        return any(map(_changes_attribute, ast.walk(ast.parse(self._block.text))))
-
-    def _refuse_replaced(
-        self, reference: Reference, symbol: Symbol, place: Resolution, used: int
-    ) -> None:
-        """Raises PG117: a modular file that calls the parent's own version of what it replaces would call itself."""
-        source = self._module.source
-        layers = {layer.source.module for layer in self._naming.plan.layers}
-        if (
-            source.module not in layers
-            or symbol.module in layers
-            or place.key == symbol
-            or place.key is None
-        ):
-            return
-        block = self._naming.bindings.require(symbol, self._at(reference.line, reference.column))
-        if block.kind == "class" and not self._is_called(reference, used):
-            return  # a base, an annotation, isinstance: the flat class is what the parent's name means there
-        at = self._at(reference.line, reference.column)
-        what = f"{symbol} is used here, but in the flat file {place.name} is the one that this modular file declares"
-        raise PatchgenError(
-            "PG117",
-            at,
-            what,
-            f"write {place.name} for the new one, or give the new one another name",
-        )
+        nodes = ast.walk(ast.parse(self._block.text))
+        return any(_changes_attribute(node) for node in nodes)
 
     def _is_called(self, reference: Reference, used: int) -> bool:
+        """Whether an open bracket follows the name."""
         if len(reference.attributes) > used or reference.quoted:
             return False
-        line, end = (
-            reference.ends[used - 1]
-            if used
-            else (reference.line, reference.column + len(reference.name))
-        )
-        return self._lines[line - 1].encode()[end:].lstrip().startswith(b"(")
-
-    def _keep_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
         if used:
-            # `mistral.MistralMLP` of a module that is not a parent: the module alias stays imported.
-            module = self._naming.bindings.meaning(self._module, reference.name)
+            line, end = reference.ends[used - 1]
+        else:
+            line, end = reference.line, reference.column + len(reference.name)
+        after = self._lines[line - 1].encode()[end:]
+        return after.lstrip().startswith(b"(")
+
+    def _record_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
+        """Record a name that an import statement of the flat file will bind."""
+        if used:
+            # In `mistral.MistralMLP`, of a module that is no parent, the module stays imported.
+            module = self._bindings.meaning(self._module, reference.name)
             self._needs[reference.name] = module or symbol
         else:
             self._needs[reference.name] = symbol
 
-    def _member(self, module: Symbol, attribute: str, at: Location) -> Symbol:
-        bindings = self._naming.bindings
-        symbol = bindings.canonical(Symbol(module.module, attribute), at)
-        if symbol.name and symbol.module == module.module and bindings.env.path(module.module):
-            bindings.require(symbol, at)
-        return symbol
+    def _mark_parent(self, symbol: Symbol, reference: Reference, used: int) -> str | None:
+        """`__parent_<index>__` for a merged parent that is named explicitly, else None.
 
-    def _flattens(self, module: str) -> bool:
-        return self._naming.bindings.flatten_scope.flattens(module)
-
-    def _parent_index(self, symbol: Symbol) -> int:
-        """The place of `symbol` in the chain behind this block's own class; 0 when it is not there."""
+        Explicit are `Parent.method(self)` and `super(Parent, self)`.
+        """
         if symbol not in self._chain or self._key not in self._chain:
-            return 0
+            return None
         index = self._chain.index(symbol)
-        return index if index > self._chain.index(self._key) else 0
+        is_behind = index > self._chain.index(self._key)
+        is_explicit = len(reference.attributes) > used or self._is_inside_super(reference)
+        return f"__parent_{index}__" if is_behind and is_explicit else None
 
-    def _inside_super(self, reference: Reference) -> bool:
-        before = (
-            self._lines[reference.line - 1].encode()[: reference.column].decode(errors="ignore")
-        )
+    def _is_inside_super(self, reference: Reference) -> bool:
+        line = self._lines[reference.line - 1].encode()
+        before = line[: reference.column].decode(errors="ignore")
         return before.rstrip().endswith("super(")
 
-    def _refuse_star(self, name: str) -> None:
-        """What `from x import *` brings from outside, or under a condition, is known at run time only."""
-        binders = self._module.binders(name)
-        for block in self._module.blocks:
-            if binders and block.first < binders[-1].first:
-                continue
-            for item in (item for item in block.imports if item.name == "*"):
-                at = self._module.source.at(item.line, item.column)
-                target = self._naming.bindings.absolute(self._module, item.module, item.level, at)
-                if block.is_guarded or self._may_bring(target, name):
-                    what = f"{name} may come from this star import"
-                    raise PatchgenError("PG116", at, what, f"import {name} by its name")
-
-    def _may_bring(self, target: str, name: str) -> bool:
-        """Whether a module that is not carried may have `name`: one that cannot be read, or that spells it."""
-        bindings = self._naming.bindings
-        if bindings.flatten_scope.looks_into(target) and bindings.env.path(target):
-            return False
-        if bindings.env.path(target) is None:
-            return True
-        return name in bindings.env.index(target, Location(target)).source.text
-
-    def _refuse_unbound(self, reference: Reference, at: Location) -> None:
-        """In the flat file, a parent's definition of that name would be found by chance."""
-        stated = (
-            n
-            for b in self._module.blocks
-            for n in ast.walk(ast.parse(b.text))
-            if isinstance(n, ast.Global)
-        )
-        if (
-            self._declares
-            and not reference.quoted
-            and not any(reference.name in node.names for node in stated)
-        ):
-            hint = did_you_mean(reference.name, self._module.names) or "import or define it"
-            if self._stands_in_edit(reference):
-                hint = f"list {reference.name} among the edit's parameters if it is a name of the method; else {hint}"
-            raise PatchgenError("PG402", at, f"the name {reference.name} is bound by nothing", hint)
-
-    def _stands_in_edit(self, reference: Reference) -> bool:
-        """Whether `reference` stands in a function that `@edit` decorates."""
-        bindings = self._naming.bindings
-        for node in ast.walk(ast.parse(self._block.text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                called = [d.func for d in node.decorator_list if isinstance(d, ast.Call)]
-                meant = [
-                    bindings.meaning(self._module, ast.unparse(callee).partition(".")[0])
-                    for callee in called
-                ]
-                is_inside = node.lineno <= reference.line <= (node.end_lineno or node.lineno)
-                if is_inside and any(
-                    symbol and symbol.module == "patchgen.edits" for symbol in meant
-                ):
-                    return True
-        return False
-
     def _replace(self, reference: Reference, used: int, new: str) -> None:
+        """Write `new` for the name and the first `used` of its attributes."""
         old = ".".join([reference.name, *reference.attributes[:used]])
-        if new == old or reference.quoted:
-            if reference.quoted and new != old:
-                self._renamed[old] = new
+        if new == old:
+            return
+        if reference.quoted:
+            self._renamed[old] = new  # `rename_in_text` does it
             return
         line = self._lines[reference.line - 1].encode()
-        end_line, end = (
-            reference.ends[used - 1]
-            if used
-            else (reference.line, _end_of_name(line, reference.column))
-        )
+        if used:
+            end_line, end = reference.ends[used - 1]
+        else:
+            end_line, end = reference.line, find_end_of_name(line, reference.column)
         written = line[reference.column : end].decode(errors="ignore")
+        start = reference.column
         if end_line != reference.line or unicodedata.normalize("NFKC", written) != old:
             # Python before 3.12 gives wrong positions inside f-strings.
-            found = [m.start() for m in re.finditer(rf"\b{re.escape(old)}\b".encode(), line)]
-            if len(found) != 1:
-                at = self._at(reference.line, reference.column)
-                raise PatchgenError(
-                    "PG114",
-                    at,
-                    f"{old} cannot be renamed here",
-                    "bind it to a name on a line before",
-                )
-            self._changes.add(_Change(reference.line, found[0], found[0] + len(old.encode()), new))
-            return
-        self._changes.add(_Change(reference.line, reference.column, end, new))
+            start = self._search_name(reference, old)
+            end = start + len(old.encode())
+        self._changes.add(TextChange(reference.line, start, end, new))
 
-    def _define(self, tree: ast.Module) -> str:
-        """The flat name of the definition, its statement renamed."""
-        name = (
-            self._naming.resolve(self._key, self._module.source.module).name
-            if self._key.name
-            else ""
-        )
+    def _search_name(self, reference: Reference, old: str) -> int:
+        """The byte at which `old` begins.  Raises PG114 unless it stands on the line once."""
+        line = self._lines[reference.line - 1].encode()
+        found = [match.start() for match in re.finditer(rf"\b{re.escape(old)}\b".encode(), line)]
+        if len(found) != 1:
+            at = self._at(reference.line, reference.column)
+            hint = "bind it to a name on a line before"
+            raise PatchgenError("PG114", at, f"{old} cannot be renamed here", hint)
+        return found[0]
+
+    # Definitions and strings
+
+    def _rename_definition(self, tree: ast.Module) -> str:
+        """Rename the class or function that the block defines.  Returns its name."""
         own = self._key.name
+        if not own:
+            return ""
+        name = self._naming.place(self._key, self._module.source.module).name
         if name == own or not name:
             return name
         self._renamed[own] = name
         for node in tree.body:
-            if (
-                isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-                and node.name == own
-            ):
+            is_definition = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            if is_definition and node.name == own:
                 written = defined_name(self._lines, node)
                 line = self._lines[written.line - 1]
-                start, end = (len(line[:place].encode()) for place in (written.start, written.end))
-                self._changes.add(_Change(written.line, start, end, name))
+                start = len(line[: written.start].encode())
+                end = len(line[: written.end].encode())
+                self._changes.add(TextChange(written.line, start, end, name))
         return name
 
-    def _absolute_imports(self, tree: ast.Module) -> None:
-        """Make the relative imports inside the block absolute: the flat file lies elsewhere."""
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom):
-                continue
-            at = self._at(node.lineno, node.col_offset)
-            target = self._naming.bindings.absolute(self._module, node.module or "", node.level, at)
-            for alias in node.names:
-                self._refuse_local_import(node, Symbol(target, alias.name), at)
-            if not node.level:
-                continue
-            line = self._lines[node.lineno - 1].encode().decode("latin-1")  # one character a byte
-            found = _RELATIVE_IMPORT.match(line, node.col_offset)
-            if found is None:
-                raise PatchgenError(
-                    "PG114", at, "this import cannot be made absolute", "write it on one line"
-                )
-            start = found.start(1) if found[1] else found.start(3)
-            end = found.end(2) if found[1] else found.end(3)
-            self._changes.add(_Change(node.lineno, start, end, target))
-
-    def _refuse_local_import(self, node: ast.ImportFrom, symbol: Symbol, at: Location) -> None:
-        """An import inside a function would bring the parent's own definition of what the flat file changes."""
-        if self._block.kind == "import":
-            return
-        symbol = self._naming.bindings.canonical(symbol, at)
-        place = self._naming.resolve(symbol, self._module.source.module)
-        if place.key is not None and place.key != symbol:
-            what = (
-                f"{symbol} is imported inside a block, but the flat file has its own {place.name}"
-            )
-            raise PatchgenError("PG115", at, what, "import it at the top of the file")
-
-    def _rename_strings(self, tree: ast.Module) -> None:
-        """Rename whole identifiers in comments, and in strings that name classes."""
-        taken = {(change.line, change.start) for change in self._changes}
-        spans = [
-            ((node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0))
-            for node in naming_strings(tree)
-        ]
-        for line, start, word, is_comment in _words_in_text(self._block.text, self._renamed):
-            place = (line, start)
-            named = is_comment or any(first <= place < last for first, last in spans)
-            if named and place not in taken:
-                self._changes.add(
-                    _Change(line, start, start + len(word.encode()), self._renamed[word])
-                )
-
-    def _data_strings(self, tree: ast.Module) -> Iterator[DataString]:
-        found = tuple(data_strings(tree, self._renamed))
-        is_risky = bool(found) and looks_up_names_of_classes(parse(self._module.source))
-        for node in found:
-            at = self._at(node.lineno, node.col_offset)
-            yield DataString(node.value, at, self._renamed[node.value], is_risky)
-
-
-def _end_of_name(line: bytes, start: int) -> int:
-    """Where the name that begins at `start` ends, in bytes; it may be spelled in more characters than it has."""
-    found = re.match(r"\w+", line[start:].decode(errors="ignore"))
-    return start + len(found.group().encode()) if found else start
+    def _find_data(self, tree: ast.Module) -> Iterator[DataString]:
+        """The strings that equal the name of a renamed class, and stay as they are."""
+        found = tuple(find_data_strings(tree, self._renamed))
+        is_risky = bool(found) and looks_up_class_names(parse(self._module.source))
+        for string in found:
+            at = self._at(string.lineno, string.col_offset)
+            yield DataString(string.value, at, self._renamed[string.value], is_risky)
 
 
 def _changes_attribute(node: ast.AST) -> bool:
@@ -434,49 +340,3 @@ def _changes_attribute(node: ast.AST) -> bool:
             return True
         case _:
             return False
-
-
-def _words_in_text(text: str, renamed: Mapping[str, str]) -> Iterator[tuple[int, int, str, bool]]:
-    """(line, byte column, word, in a comment) of each renamed identifier in strings and comments of `text`."""
-    pattern = _word_pattern(renamed)
-    kinds = {
-        tokenize.STRING,
-        tokenize.COMMENT,
-        getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING),
-    }
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in kinds:
-            continue
-        row, column = token.start
-        for offset, line in enumerate(token.string.split("\n")):
-            before = token.line.split("\n")[0][:column] if not offset else ""
-            base = len(before.encode())
-            for found in pattern.finditer(line):
-                place = base + len(line[: found.start()].encode())
-                yield row + offset, place, found.group(), token.type == tokenize.COMMENT
-
-
-def _word_pattern(renamed: Mapping[str, str]) -> re.Pattern[str]:
-    words = "|".join(re.escape(word) for word in sorted(renamed, key=len, reverse=True))
-    return re.compile(rf"(?<![\w.])(?:{words})(?!\w)")
-
-
-def _rename_words(text: str, renamed: Mapping[str, str]) -> str:
-    if not renamed or not text.strip():
-        return text
-    return _word_pattern(renamed).sub(lambda found: renamed[found.group()], text)
-
-
-def _apply(lines: tuple[str, ...], changes: set[_Change]) -> tuple[str, tuple[Edit, ...]]:
-    """The text with all changes made, and the same changes in characters, for positions."""
-    done = list(lines)
-    edits = []
-    for change in sorted(changes, key=lambda c: (c.line, c.start), reverse=True):
-        raw = done[change.line - 1].encode()
-        old = raw[change.start : change.end].decode()
-        column = len(raw[: change.start].decode())
-        edits.append(Edit(change.line, column, old, change.new))
-        done[change.line - 1] = (
-            raw[: change.start] + change.new.encode() + raw[change.end :]
-        ).decode()
-    return "\n".join(done), tuple(reversed(edits))

@@ -1,27 +1,31 @@
-"""Which strings of a block name classes, and are renamed with them.
+"""Rename the strings that name classes, and leave the others.
 
-    _no_split_modules = ["LlamaDecoderLayer"]       _no_split_modules = ["TinyDecoderLayer"]
-    weights.get("LlamaDecoderLayer")                weights.get("LlamaDecoderLayer")
+    _no_split_modules = ["LlamaDecoderLayer"]   ->   _no_split_modules = ["TinyDecoderLayer"]
+    weights.get("LlamaDecoderLayer")            ->   weights.get("LlamaDecoderLayer")
 
-What a string means is known in few places: documentation, what is logged, quoted annotations, the
-lists of layers that transformers keeps, and comparisons with the name of a class.  Everywhere else
-it is data, and stays: so does what an exception says.
+A string surely names a class in documentation, in log messages, in quoted annotations, in
+transformers' lists of layers, and in comparisons with the name of a class.  Everywhere else, also
+in the message of an exception, it is data and stays.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.plan.model import RewrittenBlock
+from patchgen.compiler.link.textchanges import TextChange, find_words
+from patchgen.compiler.plan.model import Piece
 from patchgen.errors import PatchgenError
 from patchgen.syntax.scopes import quoted_annotations
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
-_DOCUMENTATION = ("docstring", "docstrings")  # `auto_docstring`, `add_start_docstrings`
-_FOR_DOCUMENTATION = "_FOR_DOC"  # constants: `_CONFIG_FOR_DOC`
-_MESSAGES = frozenset(
+# How the decorators of documentation end: `auto_docstring`, `add_start_docstrings`.
+_DOCUMENTATION = ("docstring", "docstrings")
+# How constants of documentation end: `_CONFIG_FOR_DOC`.
+_FOR_DOCUMENTATION = "_FOR_DOC"
+_LOGGERS = frozenset({"logger", "warnings", "logging"})
+_LOG_METHODS = frozenset(
     {
         "debug",
         "error",
@@ -38,12 +42,31 @@ _NAMES = frozenset({"__name__", "__qualname__"})
 Text = ast.Constant | ast.JoinedStr
 
 
-def naming_strings(tree: ast.Module) -> Iterator[Text]:
-    """The strings of `tree` whose words are names of classes where they are equal to such."""
+def rename_in_text(
+    text: str, tree: ast.Module, renamed: Mapping[str, str], taken: Collection[tuple[int, int]]
+) -> Iterator[TextChange]:
+    """The changes that rename whole identifiers in comments and in strings that name classes.
+
+    `taken` are the positions (line, byte) that are changed already.
+    """
+    spans = []
+    for node in find_naming_strings(tree):
+        end = (node.end_lineno or 0, node.end_col_offset or 0)
+        spans.append(((node.lineno, node.col_offset), end))
+    for word in find_words(text, renamed):
+        place = (word.line, word.start)
+        names_class = word.is_comment or any(first <= place < last for first, last in spans)
+        if names_class and place not in taken:
+            yield TextChange(word.line, word.start, word.end, renamed[word.text])
+
+
+def find_naming_strings(tree: ast.Module) -> Iterator[Text]:
+    """The strings of `tree` in which a word that equals the name of a class names it."""
     for node in ast.walk(tree):
         match node:
+            # Docstrings, and strings that stand alone.
             case ast.Expr(value=ast.Constant() | ast.JoinedStr()):
-                yield from _texts(node)
+                yield from _find_texts(node)
             case ast.arg(annotation=ast.expr() as annotation):
                 yield from quoted_annotations(annotation)
             case ast.AnnAssign(annotation=annotation):
@@ -52,30 +75,30 @@ def naming_strings(tree: ast.Module) -> Iterator[Text]:
                 yield from quoted_annotations(returns)
             case ast.AsyncFunctionDef(returns=ast.expr() as returns):
                 yield from quoted_annotations(returns)
-            case ast.Call() if _is_logged(node.func):
-                yield from _prose(node)
-            case ast.Call() if _last(node.func).endswith(_DOCUMENTATION):
-                yield from _texts(node)
-            case ast.Compare() if _asks_for_a_name(node):
-                yield from _texts(node)
+            case ast.Call() if _is_log_call(node.func):
+                yield from _find_prose(node)
+            case ast.Call() if _last_name(node.func).endswith(_DOCUMENTATION):
+                yield from _find_texts(node)
+            case ast.Compare() if _compares_class_name(node):
+                yield from _find_texts(node)
             case _:
                 pass
         if _lists_classes(node):
-            yield from _texts(node)
+            yield from _find_texts(node)
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A string that may mean anything."""
+    """A string whose meaning is not known."""
 
     value: str
     lineno: int
     col_offset: int
 
 
-def data_strings(tree: ast.Module, names: Collection[str]) -> Iterator[Data]:
-    """The strings of `tree` that are one of `names` and may mean anything."""
-    known = {id(node) for text in naming_strings(tree) for node in ast.walk(text)}
+def find_data_strings(tree: ast.Module, names: Collection[str]) -> Iterator[Data]:
+    """The strings of `tree` that are one of `names`, and do not surely name a class."""
+    known = {id(node) for text in find_naming_strings(tree) for node in ast.walk(text)}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
@@ -83,20 +106,21 @@ def data_strings(tree: ast.Module, names: Collection[str]) -> Iterator[Data]:
             yield Data(node.value, node.lineno, node.col_offset)
 
 
-def looks_up_names_of_classes(tree: ast.Module) -> bool:
-    """Whether `tree` looks a name of a class up, keeps it or hands it on.
+def looks_up_class_names(tree: ast.Module) -> bool:
+    """Whether code of `tree` looks up the name of a class, stores it or passes it on.
 
-    Comparisons with strings follow the class, and messages are for people.
+    Comparisons with strings do not count, because these are renamed, and neither do messages.
     """
     ignored: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _is_logged(node.func)):
+        is_message = isinstance(node, ast.Call) and _is_log_call(node.func)
+        if isinstance(node, ast.Raise) or is_message:
             ignored |= {id(inner) for inner in ast.walk(node)}
-    return any(
-        _is_name(child) and id(child) not in ignored and _depends_on(node, child)
-        for node in ast.walk(tree)
-        for child in ast.iter_child_nodes(node)
-    )
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            if _is_class_name(child) and id(child) not in ignored and _depends_on(node, child):
+                return True
+    return False
 
 
 def _depends_on(node: ast.AST, name: ast.AST) -> bool:
@@ -105,7 +129,7 @@ def _depends_on(node: ast.AST, name: ast.AST) -> bool:
         case ast.Subscript(slice=index):
             return index is name
         case ast.Compare():
-            return not any(isinstance(text, ast.Constant) for text in _texts(node))
+            return not any(isinstance(text, ast.Constant) for text in _find_texts(node))
         case ast.Dict(keys=keys):
             return name in keys
         case ast.Assign(value=value) | ast.AnnAssign(value=value) | ast.NamedExpr(value=value):
@@ -116,16 +140,19 @@ def _depends_on(node: ast.AST, name: ast.AST) -> bool:
             return False
 
 
-def staying_strings(text: str, pieces: Sequence[RewrittenBlock]) -> tuple[str, ...]:
-    """A note for each string of `pieces` that is still in `text` and was the name of a class.
+def note_data_strings(text: str, pieces: Sequence[Piece]) -> tuple[str, ...]:
+    """A note for each string of `pieces` that `text` still has and that equals a class's old name.
 
     Raises PatchgenError PG128 where code of its file may compare it with the name of a class.
     """
     found = [string for piece in pieces for string in piece.data]
     if not found:
         return ()
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
-    left = {node.value for node in nodes if isinstance(node.value, str)}
+    # Merging may have dropped the code that held the string.
+    left = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            left.add(node.value)
     notes = []
     for string in found:
         if string.value not in left:
@@ -139,7 +166,7 @@ def staying_strings(text: str, pieces: Sequence[RewrittenBlock]) -> tuple[str, .
     return tuple(dict.fromkeys(notes))
 
 
-def _texts(node: ast.AST) -> Iterator[Text]:
+def _find_texts(node: ast.AST) -> Iterator[Text]:
     for child in ast.walk(node):
         match child:
             case ast.JoinedStr() | ast.Constant(value=str()):
@@ -148,20 +175,22 @@ def _texts(node: ast.AST) -> Iterator[Text]:
                 pass
 
 
-def _prose(call: ast.Call) -> Iterator[Text]:
-    """The strings of a message that say more than a name."""
+def _find_prose(call: ast.Call) -> Iterator[Text]:
+    """The strings of a message that are more than one word; a single word may be data."""
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    for text in (text for argument in arguments for text in _texts(argument)):
-        if isinstance(text, ast.JoinedStr) or " " in str(text.value):
-            yield text
+    for argument in arguments:
+        for text in _find_texts(argument):
+            if isinstance(text, ast.JoinedStr) or " " in str(text.value):
+                yield text
 
 
-def _is_logged(called: ast.expr) -> bool:
-    owner = ast.unparse(called.value) if isinstance(called, ast.Attribute) else ""
-    return owner in ("logger", "warnings", "logging") and _last(called) in _MESSAGES
+def _is_log_call(called: ast.expr) -> bool:
+    if not isinstance(called, ast.Attribute):
+        return False
+    return ast.unparse(called.value) in _LOGGERS and called.attr in _LOG_METHODS
 
 
-def _last(called: ast.expr) -> str:
+def _last_name(called: ast.expr) -> str:
     match called:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
@@ -169,20 +198,21 @@ def _last(called: ast.expr) -> str:
             return ""
 
 
-def _is_name(node: ast.AST) -> bool:
+def _is_class_name(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in _NAMES
 
 
-def _asks_for_a_name(comparison: ast.Compare) -> bool:
-    return any(_is_name(side) for side in (comparison.left, *comparison.comparators))
+def _compares_class_name(comparison: ast.Compare) -> bool:
+    return any(_is_class_name(side) for side in (comparison.left, *comparison.comparators))
 
 
 def _lists_classes(node: ast.AST) -> bool:
+    """Whether `node` assigns a list of classes, such as `__all__` or `_no_split_modules`."""
     if isinstance(node, ast.Assign):
         targets = node.targets
     elif isinstance(node, ast.AnnAssign | ast.AugAssign):
         targets = [node.target]
     else:
         return False
-    names = [_last(target) for target in targets]
+    names = [_last_name(target) for target in targets]
     return any(name in _LISTS or name.endswith(_FOR_DOCUMENTATION) for name in names)
