@@ -36,7 +36,7 @@ STEPS = (
     (locate, "index", "read names of a file"),
     (patchgen.compiler.flatten, "make_plan", "plan"),
     (patchgen.compiler.flatten, "_merge", "merge classes"),
-    (patchgen.compiler.flatten, "link", "link"),
+    (patchgen.compiler.flatten, "link_module", "link"),
     (patchgen.compiler.flatten, "format_texts", "format (ruff)"),
     (patchgen.compiler.flatten, "map_lines", "map lines"),
     (patchgen.compiler.flatten, "validate", "validate"),

@@ -20,8 +20,9 @@ from patchgen.compiler.link.conflicts import find_conflicts
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.compiler.link.future_annotations import has_annotations, has_future_annotations
 from patchgen.compiler.link.gather import list_kinds
+from patchgen.compiler.link.header import find_origins
 from patchgen.compiler.link.identity import find_observed_merges
-from patchgen.compiler.link.module import FlatModule, link, origins
+from patchgen.compiler.link.module import FlatModule, link_module
 from patchgen.compiler.link.module_state import note_module_state
 from patchgen.compiler.link.order import OrderError
 from patchgen.compiler.link.unused import find_unused_classes
@@ -214,7 +215,7 @@ def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
     """The module of every kind that is declared, and of those that they import from in turn."""
     requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(list_kinds(builder), ())
     while True:
-        modules = tuple(link(kind, symbols, builder) for kind, symbols in requested.items())
+        modules = tuple(link_module(kind, symbols, builder) for kind, symbols in requested.items())
         wanted = dict(requested)
         for kind, symbol in (request for module in modules for request in module.requests):
             if symbol not in wanted.get(kind, ()):
@@ -338,12 +339,12 @@ def _comparable(module: FlatModule, builder: Builder) -> FlatModule:
     empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
     plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
     plain = Builder(Naming(plan, bindings), Lineages(bindings), builder.merge, builder.spells)
-    return link(module.kind, (), plain)
+    return link_module(module.kind, (), plain)
 
 
 def _parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:
     first = [module.base] if module.base else []
-    return tuple(dict.fromkeys([*first, *origins(module.blocks, plan)]))
+    return tuple(dict.fromkeys([*first, *find_origins(module.blocks, plan)]))
 
 
 def _used(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[UsedSymbol, ...]:

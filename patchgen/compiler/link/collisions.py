@@ -1,4 +1,11 @@
-"""One name, one thing: what happens when code of several modules meets in one file."""
+"""Let each name of a flat file stand for one thing.
+
+modeling_a.py:  logger = logging.get_logger(__name__)      carried once
+modeling_b.py:  logger = logging.get_logger(__name__)
+
+modeling_a.py:  def scale(x): return x * 2                 PG401: `scale` would be one of them
+modeling_b.py:  def scale(x): return x * 3
+"""
 
 from __future__ import annotations
 
@@ -14,71 +21,100 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 def choose_reported_block(blocks: list[FlatBlock]) -> FlatBlock:
-    """The block that a modular file declares, where one of `blocks` is such: that is where the reader can act."""
+    """The first block of a modular file, because its author can act; else the first block."""
     return min(blocks, key=lambda block: ".modular_" not in f".{block.unit.module}")
 
 
 def remove_duplicates(
     blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency], builder: Builder
 ) -> tuple[FlatBlock, ...]:
-    """`blocks` without the repetitions of a text that two modules share (`logger = ...`, `rotate_half`).
+    """`blocks` without repetitions of a text that two modules share.
 
-    Raises PatchgenError PG401 where two modules define different things under one name, or where one defines what the
-    other imports or finds among the builtins.
+    Raises PatchgenError PG401 where two modules define different things under one name, or where
+    one defines what the other imports or finds among the builtins.
     """
     _refuse_hidden_builtins(blocks, imports)
     read = {need.name for block in blocks for need in block.needs}
     owner: dict[str, FlatBlock] = {}
     kept: list[FlatBlock] = []
     for block in blocks:
-        rivals = [
-            known for name in block.defines if (known := owner.setdefault(name, block)) is not block
-        ]
-        strangers = [known for known in rivals if known.unit.module != block.unit.module]
-        if strangers and not any(name in read or name[0] != "_" for name in block.defines):
-            strangers = []  # `def _` under a decorator: the name is never asked for
-        if strangers and all(known.text == block.text for known in strangers):
-            if all(is_copied_freely(builder.source_block(b.unit)) for b in (block, *strangers)):
-                continue
-        at = choose_reported_block([block, *strangers]).pieces[0].at(1, 0)
+        strangers = _find_strangers(block, owner)
+        # Nothing reads the name of `def _` under a decorator.
+        if all(name not in read and name.startswith("_") for name in block.defines):
+            strangers = []
         if strangers:
-            name = next(name for name in block.defines if owner[name] in strangers)
-            how = (
-                "in the same words, but as another object,"
-                if strangers[0].text == block.text
-                else "differently,"
-            )
-            what = (
-                f"{name} is defined in {strangers[0].unit.module} and, {how} in {block.unit.module}"
-            )
-            hint = f"give one of them another name, or define {name} in the modular file: it then counts for both"
-            raise PatchgenError("PG401", at, what, hint)
-        clash = next(
-            (
-                n
-                for n in block.defines
-                if n in imports and block.kind not in ("guard", "other", "import")
-            ),
-            None,
-        )
-        if clash is not None:
-            need = imports[clash]
-            what = f"{clash} is defined in {block.unit.module} and imported as {need.symbol} for {need.home}"
-            raise PatchgenError("PG401", at, what, "rename one of them")
+            if _are_copies([block, *strangers], builder):
+                continue
+            _raise_collision(block, strangers, owner)
+        _refuse_imported(block, imports)
         kept.append(block)
     return tuple(kept)
 
 
+def _find_strangers(block: FlatBlock, owner: dict[str, FlatBlock]) -> list[FlatBlock]:
+    """The blocks of other modules that define a name of `block`; `owner` is filled in."""
+    strangers = []
+    for name in block.defines:
+        known = owner.setdefault(name, block)
+        if known is not block and known.unit.module != block.unit.module:
+            strangers.append(known)
+    return strangers
+
+
+def _are_copies(blocks: list[FlatBlock], builder: Builder) -> bool:
+    """Whether the blocks have one text, and one object does for all of them."""
+    if any(block.text != blocks[0].text for block in blocks):
+        return False
+    return all(is_copied_freely(builder.source_block(block.unit)) for block in blocks)
+
+
+def _raise_collision(
+    block: FlatBlock, strangers: list[FlatBlock], owner: dict[str, FlatBlock]
+) -> None:
+    name = next(name for name in block.defines if owner[name] in strangers)
+    if strangers[0].text == block.text:
+        how = "in the same words, but as another object,"
+    else:
+        how = "differently,"
+    what = f"{name} is defined in {strangers[0].unit.module} and, {how} in {block.unit.module}"
+    hint = (
+        "give one of them another name, "
+        f"or define {name} in the modular file: it then counts for both"
+    )
+    at = choose_reported_block([block, *strangers]).pieces[0].at(1, 0)
+    raise PatchgenError("PG401", at, what, hint)
+
+
+def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:
+    """Raise PG401 where `block` defines a name that the file imports."""
+    # A guarded statement, or one that changes a name, may bind it beside the import.
+    if block.kind in ("guard", "other", "import"):
+        return
+    for name in block.defines:
+        if name in imports:
+            need = imports[name]
+            what = (
+                f"{name} is defined in {block.unit.module} "
+                f"and imported as {need.symbol} for {need.home}"
+            )
+            raise PatchgenError("PG401", block.pieces[0].at(1, 0), what, "rename one of them")
+
+
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:
-    """Raises PG401 where code that means a builtin would find another module's definition of that name."""
-    definers = {
-        name: block.unit.module for block in blocks for name in block.defines if name in _BUILTINS
-    }
-    definers |= {name: str(need.symbol) for name, need in imports.items() if name in _BUILTINS}
-    for piece in (piece for block in blocks for piece in block.pieces) if definers else ():
+    """Raise PG401 where code that means a builtin would find another module's definition."""
+    definers: dict[str, str] = {}
+    for block in blocks:
+        definers |= {name: block.unit.module for name in block.defines if name in _BUILTINS}
+    for name, need in imports.items():
+        if name in _BUILTINS:
+            definers[name] = str(need.symbol)
+    if not definers:
+        return
+    for piece in (piece for block in blocks for piece in block.pieces):
         for reference in references(ast.parse(piece.text).body):
             name = reference.name
-            if name in definers and name not in piece.dependencies and name not in piece.defines:
-                what = f"{name} is the builtin here, and in the flat file that of {definers[name]}"
-                hint = f"write builtins.{name} here, or give the other one another name"
-                raise PatchgenError("PG401", piece.at(reference.line, reference.column), what, hint)
+            if name not in definers or name in piece.needs or name in piece.defines:
+                continue
+            what = f"{name} is the builtin here, and in the flat file that of {definers[name]}"
+            hint = f"write builtins.{name} here, or give the other one another name"
+            raise PatchgenError("PG401", piece.at(reference.line, reference.column), what, hint)

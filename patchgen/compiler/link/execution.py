@@ -22,7 +22,7 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 _NOWHERE = Location("")
 
 
-def trace(modules: Iterable[str], builder: Builder) -> dict[BlockId, int]:
+def trace_execution(modules: Iterable[str], builder: Builder) -> dict[BlockId, int]:
     """The place in the order of execution of every statement of the modular file and of `modules`."""
     run = _Run(frozenset(modules), builder)
     own = [layer.source.module for layer in builder.naming.plan.layers]

@@ -1,7 +1,11 @@
-"""What a flat file holds: the closure of what its names reach, after rewriting.
+"""Collect what a flat file holds: everything that its code reaches.
 
-In: a plan and a `Builder`.  Out: for one kind of output, the blocks to carry and the names to import.  Order is
-decided in `order`, import statements in `imports`.
+    class TinyMLP(llama.LlamaMLP): ...      TinyMLP   needs   ACT2FN, nn    -> imports
+                                            TinyMLP   needs   rotate_half   -> a block of llama
+                                            rotate_half needs torch         -> an import
+
+In: a plan and a `Builder`.  Out: for one kind of output, the blocks to carry and the names to
+import.  `order` orders the blocks, `imports` writes the import statements.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from patchgen.compiler.link.collisions import remove_duplicates
 from patchgen.compiler.link.equivalence import is_same_definition
 from patchgen.compiler.link.execution import executed_modules, is_followed, with_packages
 from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
-from patchgen.compiler.link.roots import roots
+from patchgen.compiler.link.roots import find_roots
 from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.changes import own_symbols
 from patchgen.compiler.plan.model import Symbol
@@ -25,8 +29,9 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 class Gathered:
     """The content of one output, unordered.
 
-    `base` is the module that the output follows, if it follows one.  `imports` are needs met by import statements,
-    `homes` the modules whose code reads such a name, `siblings` are needs met by the output of another kind.
+    `base` is the module that the output follows, if it follows one.  `imports` are the names that
+    import statements bind, `siblings` those that come from the output of another kind.  `homes`
+    pairs each imported name with the modules whose code reads it.
     """
 
     kind: str
@@ -37,33 +42,40 @@ class Gathered:
     homes: frozenset[tuple[str, str]] = frozenset()  # (name, module)
 
 
-def gather(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
-    """The content of the output of `kind`; `requested` are symbols that other outputs import from it.
+def gather_blocks(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
+    """The content of the output of `kind`; `requested` are symbols that other outputs import.
 
     Raises PatchgenError PG401 where two different things would have one name.
     """
     base = builder.naming.plan.bases.get(kind)
-    units = roots(kind, base, builder)
+    units = find_roots(kind, base, builder)
     for symbol in requested:
         units += builder.units(symbol)
     reached = _Closure(kind, builder)
     reached.follow(units)
-    blocks = remove_duplicates(reached.blocks(), reached.imports, builder)
-    imports, siblings = tuple(reached.imports.values()), tuple(reached.siblings.values())
-    return Gathered(kind, base, blocks, imports, siblings, frozenset(reached.homes))
-
-
-def list_kinds(builder: Builder) -> tuple[str, ...]:
-    """The outputs that the modular file itself asks for."""
-    plan = builder.naming.plan
-    return tuple(
-        dict.fromkeys([*(declaration.kind for declaration in plan.declarations), *plan.bases])
+    return Gathered(
+        kind=kind,
+        base=base,
+        blocks=remove_duplicates(reached.blocks(), reached.imports, builder),
+        imports=tuple(reached.imports.values()),
+        siblings=tuple(reached.siblings.values()),
+        homes=frozenset(reached.homes),
     )
 
 
+def list_kinds(builder: Builder) -> tuple[str, ...]:
+    """The kinds of output that the modular file itself asks for."""
+    plan = builder.naming.plan
+    declared = [declaration.kind for declaration in plan.declarations]
+    return tuple(dict.fromkeys([*declared, *plan.bases]))
+
+
 class _Closure:
+    """Follows what blocks need, from the roots on."""
+
     def __init__(self, kind: str, builder: Builder) -> None:
         self._kind, self._builder = kind, builder
+        self._bindings = builder.naming.bindings
         self._seen: dict[BlockId, FlatBlock] = {}
         self.imports: dict[str, Dependency] = {}
         self.siblings: dict[str, tuple[str, Dependency]] = {}
@@ -73,13 +85,16 @@ class _Closure:
         return tuple(self._seen.values())
 
     def follow(self, units: Iterable[BlockId]) -> None:
-        """Everything that `units` need, and every statement that changes what is carried."""
+        """Add `units`, everything that they need, and every statement that changes what is carried.
+
+        Such a statement needs other blocks in turn, so that both are repeated until nothing is new.
+        """
         queue = list(units)
         while queue:
-            self._follow(queue)
-            queue = [unit for unit in self._changing() if unit not in self._seen]
+            self._add_needed(queue)
+            queue = [unit for unit in self._find_changing() if unit not in self._seen]
 
-    def _follow(self, queue: list[BlockId]) -> None:
+    def _add_needed(self, queue: list[BlockId]) -> None:
         while queue:
             unit = queue.pop(0)
             if unit in self._seen:
@@ -87,82 +102,116 @@ class _Closure:
             block = self._builder.block(unit)
             self._seen[unit] = block
             for need in block.needs:
-                queue += self._meet(need, block)
+                queue += self._resolve(need, block)
 
-    def _changing(self) -> Iterator[BlockId]:
-        """The statements, of every module that runs when these are imported, that change what is carried.
+    # Statements that change what is carried
 
-        One that changes nothing of any such file, as `os.environ["X"] = "1"` does, is done for those who come later.
+    def _find_changing(self) -> Iterator[BlockId]:
+        """The statements that change what is carried, in every module that Python would run.
+
+        A statement that changes nothing of any such file, as `os.environ["X"] = "1"` does, is
+        carried too: a later one may depend on it.
         """
-        carried = {
-            Symbol(u.module, name)
-            for u in self._seen
-            for name in self._builder.source_block(u).defines
-        }
+        carried = set()
+        for unit in self._seen:
+            names = self._builder.source_block(unit).defines
+            carried |= {Symbol(unit.module, name) for name in names}
         read = {unit.module for unit in self._seen}
-        for module in self._running():
+        for module in self._find_running():
             index = self._builder.index(module)
-            # A package that is only passed is still there, and does with others what it did.
-            is_passed = module not in read and index.source.path.endswith("__init__.py")
+            # The `__init__.py` of a package on the way runs where the flat file is imported too.
+            is_package_on_the_way = module not in read and index.source.path.endswith("__init__.py")
             for block in index.blocks:
                 if block.kind in ("import", "doc") or block.is_for_types:
                     continue
                 change = self._builder.changes.of(index, block)
                 own = own_symbols(index, block)
-                acts = change.concerns_only_outside(own) and not is_passed
-                if self._is_here(index, block) and (acts or (change.symbols - own) & carried):
+                acts = change.concerns_only_outside(own) and not is_package_on_the_way
+                changes_carried = (change.symbols - own) & carried
+                if self._belongs_here(index, block) and (acts or changes_carried):
                     yield BlockId(module, block.first)
 
-    def _running(self) -> tuple[str, ...]:
-        """The modules that something is carried from, and those of the same project that they import."""
-        bindings = self._builder.naming.bindings
+    def _find_running(self) -> tuple[str, ...]:
+        """The modules that something is carried from, and those of the project that they import."""
         home = self._builder.naming.plan.modular.source.module
-        modules = [*(unit.module for unit in self._seen), *with_packages(home)]
         read = {unit.module for unit in self._seen} | {home}
-        found = {
-            module: None for module in modules if module in read or is_followed(module, bindings)
-        }
+        found: dict[str, None] = {}
+        for module in (*(unit.module for unit in self._seen), *with_packages(home)):
+            if module in read or is_followed(module, self._bindings):
+                found[module] = None
         queue = list(found)
         while queue:
             index = self._builder.index(queue.pop())
-            for module in (
-                module
-                for block in index.blocks
-                for module in executed_modules(index, block, bindings)
-            ):
-                if module not in found and is_followed(module, bindings):
-                    found[module] = None
-                    queue.append(module)
+            for block in index.blocks:
+                for module in executed_modules(index, block, self._bindings):
+                    if module not in found and is_followed(module, self._bindings):
+                        found[module] = None
+                        queue.append(module)
         return tuple(found)
 
-    def _is_here(self, index: ModuleIndex, block: Block) -> bool:
-        """Whether a statement belongs into this output, and not where a class of another kind that it binds does."""
-        home = index.source.module
-        if self._builder.naming.plan.declaration(Symbol(home, block.name)) is not None:
-            return False  # reached by its name, or declared anew by a nearer file
-        kinds = {
-            self._builder.naming.resolve(Symbol(home, name), home).kind for name in block.defines
-        }
-        return not kinds - {None, self._kind}
+    def _belongs_here(self, index: ModuleIndex, block: Block) -> bool:
+        """Whether this output carries a statement, and not the output of another kind."""
+        naming, home = self._builder.naming, index.source.module
+        if naming.plan.declaration(Symbol(home, block.name)) is not None:
+            return False  # a class is reached by its name
+        kinds = {naming.place(Symbol(home, name), home).kind for name in block.defines}
+        return kinds <= {None, self._kind}
 
-    def _meet(self, need: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
-        """The units that meet `need`; imports and other outputs are only noted."""
-        place = self._builder.naming.resolve(need.symbol, need.home)
+    # Names
+
+    def _resolve(self, need: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
+        """The blocks that define the name of `need`.
+
+        A name that is imported, or that the output of another kind defines, is only recorded.
+        """
+        place = self._builder.naming.place(need.symbol, need.home)
         if place.key is None:
-            return self._import(need, block)
+            return self._record_import(need, block)
         if place.kind is not None and place.kind != self._kind:
             self.siblings[need.name] = (place.kind, need)
             return ()
-        bindings = self._builder.naming.bindings
-        if bindings.env.path(place.key.module) is None:
-            home = self._builder.index(need.home)
-            item = home.imported(need.name)
-            at = home.source.at(item.line, item.column) if item else block.pieces[0].at(1, 0)
-            bindings.env.index(place.key.module, at)  # raises PG101 where the import stands
+        if self._bindings.env.path(place.key.module) is None:
+            self._raise_missing(place.key, need, block)
         return self._builder.units(place.key)
 
-    def _kept(self, need: Dependency) -> Dependency:
-        """`need`, met by the modular file where it has an import of that name that stays as it is."""
+    def _raise_missing(self, key: Symbol, need: Dependency, block: FlatBlock) -> None:
+        """Raise PG101 where the import of a missing module stands."""
+        home = self._builder.index(need.home)
+        item = home.imported(need.name)
+        at = block.pieces[0].at(1, 0)
+        if item is not None:
+            at = home.source.at(item.line, item.column)
+        self._bindings.env.index(key.module, at)
+
+    def _record_import(self, need: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
+        """Record an imported name; returns the guarded blocks that import it, which are carried.
+
+        Raises PatchgenError PG401 where two modules import different things under that name.
+        """
+        need = self._prefer_kept_import(need)
+        guards, is_plain_import = [], False
+        for other in self._builder.index(need.home).blocks:
+            if any(item.bound == need.name for item in other.imports):
+                if other.kind == "import":
+                    is_plain_import = True
+                else:
+                    guards.append(BlockId(need.home, other.first))
+        if not is_plain_import:
+            return tuple(guards)
+        for piece in block.pieces:
+            if need.name in piece.needs:
+                self.homes.add((need.name, piece.symbol.module))
+        known = self.imports.setdefault(need.name, need)
+        if not is_same_definition(known.symbol, need.symbol, self._bindings):
+            one = f"{known.symbol} for {known.home}"
+            other_one = f"{need.symbol} for {need.home}"
+            what = f"{need.name} is {one} and {other_one}"
+            hint = "import one of them under another name"
+            raise PatchgenError("PG401", block.pieces[0].at(1, 0), what, hint)
+        return tuple(guards)
+
+    def _prefer_kept_import(self, need: Dependency) -> Dependency:
+        """`need`, from the modular file where that has an import of the name that is kept."""
         naming = self._builder.naming
         for layer in naming.plan.layers:
             item = layer.imported(need.name)
@@ -171,27 +220,3 @@ class _Closure:
                 if is_kept(symbol):
                     return replace(need, symbol=symbol, home=layer.source.module)
         return need
-
-    def _import(self, need: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
-        need = self._kept(need)
-        home = self._builder.index(need.home)
-        guards = [
-            b
-            for b in home.blocks
-            if b.kind != "import" and any(i.bound == need.name for i in b.imports)
-        ]
-        if not any(
-            b.kind == "import" and any(i.bound == need.name for i in b.imports) for b in home.blocks
-        ):
-            return tuple(BlockId(need.home, guard.first) for guard in guards)
-        self.homes |= {
-            (need.name, p.symbol.module) for p in block.pieces if need.name in p.dependencies
-        }
-        known = self.imports.setdefault(need.name, need)
-        if not is_same_definition(known.symbol, need.symbol, self._builder.naming.bindings):
-            at = block.pieces[0].at(1, 0)
-            what = (
-                f"{need.name} is {known.symbol} for {known.home} and {need.symbol} for {need.home}"
-            )
-            raise PatchgenError("PG401", at, what, "import one of them under another name")
-        return tuple(BlockId(need.home, guard.first) for guard in guards)

@@ -1,4 +1,4 @@
-"""Imports that stay where they are, below a statement that they may depend on.
+"""Keep imports below a statement that may change what they do.
 
     import os                               import os
 
@@ -7,16 +7,17 @@
 
                                             import kernels
 
-All other imports stand at the top of the flat file, in the formatter's order.  One that Python runs after a statement
-that changes something outside the flat file stands after it there too, unless its package was imported before, and no
-such statement names it.
+All other imports stand at the top of the flat file, in the formatter's order.  An import stays
+below a statement that changes something outside the flat file and that Python runs before it.  It
+may still go to the top where its package was imported before that statement, unless the statement
+names the package.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from patchgen.compiler.link.execution import trace
+from patchgen.compiler.link.execution import trace_execution
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.imports import NeededImport
@@ -28,63 +29,96 @@ def find_late_imports(
     needed: tuple[NeededImport, ...], gathered: Gathered, builder: Builder
 ) -> tuple[FlatBlock, ...]:
     """Those of `needed` that have to stand below a statement of `gathered`, as blocks."""
-    acting = [
-        block.unit
-        for block in gathered.blocks
-        if block.kind not in ("class", "def", "import")
-        and builder.changes.of(
-            builder.index(block.unit.module), builder.source_block(block.unit)
-        ).outside
-    ]
+    acting = _find_acting(gathered, builder)
     if not acting:
         return ()
-    modules = {unit.module for unit in acting} | {each.unit.module for each in needed}
-    pieces = {piece.symbol.module for block in gathered.blocks for piece in block.pieces}
-    places = trace(modules | pieces, builder)
+    modules = {unit.module for unit in acting}
+    modules |= {each.unit.module for each in needed}
+    modules |= {piece.symbol.module for block in gathered.blocks for piece in block.pieces}
+    places = trace_execution(modules, builder)
     first = min(places[unit] for unit in acting)
-    before = {_package(item) for each in needed if places[each.unit] < first for item in each.items}
-    before |= {_package(item) for item in _read_before(gathered, places, first, builder)}
-    before -= _touched(acting, builder)
-    late = [
-        each
-        for each in needed
-        if places[each.unit] > first and {_package(i) for i in each.items} - before
-    ]
-    return tuple(_block(each, builder) for each in late)
+    before: set[str] = set()
+    for each in needed:
+        if places[each.unit] < first:
+            before |= {_find_package(item) for item in each.items}
+    before |= {_find_package(item) for item in _find_read_before(gathered, places, first, builder)}
+    before -= _find_named_packages(acting, builder)
+    late = []
+    for each in needed:
+        packages = {_find_package(item) for item in each.items}
+        if places[each.unit] > first and packages - before:
+            late.append(_make_block(each, builder))
+    return tuple(late)
 
 
-def _read_before(
+def _find_acting(gathered: Gathered, builder: Builder) -> list[BlockId]:
+    """The statements of `gathered` that change something outside the file."""
+    acting = []
+    for block in gathered.blocks:
+        if block.kind in ("class", "def", "import"):
+            continue
+        index = builder.index(block.unit.module)
+        change = builder.changes.of(index, builder.source_block(block.unit))
+        if change.outside:
+            acting.append(block.unit)
+    return acting
+
+
+def _find_read_before(
     gathered: Gathered, places: dict[BlockId, int], first: int, builder: Builder
 ) -> Iterator[Import]:
-    """The imports above statement `first` of names that the flat file imports, in any module whose code reads them."""
+    """The imports above statement `first` of names that the flat file imports.
+
+    They stand in any module whose code reads the name, not only in the one that is carried from.
+    """
     for name, home in gathered.homes:
         for block in builder.index(home).blocks:
-            if block.kind == "import" and places.get(BlockId(home, block.first), first) < first:
-                yield from (item for item in block.imports if item.bound == name)
+            if block.kind != "import" or places.get(BlockId(home, block.first), first) >= first:
+                continue
+            for item in block.imports:
+                if item.bound == name:
+                    yield item
 
 
-def _touched(acting: Iterable[BlockId], builder: Builder) -> set[str]:
-    """The packages that the statements name: `kernels.FAST = True` counts for `from kernels import FAST` below it."""
-    found = set()
+def _find_named_packages(acting: Iterable[BlockId], builder: Builder) -> set[str]:
+    """The packages that the statements name.
+
+    `kernels.FAST = True` may change what `from kernels import FAST` below it imports.
+    """
+    found: set[str] = set()
     for unit in acting:
-        index, uses = builder.index(unit.module), builder.source_block(unit).uses
-        found |= {
-            _package(item) for block in index.blocks for item in block.imports if item.bound in uses
-        }
+        uses = builder.source_block(unit).uses
+        for block in builder.index(unit.module).blocks:
+            found |= {_find_package(item) for item in block.imports if item.bound in uses}
     return found - {""}
 
 
-def _package(item: Import) -> str:
-    """What is imported first of all; a relative import names this package."""
+def _find_package(item: Import) -> str:
+    """The top-level package that an import runs first; "" for this package itself."""
     return "" if item.level else item.module.partition(".")[0]
 
 
-def _block(needed: NeededImport, builder: Builder) -> FlatBlock:
-    index = builder.index(needed.unit.module)
-    leading = builder.source_block(needed.unit).leading
+def _make_block(needed: NeededImport, builder: Builder) -> FlatBlock:
+    unit = needed.unit
+    leading = builder.source_block(unit).leading
     names = tuple(dict.fromkeys(item.bound for item in needed.items))
-    key = Symbol(needed.unit.module, names[0])
-    piece = RewrittenBlock(
-        key, "import", names[0], leading, needed.text, index.source, needed.unit.first, names
+    piece = Piece(
+        symbol=Symbol(unit.module, names[0]),
+        kind="import",
+        name=names[0],
+        leading=leading,
+        text=needed.text,
+        source=builder.index(unit.module).source,
+        first=unit.first,
+        defines=names,
     )
-    return FlatBlock(needed.unit, "import", names[0], leading, needed.text, (), names, (piece,))
+    return FlatBlock(
+        unit=unit,
+        kind="import",
+        name=names[0],
+        leading=leading,
+        text=needed.text,
+        needs=(),
+        defines=names,
+        pieces=(piece,),
+    )

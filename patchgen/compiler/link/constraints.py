@@ -1,0 +1,147 @@
+"""Find which blocks have to stand before which others.
+
+    toy.py     LIMIT = 3                 LIMIT = 3  before  class Base
+               class Base:               class Base  before  LIMIT = 5
+                   low = LIMIT
+               LIMIT = 5
+
+In: the blocks of an output.  Out: for each block those before it.  Of two statements of which one
+changes a name that the other reads or changes, the first is the one that Python would run first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from patchgen.compiler.link.execution import trace_execution
+from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
+from patchgen.compiler.plan.model import Piece, Symbol
+
+# For each block those that have to come before it, with the name on which that depends.
+Before = dict[BlockId, dict[BlockId, str]]
+# The place of each statement in the order of execution.
+Places = dict[BlockId, int]
+
+# Statements that change something outside the file all change this one name.
+_OUTSIDE = ""
+
+
+@dataclass
+class _Uses:
+    """The blocks that change a name and those that read it, with their places in execution."""
+
+    changes: list[tuple[int, BlockId]] = field(default_factory=list)
+    reads: list[tuple[int, BlockId]] = field(default_factory=list)
+
+    def pairs(self) -> Iterator[tuple[BlockId, BlockId]]:
+        """Each two blocks whose order matters, the first one first."""
+        for place, unit in self.changes:
+            for other_place, other in (*self.changes, *self.reads):
+                if other == unit or place == other_place:
+                    continue
+                if place < other_place:
+                    yield unit, other
+                else:
+                    yield other, unit
+
+
+def find_constraints(blocks: tuple[FlatBlock, ...], builder: Builder) -> Before:
+    """For each block those that have to come before it."""
+    modules = {piece.symbol.module for block in blocks for piece in block.pieces}
+    places = trace_execution(modules, builder)
+    recorder = _UseRecorder(places, builder)
+    for block in blocks:
+        for piece in block.pieces:
+            recorder.record(block, piece)
+    before: Before = {}
+    for name, uses in recorder.uses.items():
+        for first, second in uses.pairs():
+            before.setdefault(second, {}).setdefault(first, name)
+    _put_imports_first(blocks, before)
+    return before
+
+
+def _put_imports_first(blocks: tuple[FlatBlock, ...], before: Before) -> None:
+    """Let an import among the blocks stand before the code that reads its name when it runs."""
+    bound = Counter(name for block in blocks for name in block.defines)
+    imported: dict[str, BlockId] = {}
+    for block in blocks:
+        if block.kind == "import":
+            # A name that something else binds too is ordered by execution alone.
+            imported |= {name: block.unit for name in block.defines if bound[name] == 1}
+    for block in blocks:
+        for need in block.needs:
+            if need.eager and need.name in imported:
+                before.setdefault(block.unit, {}).setdefault(imported[need.name], need.name)
+
+
+class _UseRecorder:
+    """Records what blocks read and change, by the names of the flat file."""
+
+    def __init__(self, places: Places, builder: Builder) -> None:
+        self._places, self._builder = places, builder
+        self.uses: dict[str, _Uses] = {}
+
+    def record(self, block: FlatBlock, piece: Piece) -> None:
+        """Record what `piece` of `block` reads and changes."""
+        builder = self._builder
+        home = piece.symbol.module
+        unit = BlockId(home, piece.first)
+        place = self._places[unit]
+        source = builder.source_block(unit)
+        if block.aside:
+            self._get(block.name).changes.append((place, block.unit))
+        change = builder.changes.of(builder.index(home), source)
+        for symbol in change.symbols | change.reads:
+            found = builder.naming.place(symbol, home)
+            if found.key is None:
+                continue
+            is_own = symbol.module == home and symbol.name in source.defines
+            if is_own != (found.name in block.defines):
+                continue  # a class of the chain, which is merged or stands in the file by itself
+            at = place
+            if is_own:
+                # What takes the place of a parent's statement may have to stand where that did.
+                replaced = self._find_replaced_places(found.name, found.key)
+                at = min([place, *replaced, *self._find_merged_places(block)])
+            uses = self._get(self._name_in(block, symbol, found.name))
+            entries = uses.changes if symbol in change.symbols else uses.reads
+            entries.append((at, block.unit))
+        acts_outside = change.outside or block.kind == "import"
+        if acts_outside and piece is block.pieces[0]:
+            self._get(_OUTSIDE).changes.append((place, block.unit))
+
+    def _get(self, name: str) -> _Uses:
+        return self.uses.setdefault(name, _Uses())
+
+    def _name_in(self, block: FlatBlock, symbol: Symbol, name: str) -> str:
+        """What `block` calls `symbol`.
+
+        A statement below a parent may mean the parent that is put aside, and not `name`.
+        """
+        aside = self._builder.naming.aside(symbol)
+        if aside is not None and any(need.name == aside for need in block.needs):
+            return aside
+        return name
+
+    def _find_merged_places(self, block: FlatBlock) -> Iterator[int]:
+        """The places of the parents that were merged into `block` and had its name."""
+        for piece in block.pieces[1:]:
+            home = piece.symbol.module
+            if self._builder.naming.place(piece.symbol, home).name == block.name:
+                yield self._places[BlockId(home, piece.first)]
+
+    def _find_replaced_places(self, name: str, key: Symbol) -> Iterator[int]:
+        """The places of the parents' statements whose `name` a modular file declares as `key`."""
+        naming = self._builder.naming
+        if key.module not in self._builder.layers:
+            return
+        for parent in naming.plan.parents:
+            for block in self._builder.index(parent).blocks:
+                unit = BlockId(parent, block.first)
+                if name not in block.defines or block.kind == "import" or unit not in self._places:
+                    continue
+                if naming.place(Symbol(parent, name), parent).key == key:
+                    yield self._places[unit]

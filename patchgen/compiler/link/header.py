@@ -1,0 +1,59 @@
+"""The comments at the top of a flat file: the licences of the files that it was made from.
+
+modular_tiny.py              # Copyright 2025 The Tiny team
+modeling_llama.py            # Copyright 2022 EleutherAI
+
+modeling_tiny.py             # Copyright 2025 The Tiny team
+                             #
+                             # Copyright 2022 EleutherAI
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.gather import Gathered
+from patchgen.compiler.plan.declare import ModulePlan
+from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.text import declares_another_encoding
+
+# transformers marks its generated files with lines between two of these.
+_GENERATED_MARK = "🚨"
+
+
+def render_header(gathered: Gathered, builder: Builder) -> str:
+    """The first comments of the modular file and of its parents, each text once."""
+    plan = builder.naming.plan
+    parents = [gathered.base] if gathered.base else plan.parents
+    sources = (plan.modular.source.module, *parents, *find_origins(gathered.blocks, plan))
+    texts = [_find_first_comment(builder.index(module)) for module in sources]
+    return "#\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
+    """The modules of others that `blocks` were copied from."""
+    layers = {layer.source.module for layer in plan.layers}
+    modules = dict.fromkeys(piece.symbol.module for block in blocks for piece in block.pieces)
+    origins = []
+    for module in modules:
+        is_foreign = module in plan.parents or module.startswith("transformers.")
+        if module not in layers and is_foreign:
+            origins.append(module)
+    return tuple(origins)
+
+
+def _find_first_comment(index: ModuleIndex) -> str:
+    """The first comment block of a file, without shebang and coding lines."""
+    text = index.blocks[0].leading if index.blocks else index.tail
+    kept = []
+    for line in text.splitlines(True):
+        is_directive = line.startswith("#!") or "coding:" in line
+        if not is_directive and not declares_another_encoding(line):
+            kept.append(line)
+    # What stands between the marks is true of the generated file, not of a copy.
+    marks = [number for number, line in enumerate(kept) if _GENERATED_MARK in line]
+    if marks:
+        kept = kept[: marks[0]] + kept[marks[-1] + 1 :]
+    comment = "".join(kept)
+    return comment.strip("\n") + "\n" if comment.strip() else ""
