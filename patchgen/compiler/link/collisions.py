@@ -113,7 +113,7 @@ def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, De
     for piece in (piece for block in blocks for piece in block.pieces):
         for reference in references(ast.parse(piece.text).body):
             name = reference.name
-            if name not in definers or name in piece.needs or name in piece.defines:
+            if name not in definers or name in piece.dependencies or name in piece.defines:
                 continue
             what = f"{name} is the builtin here, and in the flat file that of {definers[name]}"
             hint = f"write builtins.{name} here, or give the other one another name"

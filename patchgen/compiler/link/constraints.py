@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from patchgen.compiler.link.execution import trace_execution
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
-from patchgen.compiler.plan.model import Piece, Symbol
+from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 
 # For each block those that have to come before it, with the name on which that depends.
 Before = dict[BlockId, dict[BlockId, str]]
@@ -84,7 +84,7 @@ class _UseRecorder:
         self._places, self._builder = places, builder
         self.uses: dict[str, _Uses] = {}
 
-    def record(self, block: FlatBlock, piece: Piece) -> None:
+    def record(self, block: FlatBlock, piece: RewrittenBlock) -> None:
         """Record what `piece` of `block` reads and changes."""
         builder = self._builder
         home = piece.symbol.module
@@ -95,7 +95,7 @@ class _UseRecorder:
             self._get(block.name).changes.append((place, block.unit))
         change = builder.changes.of(builder.index(home), source)
         for symbol in change.symbols | change.reads:
-            found = builder.naming.place(symbol, home)
+            found = builder.naming.resolve(symbol, home)
             if found.key is None:
                 continue
             is_own = symbol.module == home and symbol.name in source.defines
@@ -130,7 +130,7 @@ class _UseRecorder:
         """The places of the parents that were merged into `block` and had its name."""
         for piece in block.pieces[1:]:
             home = piece.symbol.module
-            if self._builder.naming.place(piece.symbol, home).name == block.name:
+            if self._builder.naming.resolve(piece.symbol, home).name == block.name:
                 yield self._places[BlockId(home, piece.first)]
 
     def _find_replaced_places(self, name: str, key: Symbol) -> Iterator[int]:
@@ -143,5 +143,5 @@ class _UseRecorder:
                 unit = BlockId(parent, block.first)
                 if name not in block.defines or block.kind == "import" or unit not in self._places:
                     continue
-                if naming.place(Symbol(parent, name), parent).key == key:
+                if naming.resolve(Symbol(parent, name), parent).key == key:
                     yield self._places[unit]

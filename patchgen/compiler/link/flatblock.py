@@ -184,7 +184,7 @@ class Builder:
         piece = qualify_names(index, block, key, self.naming, chain)
         return stringify_annotations(piece) if self.spells and block.lazy_annotations else piece
 
-    def _keep_private_names(self, piece: Piece) -> str:
+    def _keep_private_names(self, piece: RewrittenBlock) -> str:
         """The text of a renamed class, with `__names` written as the old class name mangles them."""
         bases = tuple(ast.unparse(base) for base in _parse_class(piece.text).bases)
         return self.merge(ClassPlan(piece.name, (piece,), bases, (piece.symbol.name,))).text
@@ -228,7 +228,7 @@ class Builder:
             parents=declaration.parents,
         )
 
-    def _make_class_piece(self, symbol: Symbol, chain: tuple[Symbol, ...]) -> Piece:
+    def _make_class_piece(self, symbol: Symbol, chain: tuple[Symbol, ...]) -> RewrittenBlock:
         index = self.index(symbol.module)
         block = index.definition(symbol.name)
         assert block is not None and block.kind == "class"
@@ -248,7 +248,9 @@ class Builder:
 
         return beyond
 
-    def _spell_bases(self, declaration: Declaration, pieces: tuple[Piece, ...]) -> tuple[str, ...]:
+    def _spell_bases(
+        self, declaration: Declaration, pieces: tuple[RewrittenBlock, ...]
+    ) -> tuple[str, ...]:
         """The expressions of the bases that stay, as the pieces write them."""
         spelled: dict[Symbol, str] = {}
         for symbol, piece in zip(declaration.chain, pieces, strict=True):
@@ -288,7 +290,7 @@ def _name_statement(index: ModuleIndex, block: Block) -> str:
 
 
 def _find_dependencies(
-    text: str, pieces: tuple[Piece, ...], lazy_annotations: bool, bindings: Bindings
+    text: str, pieces: tuple[RewrittenBlock, ...], lazy_annotations: bool, bindings: Bindings
 ) -> tuple[Dependency, ...]:
     """What the global names of `text` stand for in the pieces that it was made from.
 
@@ -299,7 +301,7 @@ def _find_dependencies(
     for reference in references(ast.parse(text).body, lazy_annotations):
         name = reference.name
         for piece in pieces:
-            symbol = piece.needs.get(name)
+            symbol = piece.dependencies.get(name)
             if symbol is None:
                 continue
             known, first = meanings.setdefault(name, (symbol, piece))
@@ -319,7 +321,7 @@ def _find_dependencies(
     return tuple(found.values())
 
 
-def _suggest_name(name: str, own: Piece) -> str:
+def _suggest_name(name: str, own: RewrittenBlock) -> str:
     """What to change in the modular file, of which `own` is, about a name with two meanings."""
     imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
     path = own.source.path

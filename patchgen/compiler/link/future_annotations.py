@@ -32,7 +32,7 @@ def has_annotations(text: str) -> bool:
     return any(True for _ in _annotations([ast.parse(text)]))
 
 
-def stringify_annotations(piece: Piece) -> Piece:
+def stringify_annotations(piece: RewrittenBlock) -> RewrittenBlock:
     """`piece` with each of its annotations as the string that Python makes of it."""
     found = [node for node in _annotations([ast.parse(piece.text)]) if not _says_more(node, piece)]
     for node in sorted(found, key=lambda node: (node.lineno, node.col_offset), reverse=True):

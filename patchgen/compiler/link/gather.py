@@ -154,7 +154,7 @@ class _Closure:
         naming, home = self._builder.naming, index.source.module
         if naming.plan.declaration(Symbol(home, block.name)) is not None:
             return False  # a class is reached by its name
-        kinds = {naming.place(Symbol(home, name), home).kind for name in block.defines}
+        kinds = {naming.resolve(Symbol(home, name), home).kind for name in block.defines}
         return kinds <= {None, self._kind}
 
     # Names
@@ -164,7 +164,7 @@ class _Closure:
 
         A name that is imported, or that the output of another kind defines, is only recorded.
         """
-        place = self._builder.naming.place(need.symbol, need.home)
+        place = self._builder.naming.resolve(need.symbol, need.home)
         if place.key is None:
             return self._record_import(need, block)
         if place.kind is not None and place.kind != self._kind:
@@ -199,7 +199,7 @@ class _Closure:
         if not is_plain_import:
             return tuple(guards)
         for piece in block.pieces:
-            if need.name in piece.needs:
+            if need.name in piece.dependencies:
                 self.homes.add((need.name, piece.symbol.module))
         known = self.imports.setdefault(need.name, need)
         if not is_same_definition(known.symbol, need.symbol, self._bindings):

@@ -160,9 +160,9 @@ def _dump_code(text: str) -> str:
     """The code of a block without docstrings, which change nothing of a model."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        is_definition = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if is_definition and ast.get_docstring(node):
-            node.body = node.body[1:]
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node):
+                node.body = node.body[1:]
     return ast.dump(tree)
 
 

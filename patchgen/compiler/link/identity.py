@@ -129,8 +129,9 @@ def _find_question(block: FlatBlock, name: str, symbol: Symbol) -> Location | No
     tree = ast.parse(block.text)
     harmless = {id(node) for node in _find_harmless_uses(tree)}
     for node in ast.walk(tree):
-        is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        if is_read and node.id == name and id(node) not in harmless:
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+            continue
+        if node.id == name and id(node) not in harmless:
             piece = block.pieces[0]
             # In a merged class, the line is not known.
             is_merged = len(block.pieces) > 1
@@ -175,7 +176,7 @@ def _find_shared_objects(
                 yield f"{others[0]} has the same {parent.name}.{attribute}"
 
 
-def _find_object(piece: Piece) -> str | None:
+def _find_object(piece: RewrittenBlock) -> str | None:
     """The name of an object that can change and that the class body makes."""
     owner = next(node for node in ast.parse(piece.text).body if isinstance(node, ast.ClassDef))
     for node in owner.body:

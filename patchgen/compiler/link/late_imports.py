@@ -102,7 +102,7 @@ def _make_block(needed: NeededImport, builder: Builder) -> FlatBlock:
     unit = needed.unit
     leading = builder.source_block(unit).leading
     names = tuple(dict.fromkeys(item.bound for item in needed.items))
-    piece = Piece(
+    piece = RewrittenBlock(
         symbol=Symbol(unit.module, names[0]),
         kind="import",
         name=names[0],

@@ -152,7 +152,7 @@ def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> F
         draft = step(draft)
     requests = []
     for sibling, need in draft.gathered.siblings:
-        key = builder.naming.place(need.symbol, need.home).key
+        key = builder.naming.resolve(need.symbol, need.home).key
         assert key is not None
         requests.append((sibling, key))
     base = draft.gathered.base

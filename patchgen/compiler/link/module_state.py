@@ -72,7 +72,7 @@ def _refuse_conditional_imports(module: ModuleIndex, block: Block, naming: Namin
 
 def _is_flattened(module: str, naming: Naming) -> bool:
     bindings = naming.bindings
-    return bindings.territory.flattens(module) and bindings.env.path(module) is not None
+    return bindings.flatten_scope.flattens(module) and bindings.env.path(module) is not None
 
 
 def _refuse_stores(module: ModuleIndex, block: Block, naming: Naming) -> None:

@@ -69,7 +69,7 @@ def _find_given_order(
     for block in builder.index(gathered.base).blocks:
         # A block of the modular file stands where the one that it replaces stood.
         for name in block.defines:
-            key = builder.naming.place(Symbol(gathered.base, name), gathered.base).key
+            key = builder.naming.resolve(Symbol(gathered.base, name), gathered.base).key
             if key is not None and key.module != gathered.base:
                 given.update(dict.fromkeys(builder.units(key)))
         given.setdefault(BlockId(gathered.base, block.first))

@@ -6,7 +6,7 @@
         def __init__(self, config):            ->        def __init__(self, config):
             self.mlp = MLP(config)                           self.mlp = TinyMLP(config)
 
-In: a block, its module, and a `Naming`.  Out: a `Piece`.  Names are replaced at the positions that
+In: a block, its module, and a `Naming`.  Out: a `RewrittenBlock`.  Names are replaced at the positions that
 `ast` gives, and every line keeps its number, so that a position in the piece can be translated
 back.  All other text stays byte for byte.
 """
@@ -38,9 +38,9 @@ from patchgen.compiler.link.textchanges import (
     find_end_of_name,
     rename_words,
 )
-from patchgen.compiler.plan.indentation import with_plain_indentation
-from patchgen.compiler.plan.model import DataString, Piece, Symbol
-from patchgen.compiler.plan.naming import Naming, Place
+from patchgen.compiler.plan.indentation import normalize_indentation
+from patchgen.compiler.plan.model import DataString, RewrittenBlock, Symbol
+from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
@@ -59,7 +59,7 @@ _BUILTINS = frozenset(dir(builtins)) | {
 
 def qualify_names(
     module: ModuleIndex, block: Block, key: Symbol, naming: Naming, chain: tuple[Symbol, ...] = ()
-) -> Piece:
+) -> RewrittenBlock:
     """Return `block`, which defines `key`, in the names of the flat file.
 
     `chain` holds the classes that are merged with it.  An explicit `Parent.method(self)` of one of
@@ -70,7 +70,7 @@ def qualify_names(
     """
     refuse_module_state(module, block, naming)
     qualifier = _Qualifier(module, block, key, naming, chain)
-    return with_plain_indentation(qualifier.make_piece())
+    return normalize_indentation(qualifier.make_piece())
 
 
 class _Qualifier:
@@ -99,7 +99,7 @@ class _Qualifier:
         if not self._is_modular:
             self._renamed |= naming.renamed_classes(module)
 
-    def make_piece(self) -> Piece:
+    def make_piece(self) -> RewrittenBlock:
         block = self._block
         for reference in block.references:
             self._qualify(reference)
@@ -112,7 +112,7 @@ class _Qualifier:
             self._changes |= set(rename_in_text(block.text, tree, self._renamed, taken))
             data = tuple(self._find_data(tree))
         text, edits = apply_changes(self._lines, self._changes)
-        return Piece(
+        return RewrittenBlock(
             symbol=self._key,
             kind=block.kind,
             name=name,
@@ -121,7 +121,7 @@ class _Qualifier:
             source=self._module.source,
             first=block.first,
             defines=tuple(self._renamed.get(defined, defined) for defined in block.defines),
-            needs=dict(self._needs),
+            dependencies=dict(self._needs),
             edits=edits,
             data=data,
         )
@@ -190,7 +190,7 @@ class _Qualifier:
         """
         used = 0
         for attribute in reference.attributes:
-            if symbol.name or not self._bindings.territory.flattens(symbol.module):
+            if symbol.name or not self._bindings.flatten_scope.flattens(symbol.module):
                 break
             symbol = self._find_member(symbol, attribute, at)
             used += 1
@@ -206,16 +206,16 @@ class _Qualifier:
 
     def _is_flattened(self, symbol: Symbol) -> bool:
         """Whether the flat file carries what it uses of the module of `symbol`."""
-        flattens = self._bindings.territory.flattens(symbol.module)
+        flattens = self._bindings.flatten_scope.flattens(symbol.module)
         return flattens and self._bindings.env.path(symbol.module) is not None
 
-    def _find_place(self, symbol: Symbol, reference: Reference) -> Place:
+    def _find_place(self, symbol: Symbol, reference: Reference) -> Resolution:
         """Where the flat file defines what `reference` reads.
 
         Where a subclass took the name of its parent, code means the subclass.  Two kinds of code
         mean the parent: its own `super(Parent, self)`, and statements that set its attributes.
         """
-        place = self._naming.place(symbol, self._module.source.module)
+        place = self._naming.resolve(symbol, self._module.source.module)
         if place.key is None or place.key == symbol:
             return place
         aside = self._naming.aside(symbol)
@@ -223,7 +223,7 @@ class _Qualifier:
             return place
         in_own_super = symbol == self._key and self._is_inside_super(reference)
         if in_own_super or (reference.eager and self._changes_attributes):
-            return Place(symbol, aside, place.kind)
+            return Resolution(symbol, aside, place.kind)
         return place
 
     @functools.cached_property
@@ -309,13 +309,14 @@ class _Qualifier:
         own = self._key.name
         if not own:
             return ""
-        name = self._naming.place(self._key, self._module.source.module).name
+        name = self._naming.resolve(self._key, self._module.source.module).name
         if name == own or not name:
             return name
         self._renamed[own] = name
         for node in tree.body:
-            is_definition = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            if is_definition and node.name == own:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if node.name == own:
                 written = defined_name(self._lines, node)
                 line = self._lines[written.line - 1]
                 start = len(line[: written.start].encode())

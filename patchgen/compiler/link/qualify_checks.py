@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.naming import Naming, Place
+from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
@@ -47,14 +47,19 @@ def _may_define(target: str, name: str, naming: Naming) -> bool:
     bindings = naming.bindings
     if bindings.env.path(target) is None:
         return True  # its text cannot be read
-    if bindings.territory.looks_into(target):
+    if bindings.flatten_scope.looks_into(target):
         return False
     index = bindings.env.index(target, Location(target))
     return name in index.source.text
 
 
 def refuse_replaced(
-    module: ModuleIndex, symbol: Symbol, place: Place, at: Location, naming: Naming, is_called: bool
+    module: ModuleIndex,
+    symbol: Symbol,
+    place: Resolution,
+    at: Location,
+    naming: Naming,
+    is_called: bool,
 ) -> None:
     """Raise PG117 where a modular file uses the definition of a parent that it replaces.
 
@@ -130,7 +135,7 @@ def refuse_local_import(
     if block.kind == "import":
         return
     symbol = naming.bindings.canonical(symbol, at)
-    place = naming.place(symbol, module.source.module)
+    place = naming.resolve(symbol, module.source.module)
     if place.key is not None and place.key != symbol:
         what = f"{symbol} is imported inside a block, but the flat file has its own {place.name}"
         raise PatchgenError("PG115", at, what, "import it at the top of the file")

@@ -56,7 +56,7 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
             symbol = Symbol(module, block.name)
             declaration = plan.declaration(symbol)
             if declaration is not None:
-                is_replaced = builder.naming.place(symbol, module).key != symbol
+                is_replaced = builder.naming.resolve(symbol, module).key != symbol
                 is_merged_away = symbol in mixins and block.name not in (layer.exports or ())
                 is_root = declaration.kind == kind and not is_replaced and not is_merged_away
             else:
@@ -89,7 +89,7 @@ def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
     """Whether a private statement of a modular file does something: `@register` over `def _mine`."""
     if block.kind in ("import", "doc") or block.is_of_exports:
         return False
-    return not builder.changes.is_quiet(layer, block)
+    return not builder.changes.is_pure(layer, block)
 
 
 def _replace_block(unit: BlockId, names: list[str], builder: Builder) -> tuple[BlockId, ...]:
@@ -97,7 +97,7 @@ def _replace_block(unit: BlockId, names: list[str], builder: Builder) -> tuple[B
 
     Raises PatchgenError PG118 when only some of the names that the block binds are declared again.
     """
-    keys = [builder.naming.place(Symbol(unit.module, name), unit.module).key for name in names]
+    keys = [builder.naming.resolve(Symbol(unit.module, name), unit.module).key for name in names]
     others = [key for key in keys if key is not None and key.module != unit.module]
     if not others:
         return (unit,)

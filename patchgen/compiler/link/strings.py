@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.compiler.link.textchanges import TextChange, find_words
-from patchgen.compiler.plan.model import Piece
+from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import PatchgenError
 from patchgen.syntax.scopes import quoted_annotations
 
@@ -140,7 +140,7 @@ def _depends_on(node: ast.AST, name: ast.AST) -> bool:
             return False
 
 
-def note_data_strings(text: str, pieces: Sequence[Piece]) -> tuple[str, ...]:
+def note_data_strings(text: str, pieces: Sequence[RewrittenBlock]) -> tuple[str, ...]:
     """A note for each string of `pieces` that `text` still has and that equals a class's old name.
 
     Raises PatchgenError PG128 where code of its file may compare it with the name of a class.
