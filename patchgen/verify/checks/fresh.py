@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from pathlib import Path
 
@@ -25,11 +26,16 @@ def begins_as_parent(trial: Trial) -> Verdict:
     pair = trial.pair
     if pair.variant_class.is_custom_code() != pair.parent_class.is_custom_code():
         return Verdict("FAIL", "transformers initialises it by the rules of another kind of code")
-    theirs, ours = (
-        _parent_as_variant(pair).state_dict(),
-        _new(pair, pair.variant_class).state_dict(),
-    )
-    names = [name for name in ours if name in theirs and ours[name].is_floating_point()]
+    laid_out, blank = _parent_as_variant(pair), _parent_as_variant(pair, blank=True).state_dict()
+    set_seed(SEED)
+    variant = pair.variant_class(copy.deepcopy(laid_out.config))
+    theirs, ours = laid_out.state_dict(), variant.state_dict()
+    # What is not zero in a variant of zeros is no weight of the parent: a router, for example.
+    names = [
+        name
+        for name in ours
+        if name in theirs and ours[name].is_floating_point() and not blank[name].any()
+    ]
     if not names:
         raise Nothing("no tensor is in both")
     wrong = [name for name in names if not _alike(theirs[name], ours[name])]
@@ -38,18 +44,18 @@ def begins_as_parent(trial: Trial) -> Verdict:
     return Verdict("PASS", f"{len(names)} tensors are drawn as the parent's")
 
 
-def _new(pair: Pair, model_class: type[PreTrainedModel]) -> PreTrainedModel:
+def _parent_as_variant(pair: Pair, *, blank: bool = False) -> PreTrainedModel:
+    """A new parent's weights, or zeros in their place, laid out as the variant has them."""
     config = pair.config()
     for name in ("initializer_range", "init_std"):
         if hasattr(config, name):
             setattr(config, name, RANGE)
     set_seed(SEED)
-    return model_class(config)
-
-
-def _parent_as_variant(pair: Pair) -> PreTrainedModel:
-    """A new parent's weights, laid out as the variant has them."""
-    parent = _new(pair, pair.parent_class)
+    parent = pair.parent_class(config)
+    if blank:
+        with torch.no_grad():
+            for parameter in parent.parameters():
+                parameter.zero_()
     with tempfile.TemporaryDirectory() as folder, quiet():
         return pair.build(parent, pair.variant_class, Path(folder), dict(pair.routes[0].variant))
 

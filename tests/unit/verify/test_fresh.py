@@ -1,0 +1,45 @@
+"""A variant that was not loaded begins with weights drawn as the parent's are."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.cases.select import Case
+from patchgen.verify.checks.context import Trial
+from patchgen.verify.checks.fresh import begins_as_parent
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.variants import subjects
+from tests.toytree import REPOSITORY
+
+
+def judged(pair):
+    return begins_as_parent(Trial(pair, Case("begins", "fresh", pair.head), lambda case: None))
+
+
+@pytest.fixture(scope="module")
+def pair():
+    (subject,) = subjects(REPOSITORY, ["dbrx_grouped"])
+    return Pair(subject, subject.heads[0])
+
+
+def test_weights_in_another_layout_are_drawn_as_the_parents(pair):
+    assert judged(pair).status == "PASS"
+
+
+def test_weights_that_nobody_draws_are_told(pair, monkeypatch):
+    own = pair.variant_class._init_weights
+
+    def all_but_the_experts(self, module):
+        if type(module).__name__ != "DbrxExperts":
+            own(self, module)
+
+    monkeypatch.setattr(pair.variant_class, "_init_weights", all_but_the_experts)
+    verdict = judged(pair)
+    assert verdict.status == "FAIL"
+    assert "gate_up_proj" in verdict.note
+
+
+def test_code_that_transformers_takes_for_a_users_is_told(pair, monkeypatch):
+    monkeypatch.setattr(pair.variant_class, "is_custom_code", classmethod(lambda cls: True))
+    assert judged(pair).status == "FAIL"
