@@ -32,6 +32,7 @@ SESSIONS = (
     "docs/adopt.md",
     "docs/alternatives.md",
     "docs/design.md",
+    "docs/edits.md",
     "docs/memory.md",
     "docs/scaling.md",
     "docs/training.md",
