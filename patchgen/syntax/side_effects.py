@@ -1,13 +1,15 @@
-"""What a statement does when it runs, beyond binding its names.
+"""Find what a statement does when it runs, beyond binding its names.
 
-In: the text of top-level statements.  Out: where it names what it may change, and what it calls.  `TABLE["a"] = 1`
-may change `TABLE`, `LOG.append(f)` may change `LOG`, `@register` calls `register`:
+In: the text of top-level statements.  Out: the positions of the names that it may change, and of
+those that it calls.  `TABLE["a"] = 1` may change `TABLE`, `LOG.append(f)` may change `LOG`,
+`@register` calls `register`:
 
     @register("double")            called: register
     def double(x): ...
-    KINDS["a"].add(double)         changed: KINDS; handed over: double
+    KINDS["a"].add(double)         changed: KINDS; passed: double
 
-Whether a called function then changes something else is asked in `plan/changes.py`, which knows what names mean.
+Whether a called function then changes something else is decided in `plan/changes.py`, which knows
+what names mean.
 """
 
 from __future__ import annotations
@@ -17,42 +19,46 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Place = tuple[int, int]  # line and byte column of a name, as `ast` counts them
+Position = tuple[int, int]  # line and byte column of a name, as `ast` counts them
 
 # Builtins that read what they are given and change nothing.
 _READERS = frozenset(
-    "abs all any bool bytes callable chr complex dict divmod enumerate filter float format frozenset getattr hasattr"
-    " hash hex id int isinstance issubclass iter len list map max min object oct ord pow property range repr reversed"
-    " round set slice sorted staticmethod classmethod str sum super tuple type zip".split()
+    "abs all any bool bytes callable chr complex dict divmod enumerate filter float format"
+    " frozenset getattr hasattr hash hex id int isinstance issubclass iter len list map max min"
+    " object oct ord pow property range repr reversed round set slice sorted staticmethod"
+    " classmethod str sum super tuple type zip".split()
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SideEffects:
-    """Places of names.
+    """Positions of names, by what the statements do with them.
 
-    `changed` are roots of what is stored into, added to in place, deleted from, or whose method is called; `stored`
-    what is stored into or deleted from.  `called` are functions and classes that are called by their name, `handed`
-    what is given to a call, and `kept` what is given to a call whose result has a use of its own: in a class body, a
-    decorator, a default.  `bases` are the bases of classes, `metaclasses` what is named as such.  `used` are roots of
-    attributes and subscripts that are read, and operands: a property or an operator of an own class may do anything.
-    `aside` are all names in a statement that is no more than an expression.
+    `changed`: the root of what is stored into, added to in place, deleted from, or whose method is
+    called.  `stored`: the root of what is stored into or deleted from.
+    `called`: functions and classes that are called by their name.
+    `passed`: arguments of calls.  `retained`: arguments of calls whose result is kept, in a class
+    body, a decorator or a default.
+    `bases`: the bases of classes.  `metaclasses`: what stands behind `metaclass=`.
+    `used`: the roots of attributes and subscripts that are read, and operands: a property or an
+    operator of an own class may do anything.
+    `discarded`: all names in a statement that is only an expression.
     """
 
-    changed: frozenset[Place]
-    stored: frozenset[Place]
-    called: frozenset[Place]
-    handed: frozenset[Place]
-    kept: frozenset[Place]
-    bases: frozenset[Place]
-    metaclasses: frozenset[Place]
-    used: frozenset[Place]
-    aside: frozenset[Place]
+    changed: frozenset[Position]
+    stored: frozenset[Position]
+    called: frozenset[Position]
+    passed: frozenset[Position]
+    retained: frozenset[Position]
+    bases: frozenset[Position]
+    metaclasses: frozenset[Position]
+    used: frozenset[Position]
+    discarded: frozenset[Position]
 
     @property
     def is_pure(self) -> bool:
         """Whether nothing is called or changed."""
-        return not (self.changed or self.called or self.aside)
+        return not (self.changed or self.called or self.discarded)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -71,42 +77,45 @@ def _read(text: str, inside: bool) -> SideEffects:
     reader = _Reader(inside)
     for node in ast.parse(text).body:
         reader.visit(node)
-    sets = (
-        reader.changed,
-        reader.stored,
-        reader.called,
-        reader.handed,
-        reader.kept,
-        reader.bases,
-        reader.metaclasses,
-        reader.used,
-        reader.aside,
+    return SideEffects(
+        changed=frozenset(reader.changed),
+        stored=frozenset(reader.stored),
+        called=frozenset(reader.called),
+        passed=frozenset(reader.passed),
+        retained=frozenset(reader.retained),
+        bases=frozenset(reader.bases),
+        metaclasses=frozenset(reader.metaclasses),
+        used=frozenset(reader.used),
+        discarded=frozenset(reader.discarded),
     )
-    return SideEffects(*map(frozenset, sets))
 
 
 class _Reader(ast.NodeVisitor):
+    """Collects positions; `inside` says that the bodies of functions run too."""
+
     def __init__(self, inside: bool) -> None:
         self._inside = inside
         self._has_use = False  # in a class body, a decorator or a default
         self._given = False  # in what is given to a call
-        self.changed: set[Place] = set()
-        self.stored: set[Place] = set()
-        self.called: set[Place] = set()
-        self.handed: set[Place] = set()
-        self.kept: set[Place] = set()
-        self.bases: set[Place] = set()
-        self.metaclasses: set[Place] = set()
-        self.used: set[Place] = set()
-        self.aside: set[Place] = set()
+        self.changed: set[Position] = set()
+        self.stored: set[Position] = set()
+        self.called: set[Position] = set()
+        self.passed: set[Position] = set()
+        self.retained: set[Position] = set()
+        self.bases: set[Position] = set()
+        self.metaclasses: set[Position] = set()
+        self.used: set[Position] = set()
+        self.discarded: set[Position] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._decorators(node.decorator_list)
-        self._of_use([*node.args.defaults, *(d for d in node.args.kw_defaults if d)])
-        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        annotations = [a.annotation for a in (*arguments, node.args.vararg, node.args.kwarg) if a]
-        self._annotations([*annotations, node.returns])
+        self._visit_decorators(node.decorator_list)
+        arguments = node.args
+        self._visit_defaults(arguments)
+        parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        parameters += [star for star in (arguments.vararg, arguments.kwarg) if star]
+        self._visit_annotations([*(p.annotation for p in parameters), node.returns])
         if self._inside:
+            # The result of a call in a function body is not kept by the module.
             outer, self._has_use = self._has_use, False
             self._visit_all(node.body)
             self._has_use = outer
@@ -114,108 +123,118 @@ class _Reader(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        self._of_use([*node.args.defaults, *(d for d in node.args.kw_defaults if d)])
+        self._visit_defaults(node.args)
         if self._inside or self._given:  # `list(map(lambda f: TABLE.update(f), ...))`
             self.visit(node.body)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._decorators(node.decorator_list)
+        self._visit_decorators(node.decorator_list)
         for base in node.bases:
-            self.bases |= _roots(base)
+            self.bases |= _find_roots(base)
         for keyword in node.keywords:
-            self.metaclasses |= _roots(keyword.value) if keyword.arg == "metaclass" else set()
-        self._of_use([*node.bases, *(keyword.value for keyword in node.keywords), *node.body])
+            if keyword.arg == "metaclass":
+                self.metaclasses |= _find_roots(keyword.value)
+        self._visit_used([*node.bases, *(keyword.value for keyword in node.keywords), *node.body])
 
     def visit_Call(self, node: ast.Call) -> None:
         self._call(node.func)
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        if not (isinstance(node.func, ast.Name) and node.func.id in _READERS):
-            given = {place for argument in arguments for place in _names(argument)}
-            (self.kept if self._has_use else self.handed).update(given)
+        reads = isinstance(node.func, ast.Name) and node.func.id in _READERS
+        if not reads:
+            target = self.retained if self._has_use else self.passed
+            for argument in arguments:
+                target |= _find_names(argument)
         outer, self._given = self._given, True
         self._visit_all(arguments)
         self._given = outer
 
     def visit_Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom | ast.Await):
-            self.aside |= {
-                _place(name) for name in ast.walk(node.value) if isinstance(name, ast.Name)
-            }
+            for name in ast.walk(node.value):
+                if isinstance(name, ast.Name):
+                    self.discarded.add(_position(name))
         self.visit(node.value)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        self._stored(node)
+        self._visit_access(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        self._stored(node)
+        self._visit_access(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self.visit(node.target)
-        self._annotations([node.annotation])
+        self._visit_annotations([node.annotation])
         if node.value is not None:
             self.visit(node.value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         # `B += [2]` changes the list that B is, whatever else is it.
         if isinstance(node.target, ast.Name):
-            self.changed.add(_place(node.target))
+            self.changed.add(_position(node.target))
         self.generic_visit(node)
 
     def visit_withitem(self, node: ast.withitem) -> None:
-        self.changed |= _roots(node.context_expr)
+        self.changed |= _find_roots(node.context_expr)
         self.generic_visit(node)
 
-    def _stored(self, node: ast.Attribute | ast.Subscript) -> None:
+    def _visit_access(self, node: ast.Attribute | ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
-            self.changed |= _roots(node)
-            self.stored |= _roots(node)
+            self.changed |= _find_roots(node)
+            self.stored |= _find_roots(node)
         else:
-            self.used |= _roots(node)
+            self.used |= _find_roots(node)
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
-        self._operands([node.left, node.right])
+        self._add_operands([node.left, node.right])
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        self._operands([node.left, *node.comparators])
+        self._add_operands([node.left, *node.comparators])
         self.generic_visit(node)
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
-        self._operands([node.iter])
+        self._add_operands([node.iter])
         self.generic_visit(node)
 
     visit_AsyncFor = visit_For
 
     def visit_comprehension(self, node: ast.comprehension) -> None:
-        self._operands([node.iter])
+        self._add_operands([node.iter])
         self.generic_visit(node)
 
     def visit_Starred(self, node: ast.Starred) -> None:
-        self._operands([node.value])
+        self._add_operands([node.value])
         self.generic_visit(node)
 
-    def _operands(self, nodes: Sequence[ast.expr]) -> None:
-        self.used |= {_place(node) for node in nodes if isinstance(node, ast.Name)}
+    def _add_operands(self, nodes: Sequence[ast.expr]) -> None:
+        self.used |= {_position(node) for node in nodes if isinstance(node, ast.Name)}
 
-    def _annotations(self, annotations: Sequence[ast.expr | None]) -> None:
-        """`x: note("x")` calls `note` when it is not made a string of."""
-        self._of_use(
-            [a for a in annotations if a and any(isinstance(n, ast.Call) for n in ast.walk(a))]
-        )
+    def _visit_annotations(self, annotations: Sequence[ast.expr | None]) -> None:
+        """`x: note("x")` calls `note`, unless annotations are kept as strings."""
+        for annotation in annotations:
+            if annotation is None:
+                continue
+            if any(isinstance(node, ast.Call) for node in ast.walk(annotation)):
+                self._visit_used([annotation])
 
-    def _decorators(self, decorators: list[ast.expr]) -> None:
+    def _visit_defaults(self, arguments: ast.arguments) -> None:
+        self._visit_used(arguments.defaults)
+        self._visit_used([default for default in arguments.kw_defaults if default])
+
+    def _visit_decorators(self, decorators: list[ast.expr]) -> None:
+        # Python calls a decorator, whether it is written as a call or not.
         for decorator in decorators:
             self._call(decorator)
-        self._of_use(decorators)
+        self._visit_used(decorators)
 
     def _call(self, callee: ast.expr) -> None:
         if isinstance(callee, ast.Name):
-            self.called.add(_place(callee))
+            self.called.add(_position(callee))
         elif isinstance(callee, ast.Attribute):
-            self.changed |= _roots(callee)
+            self.changed |= _find_roots(callee)
 
-    def _of_use(self, nodes: Sequence[ast.AST]) -> None:
+    def _visit_used(self, nodes: Sequence[ast.AST]) -> None:
         outer, self._has_use = self._has_use, True
         self._visit_all(nodes)
         self._has_use = outer
@@ -225,28 +244,27 @@ class _Reader(ast.NodeVisitor):
             self.visit(node)
 
 
-def _place(node: ast.Name) -> Place:
+def _position(node: ast.Name) -> Position:
     return (node.lineno, node.col_offset)
 
 
-def _roots(node: ast.expr) -> set[Place]:
+def _find_roots(node: ast.expr) -> set[Position]:
     """The name that a chain of attributes, subscripts and calls begins with."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     if isinstance(node, ast.Name):
-        return {_place(node)}
-    return (
-        _names(node)
-        if isinstance(node, ast.IfExp | ast.BoolOp | ast.NamedExpr | ast.BinOp)
-        else set()
-    )
+        return {_position(node)}
+    # `(A or B).append(1)` may change either of them.
+    if isinstance(node, ast.IfExp | ast.BoolOp | ast.NamedExpr | ast.BinOp):
+        return _find_names(node)
+    return set()
 
 
-def _names(node: ast.AST) -> set[Place]:
-    """Every name read in `node`, less those that are only called."""
+def _find_names(node: ast.AST) -> set[Position]:
+    """Every name read in `node`, without those that are only called."""
     called = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
-    return {
-        _place(name)
-        for name in ast.walk(node)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and id(name) not in called
-    }
+    found: set[Position] = set()
+    for name in ast.walk(node):
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and id(name) not in called:
+            found.add(_position(name))
+    return found

@@ -1,8 +1,12 @@
-"""What a name in a module stands for: a definition, an import, or a chain of re-exports, followed to its end.
+"""Find what a name in a module stands for: a definition or an import, followed through re-exports.
 
-In: a name, and the module that says it.  Out: the `Symbol` that it means, or None for a builtin and for a name that
-nothing binds.  Only modules that exist as files below the roots are looked into, and only those that may hold a class
-to flatten; what comes from elsewhere (torch, the standard library) is named as the import statement names it.
+In: a name, and the module that uses it.  Out: the `Symbol` that it means, or None for a builtin and
+for a name that nothing binds.  Only modules that exist as files below the roots are read, and only
+those that may hold a class to flatten; what comes from elsewhere (torch, the standard library) gets
+the name that the import statement gives it.
+
+    from transformers import LlamaModel     # in a modular file
+    LlamaModel                              # transformers.models.llama.modeling_llama.LlamaModel
 """
 
 from __future__ import annotations
@@ -46,58 +50,64 @@ class Bindings:
         return Symbol(module.source.module, name) if isinstance(says, Block) else says
 
     def _says(self, module: ModuleIndex, name: str) -> Import | Block | Symbol | None:
-        """What decides what `name` means in `module`: an import, a definition there, or what a star import brings.
+        """What decides the meaning of `name` in `module`.
 
-        Where several statements bind it and which counts is known at run time only, that is a definition: all of them
-        are carried as they stand.
+        That is an import, a definition there, or what a star import brings.  Where several
+        statements bind the name, and only running the module shows which one counts, it is a
+        definition: all of them are carried as they stand.
         """
         binders = module.binders(name)
-        later = [
-            star for star in self._stars(module) if not binders or star.line > binders[-1].last
-        ]
+        stars = self._find_stars(module)
+        later = [star for star in stars if not binders or star.line > binders[-1].last]
         brought = self._from_stars(module, name, later)
         if brought is not None or not binders:
             return brought
         last = binders[-1]
-        items = [item for block in binders for item in block.imports if item.bound == name]
+        imports = [item for block in binders for item in block.imports if item.bound == name]
         own = [item for item in last.imports if item.bound == name]
         if not own:
             return last
-        if all(item.binds_package for item in items) and len(own) == len(items):
+        # `import a.b` and `import a.c` both bind `a`, the same package.
+        if all(item.binds_package for item in imports) and len(own) == len(imports):
             return own[-1]
         if last.is_guarded:
-            return own[-1] if self._is_one_import(module, binders, items) else last
+            return own[-1] if self._is_one_import(module, binders, imports) else last
         return last if is_read_between(module, binders, name) else own[-1]
 
     def counts(self, module: ModuleIndex, item: Import) -> bool:
-        """Whether an import of `module` brings what its name means there: no later one takes its place."""
+        """Whether no later statement of `module` rebinds the name that `item` imports."""
         says = self._says(module, item.bound)
         if not isinstance(says, Import):
             return says is None or isinstance(says, Symbol)
-        return item.binds_package or self.imported_symbol(module, item).is_same(
-            self.imported_symbol(module, says)
-        )
+        if item.binds_package:
+            return True
+        symbol = self.imported_symbol(module, item)
+        return symbol.is_same(self.imported_symbol(module, says))
 
     def is_contested(self, module: ModuleIndex, name: str) -> bool:
-        """Whether more than one statement binds `name` and a value before the last one may count."""
+        """Whether several statements bind `name` and a value before the last one may count."""
+        if not isinstance(self._says(module, name), Block):
+            return False
         binders = module.binders(name)
-        return isinstance(self._says(module, name), Block) and (
-            any(block.is_guarded for block in binders) or is_read_between(module, binders, name)
-        )
+        if any(block.is_guarded for block in binders):
+            return True
+        return is_read_between(module, binders, name)
 
     def _is_one_import(
         self, module: ModuleIndex, binders: tuple[Block, ...], items: list[Import]
     ) -> bool:
-        """Whether every import among `binders` brings one thing from outside, and nothing before them is defined."""
-        symbols = {str(self.imported_symbol(module, item)) for item in items}
-        symbol = self.imported_symbol(module, items[0])
-        carried = (
-            self.flatten_scope.flattens(symbol.module) and self.env.path(symbol.module) is not None
-        )
-        return len(symbols) == 1 and not carried and all(block.imports for block in binders)
+        """Whether all `binders` are imports of one thing from outside."""
+        symbol, *others = [self.imported_symbol(module, item) for item in items]
+        if not all(symbol.is_same(other) for other in others):
+            return False
+        if not all(block.imports for block in binders):
+            return False
+        # A carried definition would need both statements in the flat file.
+        flattens = self.flatten_scope.flattens(symbol.module)
+        return not (flattens and self.env.path(symbol.module) is not None)
 
     def imported_symbol(self, module: ModuleIndex, item: Import) -> Symbol:
-        """The symbol that an import statement names, relative modules made absolute, nothing followed.
+        """The symbol that an import statement names, as an absolute module; nothing is followed.
 
         Raises PatchgenError PG102 for a relative import that leaves its package.
         """
@@ -111,7 +121,7 @@ class Bindings:
     def absolute(self, module: ModuleIndex, target: str, level: int, at: Location) -> str:
         """The absolute name of the module that `from ..target import x` in `module` names.
 
-        A relative import that is marked as kept is not looked up: it keeps its dots.
+        A relative import that is marked to be kept is not looked up: it keeps its dots.
         """
         if not level:
             return target
@@ -119,16 +129,13 @@ class Bindings:
             return "." * level + target
         parts = module.source.module.split(".")
         drop = level - (module.source.path.endswith("__init__.py"))
+        # A modular file at the top of a folder imports its neighbours by `from .helpers import x`.
         beside = self.env.beside(module.source.module) if drop == len(parts) else None
         if beside is not None:
             return ".".join([beside, target] if target else [beside])
         if drop >= len(parts):
-            raise PatchgenError(
-                "PG102",
-                at,
-                f"a relative import leaves the package {parts[0]}",
-                "name it absolutely",
-            )
+            what = f"a relative import leaves the package {parts[0]}"
+            raise PatchgenError("PG102", at, what, "name it absolutely")
         base = parts[: len(parts) - drop] if drop else parts
         return ".".join([*base, target] if target else base)
 
@@ -172,38 +179,33 @@ class Bindings:
             path = self.env.path(target)
             if path is None or not self.flatten_scope.looks_into(target):
                 continue
-            # Hundreds of files can stand behind a star, and their text tells most of them apart from the one.
+            # Hundreds of files can stand behind a star: their text tells most of them apart from
+            # the one, without parsing.
             if path.name != "__init__.py" and not self._may_export(target, name):
                 continue
             index = self.env.index(target, at)
-            public = (
-                index.exports
-                if index.exports is not None
-                else [n for n in index.names if n[0] != "_"]
-            )
-            inner = self._stars(index)
-            found = (
-                self.canonical(Symbol(target, name), at)
-                if name in public
-                else self._from_stars(index, name, inner)
-            )
+            public = index.exports
+            if public is None:
+                public = tuple(bound for bound in index.names if bound[0] != "_")
+            if name in public:
+                return self.canonical(Symbol(target, name), at)
+            found = self._from_stars(index, name, self._find_stars(index))
             if found is not None:
                 return found
         return None
 
     def _may_export(self, module: str, name: str) -> bool:
-        """Whether `from module import *` may bring `name`, as far as the text of `module` tells without being parsed.
+        """Whether `from module import *` may bring `name`, as far as the unparsed text tells.
 
-        It has to spell the name, and in quotes where a statement says what `__all__` is.
+        The text has to spell the name, and in quotes where a statement sets `__all__`.
         """
         if not self.env.spells(module, name):
             return False
-        quoted = (f'"{name}"', f"'{name}'")
-        return not self.env.spells(module, "\n__all__") or any(
-            self.env.spells(module, text) for text in quoted
-        )
+        if not self.env.spells(module, "\n__all__"):
+            return True
+        return self.env.spells(module, f'"{name}"') or self.env.spells(module, f"'{name}'")
 
-    def _stars(self, module: ModuleIndex) -> tuple[Import, ...]:
+    def _find_stars(self, module: ModuleIndex) -> tuple[Import, ...]:
         """The star imports of `module`, in order."""
         return tuple(item for block in module.blocks for item in block.imports if item.name == "*")
 
@@ -221,9 +223,10 @@ class Bindings:
         return block
 
     def dotted(self, module: ModuleIndex, expression: str, at: Location) -> Symbol | None:
-        """What a dotted expression (`nn.Module`, `llama.LlamaMLP`) means; None when its first name is not bound.
+        """What a dotted expression means: `nn.Module`, `llama.LlamaMLP`.
 
-        Raises PatchgenError PG109 where the first name is no module, PG111 where it is one under a condition only.
+        None when nothing binds its first name.  Raises PatchgenError PG109 where the first name is
+        no module, PG111 where it is a module under a condition only.
         """
         first, *rest = expression.split(".")
         symbol = self.meaning(module, first)
@@ -253,7 +256,7 @@ KEPT = "# patchgen: keep"
 
 
 def is_kept(symbol: Symbol) -> bool:
-    """Whether `symbol` comes from a relative import that stays as it is; it takes the place of the parents' import."""
+    """Whether `symbol` comes from a relative import that stays and replaces the parents' import."""
     return symbol.module.startswith(".")
 
 
@@ -261,12 +264,8 @@ def _is_kept(module: ModuleIndex, target: str, level: int) -> bool:
     if KEPT not in module.source.text:
         return False
     dots = re.escape("." * level + target)
-    return (
-        re.search(
-            rf"^[ \t]*from[ \t]+{dots}[ \t]+import\b.*{KEPT}[ \t]*$", module.source.text, re.M
-        )
-        is not None
-    )
+    line = rf"^[ \t]*from[ \t]+{dots}[ \t]+import\b.*{KEPT}[ \t]*$"
+    return re.search(line, module.source.text, re.MULTILINE) is not None
 
 
 def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) -> bool:
@@ -274,14 +273,16 @@ def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) 
     first, last = binders[0], binders[-1]
     if len(binders) == 1:
         return False
-    between = [
-        block
-        for block in module.blocks
-        if first.first <= block.first <= last.last and block.kind != "import"
-    ]
+    between = []
+    for block in module.blocks:
+        if first.first <= block.first <= last.last and block.kind != "import":
+            between.append(block)
     if any(block.is_guarded and name in block.defines for block in between[:-1]):
         return True
-    if any(r.name == name and r.eager for block in between for r in block.references):
-        return True
-    runs = any(not read_import_effects(block.text).is_pure for block in between)
-    return runs and any(name in block.uses for block in module.blocks if block.first < last.first)
+    for block in between:
+        if any(reference.name == name and reference.eager for reference in block.references):
+            return True
+    # A call in between may run a function above it, which reads the name.
+    if all(read_import_effects(block.text).is_pure for block in between):
+        return False
+    return any(name in block.uses for block in module.blocks if block.first < last.first)

@@ -1,16 +1,17 @@
-"""Which names of which modules a top-level statement may change, and which it reads while it runs.
+"""Find which names a top-level statement may change, and which it reads while it runs.
 
-In: a block and its module.  Out: its `Change`.  A statement changes the names that it binds; what it stores into,
-deletes from, or calls a method of; what it hands to a call; and what the functions do that it calls:
+In: a block and its module.  Out: its `Change`.  A statement changes the names that it binds; what it
+stores into, deletes from, or calls a method of; what it passes to a call; and what the functions
+that it calls change:
 
     ACTS = {}                       binds ACTS
     def register(f): ACTS[f.__name__] = f
     @register
     def _double(x): ...             binds _double, changes ACTS
 
-Nothing is run, so this is more than what happens, never less: a name that only stands for a number or a string, or for
-a function or class that is called and not stored into, is not changed; every other name that a called function reads
-may be.
+Nothing is run, so the result may name too much, but never too little.  Two kinds of names are not
+changed: one that stands for a number or a string, and a function or class that is called and not
+stored into.  Every other name that a called function reads may be changed.
 """
 
 from __future__ import annotations
@@ -25,10 +26,15 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
-from patchgen.syntax.side_effects import SideEffects, read_call_effects, read_import_effects
+from patchgen.syntax.side_effects import (
+    Position,
+    SideEffects,
+    read_call_effects,
+    read_import_effects,
+)
 
 _NOWHERE = Location("")
-# What these packages give has no effect but its value, called at module level or as a decorator.
+# Calling what these packages define has no effect but its value.
 _PLAIN = frozenset(
     "abc collections contextlib contextvars copy dataclasses enum functools importlib inspect itertools logging math"
     " numpy operator patchgen pathlib re string threading torch transformers types typing typing_extensions"
@@ -37,7 +43,7 @@ _PLAIN = frozenset(
 _ACTING_BUILTINS = frozenset({"exec", "eval", "print", "open", "input", "globals"})
 _UNBOUNDED = frozenset({"exec", "globals"})
 _REGISTERING = ("torch.library", "torch.fx", "torch.serialization", "torch.utils._pytree")
-_PLAIN_CALLS = frozenset({"os.getenv", "os.path", "os.environ.get", "sys.version_info"})
+_PLAIN_CALLS = ("os.getenv", "os.path", "os.environ.get", "sys.version_info")
 _MAKES_PLAIN_VALUES = frozenset(
     {
         "getLogger",
@@ -57,7 +63,8 @@ _MAKES_PLAIN_VALUES = frozenset(
 class Change:
     """`symbols` may be changed, and `reads` are read meanwhile.
 
-    `outside`: something that no flat file carries may be changed, such as the environment or a module of torch.
+    `outside`: something that no flat file carries may be changed, such as the environment or a
+    module of torch.
     """
 
     symbols: frozenset[Symbol]
@@ -66,13 +73,16 @@ class Change:
     anything: bool = False  # `exec`, `globals()`: names that no text says
 
     def concerns_only_outside(self, own: frozenset[Symbol]) -> bool:
-        """Whether nothing that a flat file could carry is changed, beyond the names `own` that the statement binds."""
+        """Whether it changes nothing that a flat file could carry.
+
+        `own` are the names that the statement itself binds.
+        """
         return self.anything or (self.outside and self.symbols <= own)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of the statements of any module, each worked out once."""
+    """The changes of the statements of any module, each computed once."""
 
     bindings: Bindings
     layers: tuple[ModuleIndex, ...] = ()
@@ -82,15 +92,15 @@ class Changes:
         """What `block` of `module` changes and reads when it runs."""
         key = (module.source.module, block.first)
         if key not in self._known:
-            self._known[key] = self._work_out(module, block)
+            self._known[key] = self._compute(module, block)
         return self._known[key]
 
     def is_pure(self, module: ModuleIndex, block: Block) -> bool:
-        """Whether running `block` has no effect but that its names are bound."""
+        """Whether running `block` does nothing but bind its names."""
         change = self.of(module, block)
         return not change.outside and change.symbols <= own_symbols(module, block)
 
-    def _work_out(self, module: ModuleIndex, block: Block) -> Change:
+    def _compute(self, module: ModuleIndex, block: Block) -> Change:
         search = _Search(self.bindings, {layer.source.module: layer for layer in self.layers})
         search.changed |= own_symbols(module, block)
         if block.kind != "import":
@@ -121,58 +131,63 @@ class _Search:
         """The statement itself: what it reads at once, and what it does."""
         eager = [reference for reference in block.references if reference.eager]
         effects = read_import_effects(block.text)
-        self.read.update(
-            s for r in eager if (s := self._meaning(module, r)) and self._is_carried(s)
-        )
+        for reference in eager:
+            symbol = self._meaning(module, reference)
+            if symbol is not None and self._is_carried(symbol):
+                self.read.add(symbol)
         self._apply(module, block.references, effects)
+        if block.kind in ("class", "def", "import") or effects.is_pure:
+            return
         # What a loop binds stands for what the statement reads: `for t in (A, B): t["x"] = 1`.
-        if block.kind not in ("class", "def", "import") and not effects.is_pure:
-            stored = {
-                r.name
-                for r in block.references
-                if (r.line, r.column) in effects.changed | effects.handed
-            }
-            if stored & set(block.defines):
-                self._change_all(module, eager)
+        positions = effects.changed | effects.passed
+        touched = {r.name for r in block.references if (r.line, r.column) in positions}
+        if touched & set(block.defines):
+            self._change_all(module, eager)
 
     def _apply(
         self, module: ModuleIndex, references: Iterable[Reference], effects: SideEffects
     ) -> None:
+        """Follow the effects of a statement at each name that it reads."""
         for reference in references:
-            place = (reference.line, reference.column)
+            position = (reference.line, reference.column)
             symbol = self._meaning(module, reference)
             if symbol is None:
-                self.outside |= place in effects.called and reference.name in _ACTING_BUILTINS
-                self.anything |= place in effects.called and reference.name in _UNBOUNDED
-                continue
-            if not self._is_carried(symbol):
+                if position in effects.called:
+                    self.outside |= reference.name in _ACTING_BUILTINS
+                    self.anything |= reference.name in _UNBOUNDED
+            elif self._is_carried(symbol):
+                self._apply_to(symbol, position, effects)
+            else:
                 self.outside |= _acts_outside(symbol, reference, effects)
-                continue
-            if place in effects.called:
-                self._call(symbol)
-            if place in effects.called and not self._is_state(symbol):
-                continue
-            if place in effects.called | effects.changed | effects.handed | effects.aside:
-                self._change(symbol)
-            elif place in effects.kept and self._is_state(symbol):
-                self._change(symbol)
-            elif place in effects.used and self._is_of_own_class(symbol):
-                self._change(symbol)
-            if place in effects.metaclasses or (
-                place in effects.bases and self._runs_for_heirs(symbol)
-            ):
-                self._change(symbol)
+
+    def _apply_to(self, symbol: Symbol, position: Position, effects: SideEffects) -> None:
+        """Follow the effects at one name, which means `symbol`."""
+        if position in effects.called:
+            self._call(symbol)
+            if not self._is_state(symbol):
+                return  # calling a function or class does not change it
+        if position in effects.called | effects.changed | effects.passed | effects.discarded:
+            self._change(symbol)
+        elif position in effects.retained and self._is_state(symbol):
+            self._change(symbol)
+        elif position in effects.used and self._is_of_own_class(symbol):
+            # A property or an operator of an own class may do anything.
+            self._change(symbol)
+        if position in effects.metaclasses:
+            self._change(symbol)
+        elif position in effects.bases and self._runs_for_heirs(symbol):
+            self._change(symbol)
 
     def _meaning(self, module: ModuleIndex, reference: Reference) -> Symbol | None:
-        """What a reference means, attributes of flattened modules followed; None for builtins and the unknown."""
+        """What a reference means, with the attributes of flattened modules followed.
+
+        None for a builtin and for the unknown.
+        """
+        flatten_scope = self._bindings.flatten_scope
         try:
             symbol = self._bindings.meaning(module, reference.name)
             for attribute in reference.attributes:
-                if (
-                    symbol is None
-                    or symbol.name
-                    or not self._bindings.flatten_scope.flattens(symbol.module)
-                ):
+                if symbol is None or symbol.name or not flatten_scope.flattens(symbol.module):
                     break
                 symbol = self._bindings.canonical(Symbol(symbol.module, attribute), _NOWHERE)
         except PatchgenError:
@@ -180,14 +195,14 @@ class _Search:
         return symbol
 
     def _is_carried(self, symbol: Symbol) -> bool:
-        if symbol.name and symbol.module in self._layers:
+        """Whether a flat file may carry the definition of `symbol`."""
+        if not symbol.name:
+            return False
+        if symbol.module in self._layers:
             return True
-        bindings = self._bindings
-        return (
-            bool(symbol.name)
-            and bindings.flatten_scope.flattens(symbol.module)
-            and bool(bindings.env.path(symbol.module))
-        )
+        if not self._bindings.flatten_scope.flattens(symbol.module):
+            return False
+        return self._bindings.env.path(symbol.module) is not None
 
     def _change(self, symbol: Symbol) -> None:
         if symbol not in self._altered:
@@ -215,6 +230,7 @@ class _Search:
                 self._alias(symbol, module, block)
 
     def _run_body(self, module: ModuleIndex, block: Block) -> None:
+        """Follow what the body of a function, or the methods of a class, may do."""
         effects = read_call_effects(block.text)
         self._apply(module, block.references, effects)
         rebound = _global_names(block.text)
@@ -230,7 +246,10 @@ class _Search:
                 self._call(symbol)
 
     def _alias(self, symbol: Symbol, module: ModuleIndex, block: Block) -> None:
-        """`B = A`: a change of B is one of A; `OBJ = Registry()`: a method of OBJ is code of Registry."""
+        """Follow an assignment.
+
+        `B = A`: changing B changes A.  `OBJ = Registry()`: a method of OBJ is code of Registry.
+        """
         effects = read_import_effects(block.text)
         for reference in block.references:
             other = self._meaning(module, reference)
@@ -243,33 +262,38 @@ class _Search:
                 self._change(other)
 
     def _blocks(self, symbol: Symbol) -> Iterator[tuple[ModuleIndex, Block]]:
-        try:
-            module = self._layers.get(symbol.module) or self._bindings.env.index(
-                symbol.module, _NOWHERE
-            )
-        except PatchgenError:
-            return
-        yield from ((module, block) for block in module.blocks if symbol.name in block.defines)
+        """The blocks that bind `symbol`; none where its module cannot be read."""
+        module = self._layers.get(symbol.module)
+        if module is None:
+            try:
+                module = self._bindings.env.index(symbol.module, _NOWHERE)
+            except PatchgenError:
+                return
+        for block in module.blocks:
+            if symbol.name in block.defines:
+                yield module, block
 
     def _is_state(self, symbol: Symbol) -> bool:
-        """Whether a name stands for an object that can change: bound by no function, class or plain value."""
+        """Whether a name stands for an object that can change: no function, class or plain value."""
         blocks = [block for _, block in self._blocks(symbol)]
-        return bool(blocks) and not all(
-            block.kind in ("def", "class") or is_plain(block) for block in blocks
-        )
+        for block in blocks:
+            if block.kind not in ("def", "class") and not is_plain(block):
+                return True
+        return False
 
     def _is_of_own_class(self, symbol: Symbol) -> bool:
-        """Whether a name stands for what a carried class or function made: its operators and properties are code."""
+        """Whether a carried class or function made the value of a name.
+
+        Then its operators and properties are code of the parents.
+        """
         for module, block in self._blocks(symbol):
-            called = (
-                read_import_effects(block.text).called if block.kind == "assign" else frozenset()
-            )
+            if block.kind != "assign":
+                continue
+            called = read_import_effects(block.text).called
             for reference in block.references:
-                maker = (
-                    self._meaning(module, reference)
-                    if (reference.line, reference.column) in called
-                    else None
-                )
+                if (reference.line, reference.column) not in called:
+                    continue
+                maker = self._meaning(module, reference)
                 if maker is not None and self._is_carried(maker):
                     return True
         return False
@@ -287,29 +311,37 @@ class _Search:
                 continue
             seen.add(base)
             for module, block in self._blocks(base):
-                if "__init_subclass__" in block.text or block.kind != "class":
-                    return block.kind == "class" or not is_plain(block)
+                if block.kind != "class":
+                    return not is_plain(block)  # what is no class statement may do anything
+                if "__init_subclass__" in block.text:
+                    return True
+                effects = read_import_effects(block.text)
                 for reference in block.references:
-                    place = (reference.line, reference.column)
+                    position = (reference.line, reference.column)
                     above = self._meaning(module, reference)
                     if above is None or not self._is_carried(above):
                         continue  # `metaclass=ABCMeta` changes nothing here
-                    if place in read_import_effects(block.text).metaclasses:
+                    if position in effects.metaclasses:
                         return True
-                    queue += [above] if place in read_import_effects(block.text).bases else []
+                    if position in effects.bases:
+                        queue.append(above)
         return False
 
 
 def _acts_outside(symbol: Symbol, reference: Reference, effects: SideEffects) -> bool:
-    """Whether others may see what is done with an imported name: `torch.manual_seed(3)`, not `torch.zeros(3)`."""
-    place = (reference.line, reference.column)
-    if place in effects.stored or place in effects.aside:
+    """Whether others notice what is done with an imported name.
+
+    They notice `torch.manual_seed(3)`, but not `torch.zeros(3)`.
+    """
+    position = (reference.line, reference.column)
+    if position in effects.stored or position in effects.discarded:
         return True
-    if place not in effects.changed and place not in effects.called:
+    if position not in effects.changed and position not in effects.called:
         return False
     dotted = ".".join([str(symbol), *reference.attributes])
-    plain = symbol.module.partition(".")[0] in _PLAIN and not dotted.startswith(_REGISTERING)
-    return not plain and not any(dotted.startswith(known) for known in _PLAIN_CALLS)
+    if symbol.module.partition(".")[0] in _PLAIN and not dotted.startswith(_REGISTERING):
+        return False
+    return not dotted.startswith(_PLAIN_CALLS)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -317,26 +349,33 @@ def _global_names(text: str) -> frozenset[str]:
     """The names that functions in `text` bind at module level."""
     if "global" not in text:
         return frozenset()
-    return frozenset(
-        n for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Global) for n in node.names
-    )
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Global):
+            found.update(node.names)
+    return frozenset(found)
 
 
 @functools.lru_cache(maxsize=4096)
-def _plain_text(text: str) -> bool:
-    statements = ast.parse(text).body
-    return all(
-        isinstance(s, ast.Assign | ast.AnnAssign) and (not s.value or is_plain_value(s.value))
-        for s in statements
-    )
+def _is_plain_text(text: str) -> bool:
+    for statement in ast.parse(text).body:
+        if not isinstance(statement, ast.Assign | ast.AnnAssign):
+            return False
+        if statement.value and not is_plain_value(statement.value):
+            return False
+    return True
 
 
 def is_plain(block: Block) -> bool:
-    """Whether a block binds names to values that cannot change: numbers, strings, tuples of them, a logger."""
-    return block.kind == "assign" and _plain_text(block.text)
+    """Whether a block binds names to values that cannot change.
+
+    These are numbers, strings, tuples of them, a logger.
+    """
+    return block.kind == "assign" and _is_plain_text(block.text)
 
 
 def is_plain_value(value: ast.expr) -> bool:
+    """Whether an expression makes a value that cannot change."""
     match value:
         case ast.Constant():
             return True
