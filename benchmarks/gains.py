@@ -44,7 +44,7 @@ from patchgen.training.bench.quartiles import Quartiles, quartiles
 from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.charts.bars import Bar, bars
 from patchgen.training.memory.custom_ops import find_python_body
-from patchgen.verify.variants import Subject, subjects
+from patchgen.verify.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
 LARGEST = 400_000_000  # parameters: more do not fit a machine that others use too
@@ -223,14 +223,14 @@ def main() -> None:
     torch.set_num_threads(min(2, torch.get_num_threads()) if asked.quick else 2)
 
     begun, rows, left_out = time.monotonic(), [], []
-    for subject in subjects(REPOSITORY, asked.names):
+    for variant in find_variants(REPOSITORY, asked.names):
         if time.monotonic() - begun > 60 * asked.minutes:
-            left_out.append((subject.name, "no time was left"))
+            left_out.append((variant.name, "no time was left"))
             continue
         try:
-            row = measure_step(subject, asked.quick, 2 if asked.quick else asked.rounds)
+            row = measure_step(variant, asked.quick, 2 if asked.quick else asked.rounds)
         except NotMeasured as why:
-            left_out.append((subject.name, str(why)))
+            left_out.append((variant.name, str(why)))
             continue
         rows.append(row)
         print(in_words(row), flush=True)
@@ -246,34 +246,34 @@ class NotMeasured(Exception):
     """A variant that this script has no step for, with the reason."""
 
 
-def measure_step(subject: Subject, quick: bool, rounds: int) -> Row:
+def measure_step(variant: Variant, quick: bool, rounds: int) -> Row:
     """The variant's step beside its rival's."""
-    ours, theirs = classes(subject)
-    given = batch(subject, quick)
-    rival, how = made(theirs, ours, subject, quick)
-    variant, _ = made(ours, ours, subject, quick)
-    steps = [step_of(model, given) for model in (variant, rival)]
-    counted = [counts(step, model) for step, model in zip(steps, (variant, rival), strict=True)]
+    ours, theirs = classes(variant)
+    given = batch(variant, quick)
+    rival, how = made(theirs, ours, variant, quick)
+    own, _ = made(ours, ours, variant, quick)
+    steps = [step_of(model, given) for model in (own, rival)]
+    counted = [counts(step, model) for step, model in zip(steps, (own, rival), strict=True)]
     seconds: list[list[float]] = [[], []]
     for turn in range(rounds):
         # Whoever goes first finds the other's data in the caches.
         for side in (0, 1) if turn % 2 else (1, 0):
             seconds[side].append(time_runs(steps[side]))
     sides = [Side(tuple(took), *count) for took, count in zip(seconds, counted, strict=True)]
-    del variant, rival, steps
+    del own, rival, steps
     gc.collect()
-    return Row(subject.name, subject.claimed, how, *sides)
+    return Row(variant.name, variant.checked_parts, how, *sides)
 
 
-def classes(subject: Subject) -> tuple[type[PreTrainedModel], type[PreTrainedModel]]:
+def classes(variant: Variant) -> tuple[type[PreTrainedModel], type[PreTrainedModel]]:
     """The variant's class of a language model, and transformers' of the same name."""
     module, parent = (
-        importlib.import_module(subject.module),
-        importlib.import_module(subject.parent),
+        importlib.import_module(variant.module),
+        importlib.import_module(variant.parent),
     )
     wanted = ("ForMaskedLM", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
     for head in sorted(
-        subject.heads, key=lambda name: "mlm" in subject.name and "MaskedLM" not in name
+        variant.heads, key=lambda name: "mlm" in variant.name and "MaskedLM" not in name
     ):
         ours, theirs = getattr(module, head, None), getattr(parent, head, None)
         if head.endswith(wanted) and ours is not None and theirs is not None:
@@ -282,10 +282,10 @@ def classes(subject: Subject) -> tuple[type[PreTrainedModel], type[PreTrainedMod
 
 
 def made(
-    kind: type[PreTrainedModel], variant: type[PreTrainedModel], subject: Subject, quick: bool
+    kind: type[PreTrainedModel], variant_class: type[PreTrainedModel], variant: Variant, quick: bool
 ) -> tuple[PreTrainedModel, str]:
     """A model of `kind` in training, and what is switched on in it."""
-    config = configuration(kind, subject, quick)
+    config = configuration(kind, variant, quick)
     with torch.device("meta"):
         size = sum(parameter.numel() for parameter in kind(config).parameters())
     if size > LARGEST:
@@ -294,30 +294,30 @@ def made(
     attention = "sdpa" if kind._supports_sdpa else "eager"
     model = kind._from_config(config, attn_implementation=attention).train()
     how = [attention]
-    if "checkpoint" in subject.claimed and kind.supports_gradient_checkpointing:
+    if "checkpoint" in variant.checked_parts and kind.supports_gradient_checkpointing:
         switch_on(model)
         how.append("checkpointing")
     return model, ", ".join(how)
 
 
-def configuration(kind: type[PreTrainedModel], subject: Subject, quick: bool) -> Any:
+def configuration(kind: type[PreTrainedModel], variant: Variant, quick: bool) -> Any:
     """Of the widths that are real, and two layers."""
     names = set(inspect.signature(kind.config_class).parameters) | set(
         kind.config_class().to_dict()
     )
-    wanted = dict.fromkeys(LAYERS, 2) | WIDTHS.get(subject.parent.split(".")[-2], {})
+    wanted = dict.fromkeys(LAYERS, 2) | WIDTHS.get(variant.parent.split(".")[-2], {})
     if quick:
         wanted |= TINY
     return kind.config_class(**{name: value for name, value in wanted.items() if name in names})
 
 
-def batch(subject: Subject, quick: bool) -> dict[str, Tensor]:
+def batch(variant: Variant, quick: bool) -> dict[str, Tensor]:
     """Texts of several lengths: padded, or behind each other for a packed variant; an encoder's labelled in part."""
     draw = torch.Generator().manual_seed(0)
     lengths = [3, 7] if quick else [64, 96, 160, 256]
     words = 90 if quick else 20000
-    packed = "packed" in subject.name
-    masked = any(head.endswith("ForMaskedLM") for head in subject.heads)
+    packed = "packed" in variant.name
+    masked = any(head.endswith("ForMaskedLM") for head in variant.heads)
     texts = [torch.randint(5, words, (length,), generator=draw) for length in lengths]
     if packed:
         ids = torch.cat(texts)[None]

@@ -46,7 +46,7 @@ def memory(
     from patchgen.training.memory.setup import Setup
     from patchgen.training.memory.target import Choice, default_length, find_target
     from patchgen.training.memory.zero import predict as predict_trace
-    from patchgen.verify.report.pages import best_device
+    from patchgen.verify.report.pages import find_best_device
 
     if not predict and (not measure or card or figure):
         raise click.UsageError(
@@ -55,7 +55,7 @@ def memory(
     try:
         choice = Choice(head, config, tiny, tuple(_change(each) for each in changes))
         target = find_target(name, choice)
-        place = device or ("cuda" if card else best_device())
+        place = device or ("cuda" if card else find_best_device())
         if measure:
             check_device(place)
         tokens = length or default_length(target.config)

@@ -15,7 +15,7 @@ from patchgen.cli.report import table
 if TYPE_CHECKING:
     from patchgen.verify.report.result import Result
     from patchgen.verify.run.children import Wanted
-    from patchgen.verify.variants import Subject
+    from patchgen.verify.variants import Variant
 
 
 def verify(
@@ -34,23 +34,23 @@ def verify(
     megabytes: float,
 ) -> int:
     """Verify the variants `names`; 1 if a case failed, or nothing of a variant was compared."""
-    from patchgen.verify.report.pages import best_device
-    from patchgen.verify.report.result import unproven
+    from patchgen.verify.report.pages import find_best_device
+    from patchgen.verify.report.result import find_unproven
     from patchgen.verify.run.children import Limits, Wanted
     from patchgen.verify.run.children import verify as run
     from patchgen.verify.selection import DTYPES, Plan
-    from patchgen.verify.variants import home_of, subjects
+    from patchgen.verify.variants import find_variants, home_of
 
     try:
-        chosen = subjects(home_of(names), names)
+        chosen = find_variants(home_of(names), names)
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from error
     if not names and not everything:
         raise click.UsageError(
-            f"name variants or give --all: {', '.join(subject.name for subject in chosen)}"
+            f"name variants or give --all: {', '.join(variant.name for variant in chosen)}"
         )
     plan = Plan(full, tuple(dtypes) or DTYPES, lines=True, mutants=_number_of(mutants))
-    wanted = Wanted(plan, device or best_device(), Limits(seconds, megabytes))
+    wanted = Wanted(plan, device or find_best_device(), Limits(seconds, megabytes))
     listeners: list[Callable[[Result], None]] = [_Printer(form, verbose)]
     if report is not None:
         listeners.append(_Reporter(Path(report), chosen, wanted))
@@ -61,7 +61,7 @@ def verify(
 
     results = run(chosen, wanted, jobs, progress)
     _show(chosen, results, wanted, form, report)
-    empty = unproven([subject.name for subject in chosen], results)
+    empty = find_unproven([variant.name for variant in chosen], results)
     for name in empty:
         sys.stderr.write(
             f"{name}: nothing was compared, so nothing is proven; --verbose shows why\n"
@@ -100,7 +100,7 @@ class _Printer:
 class _Reporter:
     """Writes the report after each variant, so that an interrupted run has one too."""
 
-    def __init__(self, folder: Path, chosen: Sequence[Subject], wanted: Wanted) -> None:
+    def __init__(self, folder: Path, chosen: Sequence[Variant], wanted: Wanted) -> None:
         self.folder, self.chosen, self.wanted = folder, chosen, wanted
         self.found: list[Result] = []
 
@@ -111,10 +111,10 @@ class _Reporter:
         if result.case != MUTANTS:
             return
         done = {each.variant for each in self.found if each.case == MUTANTS}
-        subjects = [subject for subject in self.chosen if subject.name in done]
+        find_variants = [variant for variant in self.chosen if variant.name in done]
         _write(
             self.folder,
-            subjects,
+            find_variants,
             [each for each in self.found if each.variant in done],
             self.wanted,
         )
@@ -130,18 +130,18 @@ def _unseen(result: Result) -> str:
 
 
 def _show(
-    chosen: Sequence[Subject],
+    chosen: Sequence[Variant],
     results: Sequence[Result],
     wanted: Wanted,
     form: str,
     report: str | None,
 ) -> None:
-    from patchgen.verify.report.pages import as_json, circumstances
+    from patchgen.verify.report.pages import as_json, describe_run
 
     if report is not None:
         _write(Path(report), chosen, results, wanted)
     if form == "json":
-        made = circumstances("patchgen " + " ".join(_arguments()), wanted.device)
+        made = describe_run("patchgen " + " ".join(_arguments()), wanted.device)
         sys.stdout.write(as_json(results, made))
         return
     sys.stderr.write("" if not sys.stderr.isatty() else "\r\x1b[2K")
@@ -149,11 +149,11 @@ def _show(
 
 
 def _write(
-    folder: Path, chosen: Sequence[Subject], results: Sequence[Result], wanted: Wanted
+    folder: Path, chosen: Sequence[Variant], results: Sequence[Result], wanted: Wanted
 ) -> None:
-    from patchgen.verify.report.pages import circumstances, write_report
+    from patchgen.verify.report.pages import describe_run, write_report
 
-    made = circumstances("patchgen " + " ".join(_arguments()), wanted.device)
+    made = describe_run("patchgen " + " ".join(_arguments()), wanted.device)
     write_report(folder, chosen, results, made)
 
 
@@ -166,17 +166,17 @@ def _arguments() -> list[str]:
     return [os.path.basename(word) if os.path.isabs(word) else word for word in given]
 
 
-def _table(chosen: Sequence[Subject], results: Sequence[Result]) -> str:
-    from patchgen.verify.report.pages import lines_told, mutants_told, number
+def _table(chosen: Sequence[Variant], results: Sequence[Result]) -> str:
+    from patchgen.verify.report.pages import format_lines, format_mutants, number
     from patchgen.verify.report.result import counts
 
     rows = []
-    for subject in chosen:
-        found = [result for result in results if result.variant == subject.name]
+    for variant in chosen:
+        found = [result for result in results if result.variant == variant.name]
         statuses = [str(count) for count in counts(found).values()]
         largest = [number(_largest_difference(found, kind)) for kind in _KINDS]
-        ran, seen = lines_told(found), mutants_told(found)
-        rows.append((subject.name, *statuses, *largest, ran, seen))
+        ran, seen = format_lines(found), format_mutants(found)
+        rows.append((variant.name, *statuses, *largest, ran, seen))
     statuses = ["PASS", "WARN", "FAIL", "NONE"]
     return table(("variant", *statuses, *_KINDS, "lines run", "mutants seen"), rows)
 

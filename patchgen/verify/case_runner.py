@@ -15,19 +15,19 @@ import torch
 
 from patchgen.verify.cases.select import Case
 from patchgen.verify.checks import CHECKS
-from patchgen.verify.checks.context import Nothing, Trial, Verdict
-from patchgen.verify.checks.planted import planted
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
+from patchgen.verify.checks.planted import measure_planted_error
 from patchgen.verify.inputs.arguments import CannotBuild, takes
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.report.result import Result
-from patchgen.verify.variants import Subject
+from patchgen.verify.variants import Variant
 
 
 @dataclass(frozen=True)
-class Bench:
+class CaseRunner:
     """One variant, on one device."""
 
-    subject: Subject
+    variant: Variant
     device: str = "cpu"
 
     @functools.cached_property
@@ -38,7 +38,7 @@ class Bench:
         """The two sides of the case's class."""
         key = (case.head, repr(case.changes))  # some values are dictionaries
         if key not in self._pairs:
-            self._pairs[key] = Pair(self.subject, case.head, self.device, dict(case.changes))
+            self._pairs[key] = Pair(self.variant, case.head, self.device, dict(case.changes))
         return self._pairs[key]
 
     def run(self, case: Case) -> Result:
@@ -46,7 +46,7 @@ class Bench:
         begun = time.perf_counter()
         verdict = self._verdict(case)
         seconds = round(time.perf_counter() - begun, 3)
-        return Result(self.subject.name, case.name, **asdict(verdict), seconds=seconds)
+        return Result(self.variant.name, case.name, **asdict(verdict), seconds=seconds)
 
     def ready(self, case: Case) -> tuple[Case, Pair]:
         """The case as this variant's configuration can have it, and its two sides.  Raises Nothing where it cannot."""
@@ -57,8 +57,8 @@ class Bench:
     def _verdict(self, case: Case) -> Verdict:
         try:
             possible, pair = self.ready(case)
-            return CHECKS[case.kind](Trial(pair, possible, self.smallest_planted))
-        except (Nothing, CannotBuild) as reason:
+            return CHECKS[case.kind](CheckContext(pair, possible, self.find_smallest_planted))
+        except (NothingToCompare, CannotBuild) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:
             told = f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
@@ -68,12 +68,12 @@ class Bench:
     def _smallest(self) -> dict[Any, float]:
         return {}
 
-    def smallest_planted(self, case: Case) -> float | None:
+    def find_smallest_planted(self, case: Case) -> float | None:
         """The smallest error planted in the variant's first class, in this dtype, that fits it; None where none does.
 
         What a bound stands beside.
         """
-        main = replace(case, head=self.subject.heads[0], changes=())
+        main = replace(case, head=self.variant.heads[0], changes=())
         key = (main.head, case.dtype)
         if key not in self._smallest:
             pair, dtype = self.pair(main), getattr(torch, case.dtype)
@@ -84,9 +84,13 @@ class Bench:
 
 def _fitting(pair: Pair, dtype: torch.dtype) -> Iterator[float]:
     """How far each planted error moves the variant, of those that fit."""
-    for plant in (plant for claim in pair.claims for plant in claim.plants):
-        with contextlib.suppress(Nothing, CannotBuild):
-            yield planted(pair, plant, dtype)
+    for planted_error in (
+        planted_error
+        for part_check in pair.part_checks
+        for planted_error in part_check.planted_errors
+    ):
+        with contextlib.suppress(NothingToCompare, CannotBuild):
+            yield measure_planted_error(pair, planted_error, dtype)
 
 
 def _place(error: Exception) -> str:
@@ -106,9 +110,9 @@ def _possible(pair: Pair, case: Case) -> Case:
     known = {name for name in config.to_dict() if name not in config.sub_configs}
     (first, value), *_ = case.changes
     if first not in known or config.is_encoder_decoder:
-        raise Nothing(f"the configuration has no {first}")
+        raise NothingToCompare(f"the configuration has no {first}")
     if getattr(config, first) == value:
-        raise Nothing(f"{first} is {value} anyway")
+        raise NothingToCompare(f"{first} is {value} anyway")
     if first == "add_cross_attention" and "encoder_hidden_states" not in takes(pair.parent_class):
-        raise Nothing("its forward takes no encoder_hidden_states")
+        raise NothingToCompare("its forward takes no encoder_hidden_states")
     return replace(case, changes=tuple((name, v) for name, v in case.changes if name in known))

@@ -18,7 +18,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from patchgen.verify.mutation.changed_lines import added_by
+from patchgen.verify.mutation.changed_lines import find_added_lines
 
 CHECKPOINTING, INTERFACE, GROUPED = "checkpoint", "attention_interface", "grouped"
 EXPERTS = re.compile(r"@use_experts_implementation|\b_grouped_linear\(")
@@ -32,7 +32,7 @@ def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ..
     diff = output.with_suffix(".diff")
     if not diff.is_file():
         return ()
-    changed = added_by(diff.read_text(encoding="utf-8"))
+    changed = find_added_lines(diff.read_text(encoding="utf-8"))
     tree = ast.parse(text)
     found = {
         CHECKPOINTING: CHECKPOINTING not in parts and any(_turns_on_checkpointing(tree, changed)),

@@ -24,7 +24,7 @@ _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Variant:
     """One variant."""
 
     name: str  # "llama_loss"
@@ -40,7 +40,7 @@ class Subject:
     changes: tuple[str, ...] = ()  # what its diff turns on without a part: "checkpoint"
 
     @property
-    def claimed(self) -> tuple[str, ...]:
+    def checked_parts(self) -> tuple[str, ...]:
         """The names of all that is claimed of it."""
         return (*self.parts, *self.changes)
 
@@ -49,7 +49,7 @@ class Subject:
         return self.heads[:2]
 
 
-def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
+def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]:
     """The variants recorded at `home`, or those of them that `wanted` names: by name, modular file, output or folder.
 
     Raises PatchgenError PG507 for an unreadable lock, and LookupError for a name that no record has, or no records.
@@ -71,19 +71,19 @@ def subjects(home: Path, wanted: Iterable[str] = ()) -> tuple[Subject, ...]:
         raise LookupError(
             f"{missing[0]} is recorded in {LOCK}, and is not there: run patchgen convert"
         )
-    return tuple(subject_of(record, home) for record in chosen.values() or known)
+    return tuple(describe_variant(record, home) for record in chosen.values() or known)
 
 
-def subject_at(path: Path) -> Subject:
+def find_variant_at(path: Path) -> Variant:
     """The variant that a modular file or an output of any project is, by that project's record.
 
     Raises LookupError where the project's lock does not have it, or has several of it.
     """
     home = find_config([path.resolve().parent]).home
-    found = subjects(home, [str(path.resolve())])
+    found = find_variants(home, [str(path.resolve())])
     if len(found) != 1:
         raise LookupError(
-            f"{path} makes {len(found)} variants: {', '.join(subject.name for subject in found)}"
+            f"{path} makes {len(found)} variants: {', '.join(variant.name for variant in found)}"
         )
     return found[0]
 
@@ -95,7 +95,7 @@ def home_of(names: Iterable[str]) -> Path:
     return find_config([*starts, Path.cwd()]).home
 
 
-def subject_of(record: Record, home: Path) -> Subject:
+def describe_variant(record: Record, home: Path) -> Variant:
     """The variant that `record` tells of."""
     parents = Counter(
         used.symbol.rpartition(".")[0]
@@ -115,12 +115,12 @@ def subject_of(record: Record, home: Path) -> Subject:
     changes = changes_of(output, text, parts)
     settings = tuple(setting for setting in SETTINGS if setting in text)
     name, module = _name_of(record), _module_of(record)
-    return Subject(
+    return Variant(
         name,
         module,
         parent,
         tuple(parts),
-        heads_of(text),
+        find_heads(text),
         str(home),
         record.modular,
         settings,
@@ -128,7 +128,7 @@ def subject_of(record: Record, home: Path) -> Subject:
     )
 
 
-def heads_of(text: str) -> tuple[str, ...]:
+def find_heads(text: str) -> tuple[str, ...]:
     """The public model classes of a modeling module, by its `__all__`: language-model heads before others."""
     heads = [
         name

@@ -18,26 +18,26 @@ from transformers import (
 )
 
 from patchgen.errors import PatchgenError, problems_of
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import Case
 from patchgen.verify.checks.plans import both_on_meta, on_meta
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.plans.parent import parent_on_meta
 from patchgen.verify.plans.plans import (
     compared,
+    find_plan_faults,
     generic,
-    insist_on_plans,
-    plan_findings,
     plan_of,
     plan_problems,
+    require_plans,
     splits,
 )
-from patchgen.verify.variants import subjects
+from patchgen.verify.variants import find_variants
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
-GALLERY = {subject.name: subject for subject in subjects(REPOSITORY)}
+GALLERY = {variant.name: variant for variant in find_variants(REPOSITORY)}
 SIZES = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -53,7 +53,7 @@ def generated(name):
 
 
 def codes(model):
-    return [(one.kind, one.rule, one.code) for one in plan_findings(model)]
+    return [(one.kind, one.rule, one.code) for one in find_plan_faults(model)]
 
 
 def splits_of(model):
@@ -72,7 +72,7 @@ def mixture(**changes):
 
 def refusal(*args, **kwargs):
     with pytest.raises(PatchgenError) as refused:
-        insist_on_plans(*args, **kwargs)
+        require_plans(*args, **kwargs)
     return problems_of(refused.value)
 
 
@@ -91,12 +91,12 @@ def test_every_other_class_of_the_gallery_carries_what_is_there(name):
         insist_on_what_is_there(GALLERY[name], head)
 
 
-def insist_on_what_is_there(subject, head):
-    parent, variant = both_on_meta(Pair(subject, head))
-    found = compared(variant, parent)
+def insist_on_what_is_there(variant, head):
+    parent, model = both_on_meta(Pair(variant, head))
+    found = compared(model, parent)
     assert not found.wrong, (head, *map(str, found.wrong))
-    assert found.checked or not plan_findings(parent), head
-    found_by_itself = parent_on_meta(variant)
+    assert found.checked or not find_plan_faults(parent), head
+    found_by_itself = parent_on_meta(model)
     assert type(found_by_itself) is type(parent) and splits_of(found_by_itself) == splits_of(
         parent
     ), head
@@ -114,15 +114,19 @@ def test_the_gallery_has_plans_of_each_kind():
 
 def test_verify_has_a_case_for_every_head():
     from patchgen.verify.cases.select import cases
-    from patchgen.verify.parts.combine import claims_of
+    from patchgen.verify.parts.combine import find_part_checks
 
-    subject = GALLERY["bert_mlm"]
-    made = [case.head for case in cases(subject, claims_of(subject.parts)) if case.kind == "plans"]
-    assert made == list(subject.heads) and len(made) > 5
+    variant = GALLERY["bert_mlm"]
+    made = [
+        case.head
+        for case in cases(variant, find_part_checks(variant.parts))
+        if case.kind == "plans"
+    ]
+    assert made == list(variant.heads) and len(made) > 5
 
 
 def verdict(name, head):
-    return Bench(replace(GALLERY[name])).run(Case(f"{head} plans", "plans", head))
+    return CaseRunner(replace(GALLERY[name])).run(Case(f"{head} plans", "plans", head))
 
 
 def test_verify_counts_what_it_looked_up():
@@ -223,7 +227,9 @@ def test_a_plan_for_other_layers_is_seen():
 def test_a_style_that_does_not_fit_is_seen(rule, style, told):
     model = llama()
     model._tp_plan[rule] = style
-    assert [one.what for one in plan_findings(model) if told in one.what], plan_findings(model)
+    assert [one.what for one in find_plan_faults(model) if told in one.what], find_plan_faults(
+        model
+    )
 
 
 @pytest.mark.parametrize(
@@ -241,7 +247,7 @@ def test_slices_across_fused_layers_are_seen(style, biased, told):
         generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES, mlp_bias=biased)
     )
     model._tp_plan["model.layers.*.mlp.gate_up_proj"] = style
-    found = [one.what for one in plan_findings(model)]
+    found = [one.what for one in find_plan_faults(model)]
     assert len(found) == bool(told) and all(told in what for what in found)
 
 
@@ -253,10 +259,10 @@ def test_rules_for_experts_leave_nothing_that_every_process_would_add():
     assert codes(model) == [("ep", experts, "PG841")]
     model._ep_plan = {}
     model._tp_plan = {experts: "moe_tp_experts", f"{experts}.gate_up_proj": "packed_colwise"}
-    [found] = plan_findings(model)
+    [found] = find_plan_faults(model)
     assert "each rank would add its" in found.what and "down_proj" in found.what
     model._tp_plan = {f"{experts}.gate_up_proj_bias": "packed_colwise"}
-    [found] = plan_findings(model)
+    [found] = find_plan_faults(model)
     assert "by expert" in found.what
 
 
@@ -288,7 +294,7 @@ def test_weights_that_are_said_to_be_tied_are():
 
 
 def test_a_conversion_that_the_variant_lost_is_seen(monkeypatch):
-    from patchgen.training.parallel import declared
+    from patchgen.verify.plans import declared
 
     parent = on_meta(
         Qwen3MoeForCausalLM, Qwen3MoeConfig(**SIZES, num_experts=4, moe_intermediate_size=16)
@@ -314,13 +320,13 @@ def test_a_run_needs_a_plan():
     )
     [problem] = refusal(bert, "fsdp")
     assert problem.code == "PG842"  # the one that every configuration has says nothing of BERT
-    assert insist_on_plans(llama(), "tp") == () == insist_on_plans(llama(), "pp")
+    assert require_plans(llama(), "tp") == () == require_plans(llama(), "pp")
 
 
 def test_a_part_says_why_it_has_no_plan():
     [problem] = refusal(mixture(mlp_bias=True), "tp")
     assert problem.code == "PG842" and "experts with biases are split whole" in problem.what
-    assert insist_on_plans(mixture(mlp_bias=True), "ep") == ()
+    assert require_plans(mixture(mlp_bias=True), "ep") == ()
 
 
 def test_a_rule_without_a_layer_ends_a_run_unless_it_is_the_parents():
@@ -328,8 +334,8 @@ def test_a_rule_without_a_layer_ends_a_run_unless_it_is_the_parents():
     model._tp_plan["model.layers.*.mlp.gate"] = "colwise"
     [problem] = refusal(model, "tp", parent)
     assert problem.code == "PG840" and "mlp.gate" in problem.what
-    assert [one.rule for one in insist_on_plans(model, "tp", model)] == ["model.layers.*.mlp.gate"]
-    assert [one.rule for one in insist_on_plans(model, "tp")] == ["model.layers.*.mlp.gate"]
+    assert [one.rule for one in require_plans(model, "tp", model)] == ["model.layers.*.mlp.gate"]
+    assert [one.rule for one in require_plans(model, "tp")] == ["model.layers.*.mlp.gate"]
     model._tp_plan = {"layers.*.mlp.gate": "colwise"}
     assert refusal(model, "tp")[0].code == "PG840"  # nothing would be split
 
@@ -346,7 +352,7 @@ def test_a_layer_that_the_parent_splits_ends_a_run():
 def test_a_generated_model_is_held_against_its_parent(monkeypatch):
     """Whoever trains it need not say which one that is."""
     module = generated("llama_moe")
-    assert insist_on_plans(mixture(), "tp") == ()
+    assert require_plans(mixture(), "tp") == ()
     monkeypatch.setattr(module, "split_experts", lambda model: None)
     assert {problem.code for problem in refusal(mixture(), "tp")} == {"PG840", "PG843"}
     assert parent_on_meta(llama()) is None
@@ -393,7 +399,7 @@ def test_a_mixture_whose_parent_has_no_plan_is_split_by_expert_alone():
             "experts.down_proj_bias",
         )
     }
-    assert insist_on_plans(model, "ep") == ()
+    assert require_plans(model, "ep") == ()
 
 
 def test_fused_layers_are_split_where_their_parts_were():

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import Case, cases
-from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report.result import Result
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Subject, subjects
+from patchgen.verify.variants import Variant, find_variants
 from tests.toytree import REPOSITORY
 
 FILES = sorted(Path(__file__).with_name("planted").glob("*.toml"))
@@ -43,15 +43,15 @@ def errors() -> Iterator[Error]:
 
 
 @functools.cache
-def _of(variant: str) -> Subject:
-    (subject,) = subjects(REPOSITORY, [variant])
-    return subject
+def _of(name: str) -> Variant:
+    (variant,) = find_variants(REPOSITORY, [name])
+    return variant
 
 
-def planted(error: Error, home: Path) -> Subject:
+def planted(error: Error, home: Path) -> Variant:
     """The variant in a project of its own at `home`, with the error in it."""
-    subject = _of(error.variant)
-    path = Path(*subject.module.split(".")).with_suffix(".py")
+    variant = _of(error.variant)
+    path = Path(*variant.module.split(".")).with_suffix(".py")
     shutil.copytree(REPOSITORY / path.parent, home / path.parent)
     for package in (home / path.parent, home / path.parent.parent):
         (package / "__init__.py").touch()
@@ -60,14 +60,16 @@ def planted(error: Error, home: Path) -> Subject:
         f"{error}: the old text stands there {text.count(error.old)} times"
     )
     (home / path).write_text(text.replace(error.old, error.new), encoding="utf-8")
-    return replace(subject, home=str(home))
+    return replace(variant, home=str(home))
 
 
-def seen_by(subject: Subject) -> Result | None:
+def seen_by(variant: Variant) -> Result | None:
     """The first case that fails; those of wide dtypes first, planted errors of parts left out."""
-    bench = Bench(subject)
+    bench = CaseRunner(variant)
     todo = [
-        case for case in cases(subject, claims_of(subject.parts), PLAN) if case.kind != "planted"
+        case
+        for case in cases(variant, find_part_checks(variant.parts), PLAN)
+        if case.kind != "planted"
     ]
     for case in sorted(todo, key=_cost):
         result = bench.run(case)

@@ -22,7 +22,7 @@ from patchgen.verify.compare.tolerance import BIT_EQUAL, rounding
 from patchgen.verify.configs.tiny import SIZES, Batch, batch, tiny_config
 from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.float64 import widened
+from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.trace import traced
 
 LAYERS = SIZES["num_hidden_layers"]
@@ -59,7 +59,7 @@ class Case:
         weights = how.pop("weights", False)
         model = self.build(side, attention, **how)
         # BLOOM takes its softmax in float32 whatever it is, and XGLM has no float64 by itself.
-        with widened() if model.dtype == torch.float64 else nullcontext():
+        with compute_in_float64() if model.dtype == torch.float64 else nullcontext():
             return observe(model, given, weights=weights)
 
 

@@ -9,12 +9,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import cases
-from patchgen.verify.mutation.prove import Proof
-from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.mutation.prove import MutationTest
+from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import subject_at
+from patchgen.verify.variants import find_variant_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -40,7 +40,7 @@ CASES = (
 )
 
 
-def converted(folder: Path, made: str, layer: str) -> Bench:
+def converted(folder: Path, made: str, layer: str) -> CaseRunner:
     (folder / "pyproject.toml").write_text(PYPROJECT.format(made=made))
     modular = folder / "by_hand" / "modular_albert_checkpointed.py"
     modular.parent.mkdir()
@@ -48,13 +48,15 @@ def converted(folder: Path, made: str, layer: str) -> Bench:
     subprocess.run(
         [sys.executable, "-m", "patchgen", "convert"], cwd=folder, check=True, capture_output=True
     )
-    return Bench(subject_at(modular))
+    return CaseRunner(find_variant_at(modular))
 
 
-def results_of(bench: Bench):
-    subject = bench.subject
-    every = cases(subject, claims_of(subject.claimed), Plan(dtypes=("float64", "float32")))
-    head = subject.heads[0]
+def run_work(bench: CaseRunner):
+    variant = bench.variant
+    every = cases(
+        variant, find_part_checks(variant.checked_parts), Plan(dtypes=("float64", "float32"))
+    )
+    head = variant.heads[0]
     wanted = [
         case for case in every if case.head == head and any(name in case.name for name in CASES)
     ]
@@ -63,25 +65,25 @@ def results_of(bench: Bench):
 
 def test_checkpointing_is_switched_on_and_compared(tmp_path):
     bench = converted(tmp_path, "made_by_hand", LAYER)
-    assert (bench.subject.parts, bench.subject.changes) == ((), ("checkpoint",))
-    found = results_of(bench)
+    assert (bench.variant.parts, bench.variant.changes) == ((), ("checkpoint",))
+    found = run_work(bench)
     assert {result.status for _, result in found} == {"PASS"}, found
     compared = [(case, result) for case, result in found if case.kind == "numbers"]
     assert compared and all(
-        case.scene.checkpointing is not None and result.seen for case, result in compared
+        case.scenario.checkpointing is not None and result.seen for case, result in compared
     )
 
 
 @pytest.mark.slow
 def test_a_flag_without_layers_that_heed_it_fails(tmp_path):
-    found = results_of(converted(tmp_path, "made_in_vain", "AlbertLayer(albert.AlbertLayer)"))
+    found = run_work(converted(tmp_path, "made_in_vain", "AlbertLayer(albert.AlbertLayer)"))
     assert any(result.status == "FAIL" for _, result in found)
 
 
 @pytest.mark.slow
 def test_its_few_changed_lines_ran(tmp_path):
     bench = converted(tmp_path, "made_to_run", LAYER)
-    proof = Proof(bench.subject, bench.ready)
+    proof = MutationTest(bench.variant, bench.ready)
     lines = proof.lines_run()
     assert not lines.not_run and lines.changed == lines.ran > 2
     assert any(mutant.says == "True becomes False" for mutant in proof.mutants(None))

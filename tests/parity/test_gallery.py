@@ -16,81 +16,81 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import Case, cases
-from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Subject, subjects
+from patchgen.verify.variants import Variant, find_variants
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
-GALLERY = subjects(REPOSITORY)
+GALLERY = find_variants(REPOSITORY)
 PLAN = Plan(dtypes=("float64", "float32"))
 
 
 @functools.cache
-def planned(subject: Subject, short: bool = False) -> tuple[Case, ...]:
+def planned(variant: Variant, short: bool = False) -> tuple[Case, ...]:
     try:
-        return cases(subject, claims_of(subject.claimed), replace(PLAN, short=short))
+        return cases(variant, find_part_checks(variant.checked_parts), replace(PLAN, short=short))
     except LookupError:
         return ()  # test_every_part_has_a_claim fails
 
 
 # The variant by which each part shows that its planted errors are seen.
-SHOWN_BY = {part: subject.name for subject in reversed(GALLERY) for part in subject.claimed}
+SHOWN_BY = {part: variant.name for variant in reversed(GALLERY) for part in variant.checked_parts}
 
 
-def is_quick(subject: Subject, case: Case) -> bool:
+def is_quick(variant: Variant, case: Case) -> bool:
     if case.kind == "planted":
-        return SHOWN_BY[case.detail.partition(":")[0]] == subject.name and case.dtype == "float32"
-    return case in planned(subject, short=True)
+        return SHOWN_BY[case.detail.partition(":")[0]] == variant.name and case.dtype == "float32"
+    return case in planned(variant, short=True)
 
 
-def as_parameter(subject: Subject, case: Case):
-    marks = [] if is_quick(subject, case) else [pytest.mark.slow]
-    return pytest.param(subject, case, id=f"{subject.name} {case.name}", marks=marks)
+def as_parameter(variant: Variant, case: Case):
+    marks = [] if is_quick(variant, case) else [pytest.mark.slow]
+    return pytest.param(variant, case, id=f"{variant.name} {case.name}", marks=marks)
 
 
 @functools.cache
-def bench(subject: Subject) -> Bench:
-    return Bench(subject)
+def bench(variant: Variant) -> CaseRunner:
+    return CaseRunner(variant)
 
 
 @pytest.mark.parametrize(
-    ("subject", "case"),
-    [as_parameter(subject, case) for subject in GALLERY for case in planned(subject)],
+    ("variant", "case"),
+    [as_parameter(variant, case) for variant in GALLERY for case in planned(variant)],
 )
-def test_case(subject, case):
-    result = bench(subject).run(case)
+def test_case(variant, case):
+    result = bench(variant).run(case)
     # What plans of the parent name, and is not there, is not there in the variant either.
     allowed = ("PASS", "NONE", "WARN") if case.kind == "plans" else ("PASS", "NONE")
     assert result.status in allowed, result
 
 
-@pytest.mark.parametrize("subject", GALLERY, ids=lambda subject: subject.name)
-def test_every_part_has_a_claim(subject):
-    assert claims_of(subject.claimed), (
+@pytest.mark.parametrize("variant", GALLERY, ids=lambda variant: variant.name)
+def test_every_part_has_a_claim(variant):
+    assert find_part_checks(variant.checked_parts), (
         "a variant without parts changes something that nothing is claimed of"
     )
 
 
-@pytest.mark.parametrize("subject", GALLERY, ids=lambda subject: subject.name)
-def test_what_matters_most_is_compared(subject):
+@pytest.mark.parametrize("variant", GALLERY, ids=lambda variant: variant.name)
+def test_what_matters_most_is_compared(variant):
     """A head that cannot be built would be NONE throughout, and nothing would be proven."""
-    by_name = {case.name: case for case in planned(subject)}
-    head = subject.heads[0]
-    results = [bench(subject).run(by_name[f"{head} {dtype} full closest"]) for dtype in PLAN.dtypes]
+    by_name = {case.name: case for case in planned(variant)}
+    head = variant.heads[0]
+    results = [bench(variant).run(by_name[f"{head} {dtype} full closest"]) for dtype in PLAN.dtypes]
     assert any(result.status == "PASS" and result.seen for result in results), results
 
 
 def test_the_quick_cases_are_of_every_variant_and_part():
     quick = [
-        (subject, case)
-        for subject in GALLERY
-        for case in planned(subject)
-        if is_quick(subject, case)
+        (variant, case)
+        for variant in GALLERY
+        for case in planned(variant)
+        if is_quick(variant, case)
     ]
-    assert {subject for subject, case in quick if case.kind == "numbers"} == set(GALLERY)
-    parts = {part for subject in GALLERY for part in subject.claimed}
+    assert {variant for variant, case in quick if case.kind == "numbers"} == set(GALLERY)
+    parts = {part for variant in GALLERY for part in variant.checked_parts}
     assert {case.detail.partition(":")[0] for _, case in quick if case.kind == "planted"} == parts

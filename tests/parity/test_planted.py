@@ -19,17 +19,17 @@ from safetensors.torch import load_file, save_file
 from transformers import DataCollatorWithFlattening
 
 from patchgen.parts.grouped import GROUPED_PRODUCT, grouped_linear, pairs_of
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import Case
 from patchgen.verify.checks.numbers import compare
-from patchgen.verify.checks.planted import planted
+from patchgen.verify.checks.planted import measure_planted_error
 from patchgen.verify.compare.tolerance import MARGIN, REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Plant, Scene, replaced, strictly_loaded
-from patchgen.verify.parts.sdpa import CLAIM
-from patchgen.verify.variants import Subject, subjects
+from patchgen.verify.parts.part_check import PlantedError, Scenario, load_strictly, replaced
+from patchgen.verify.parts.sdpa import PART_CHECK
+from patchgen.verify.variants import Variant, find_variants
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -41,7 +41,7 @@ DTYPES = [torch.float64, torch.float32]
 def pair(model: str, head: str) -> Pair:
     module = f"transformers.models.{model}.modeling_{model}"
     parts = () if model == "gemma2" else ("sdpa",)  # transformers' SDPA has no soft-cap
-    return Pair(Subject(model, module, module, parts, (head,), "."), head)
+    return Pair(Variant(model, module, module, parts, (head,), "."), head)
 
 
 def module_of(model):
@@ -149,7 +149,7 @@ def reseeded(was, self, *args, **kwargs):
 
 
 ROBERTA_TABLE = "roberta.embeddings.position_embeddings"
-DROPOUT = Scene(train=True, dropout=0.2, checkpointing={})
+DROPOUT = Scenario(train=True, dropout=0.2, checkpointing={})
 MIXTRAL, GEMMA, GPT2, BERT, ROBERTA, LLAMA = (
     ("mixtral", "MixtralForCausalLM"),
     ("gemma2", "Gemma2ForCausalLM"),
@@ -159,32 +159,47 @@ MIXTRAL, GEMMA, GPT2, BERT, ROBERTA, LLAMA = (
     ("llama", "LlamaForCausalLM"),
 )
 PLANTED = [
-    (BERT, Plant("dropped bias", "", functools.partial(zeroed, "attention.self.value.bias"))),
-    (BERT, Plant("dropped bias of a norm", "", functools.partial(zeroed, "output.LayerNorm.bias"))),
-    (GPT2, Plant("position shifted", "", functools.partial(positions_shifted, "transformer.wpe"))),
+    (
+        BERT,
+        PlantedError("dropped bias", "", functools.partial(zeroed, "attention.self.value.bias")),
+    ),
+    (
+        BERT,
+        PlantedError(
+            "dropped bias of a norm", "", functools.partial(zeroed, "output.LayerNorm.bias")
+        ),
+    ),
+    (
+        GPT2,
+        PlantedError(
+            "position shifted", "", functools.partial(positions_shifted, "transformer.wpe")
+        ),
+    ),
     (
         GEMMA,
-        Plant(
+        PlantedError(
             "N6 norm without its added one",
             "",
             method("Gemma2RMSNorm", "forward", without_added_one),
         ),
     ),
-    (GEMMA, Plant("soft-cap left out", "", without_softcap)),
+    (GEMMA, PlantedError("soft-cap left out", "", without_softcap)),
     (
         MIXTRAL,
-        Plant(
+        PlantedError(
             "router gradient detached", "", method("MixtralTopKRouter", "forward", detached_router)
         ),
     ),
-    (MIXTRAL, Plant("experts swapped", "", swapped_experts)),
+    (MIXTRAL, PlantedError("experts swapped", "", swapped_experts)),
     (
         MIXTRAL,
-        Plant("N11 missing expert weights", "", functools.partial(zeroed, "experts.gate_up_proj")),
+        PlantedError(
+            "N11 missing expert weights", "", functools.partial(zeroed, "experts.gate_up_proj")
+        ),
     ),
     (
         MIXTRAL,
-        Plant(
+        PlantedError(
             "N2 rows left as they were found",
             "",
             method("MixtralExperts", "forward", row_not_written),
@@ -192,7 +207,7 @@ PLANTED = [
     ),
     (
         MIXTRAL,
-        Plant(
+        PlantedError(
             "N2 an expert's gradient lacks a token",
             "",
             method("MixtralExperts", "forward", token_without),
@@ -200,7 +215,7 @@ PLANTED = [
     ),
     (
         ROBERTA,
-        Plant(
+        PlantedError(
             "N10 positions of flattened texts",
             "",
             functools.partial(positions_shifted, ROBERTA_TABLE),
@@ -208,47 +223,53 @@ PLANTED = [
     ),
     (
         LLAMA,
-        Plant("N1 a gradient alone is wrong", "", method("LlamaMLP", "forward", wrong_gradient)),
+        PlantedError(
+            "N1 a gradient alone is wrong", "", method("LlamaMLP", "forward", wrong_gradient)
+        ),
     ),
     (
         LLAMA,
-        Plant("N7 loss scaled by accumulation", "", scaled_loss, Scene(train=True, accumulate=2)),
+        PlantedError(
+            "N7 loss scaled by accumulation", "", scaled_loss, Scenario(train=True, accumulate=2)
+        ),
     ),
     (
         LLAMA,
-        Plant(
+        PlantedError(
             "N13 a kernel that rounds to bfloat16", "", method("LlamaMLP", "forward", in_bfloat16)
         ),
     ),
     (
         GPT2,
-        Plant("dropout reseeded in recompute", "", method("GPT2MLP", "forward", reseeded), DROPOUT),
+        PlantedError(
+            "dropout reseeded in recompute", "", method("GPT2MLP", "forward", reseeded), DROPOUT
+        ),
     ),
 ]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float64", "float32"])
 @pytest.mark.parametrize(
-    ("where", "plant"),
+    ("where", "planted_error"),
     PLANTED,
-    ids=lambda given: given.name if isinstance(given, Plant) else given[0],
+    ids=lambda given: given.name if isinstance(given, PlantedError) else given[0],
 )
-def test_a_planted_error_is_seen(where, plant, dtype):
+def test_a_planted_error_is_seen(where, planted_error, dtype):
     both = pair(*where)
-    _, model = both.models(both.routes[0], dtype, plant.scene.dropout, fresh=True)
-    with plant.apply(model):
-        seen = both.variant_sees(
-            both.routes[0], dtype, plant.scene, model=model
+    _, model = both.models(both.routes[0], dtype, planted_error.scenario.dropout, fresh=True)
+    with planted_error.apply(model):
+        seen = both.observe_variant(
+            both.routes[0], dtype, planted_error.scenario, model=model
         )  # it runs, and is wrong
-    apart = compare(both, both.routes[0], dtype, plant.scene, seen)[0].largest
+    apart = compare(both, both.routes[0], dtype, planted_error.scenario, seen)[0].largest
     assert apart >= MARGIN * REORDERED.at(dtype)
 
 
 @pytest.mark.parametrize("where", [MIXTRAL, GEMMA, GPT2, BERT, LLAMA], ids=lambda where: where[0])
 def test_nothing_is_seen_where_nothing_is_planted(where):
-    for scene in (Scene(), DROPOUT, Scene(train=True, accumulate=2)):
-        nothing = Plant("nothing", "", lambda model: contextlib.nullcontext(), scene)
-        assert planted(pair(*where), nothing, torch.float32) == 0
+    for scenario in (Scenario(), DROPOUT, Scenario(train=True, accumulate=2)):
+        nothing = PlantedError("nothing", "", lambda model: contextlib.nullcontext(), scenario)
+        assert measure_planted_error(pair(*where), nothing, torch.float32) == 0
 
 
 @pytest.fixture
@@ -265,10 +286,10 @@ def memory_of_nan():
 
 def test_n1_the_loss_of_a_wrong_gradient_looks_right():
     both = pair(*LLAMA)
-    right = both.parent_sees(both.routes[0], torch.float32, Scene())
+    right = both.observe_parent(both.routes[0], torch.float32, Scenario())
     _, model = both.models(both.routes[0], torch.float32, fresh=True)
     with method("LlamaMLP", "forward", wrong_gradient)(model):
-        wrong = both.variant_sees(both.routes[0], torch.float32, Scene(), model=model)
+        wrong = both.observe_variant(both.routes[0], torch.float32, Scenario(), model=model)
     assert torch.equal(right["loss"], wrong["loss"]) and torch.equal(
         right["logits"], wrong["logits"]
     )
@@ -309,8 +330,8 @@ def test_n2_rows_past_the_last_expert_are_seen(memory_of_nan):
 
 
 def test_n10_flattened_texts_have_the_positions_of_roberta():
-    (subject,) = subjects(REPOSITORY, ["roberta_padding_free"])
-    both = Pair(subject, ROBERTA[1])
+    (recorded,) = find_variants(REPOSITORY, ["roberta_padding_free"])
+    both = Pair(recorded, ROBERTA[1])
     parent, variant = both.models(both.routes[0], torch.float64)
     texts = [
         torch.randint(5, 90, (length,), generator=torch.Generator().manual_seed(length))
@@ -333,25 +354,25 @@ def test_n10_flattened_texts_have_the_positions_of_roberta():
 @pytest.mark.parametrize("broken", ["parent", "variant"])
 def test_what_does_not_run_without_an_error_has_not_shown_one(broken, monkeypatch):
     """A crash counts as an error that is seen: it must be the error's."""
-    bench, head = Bench(pair(*LLAMA).subject), LLAMA[1]
+    bench, head = CaseRunner(pair(*LLAMA).variant), LLAMA[1]
     bench._pairs[head, "()"] = both = replace(pair(*LLAMA))
     case = Case("", "planted", head, "float32", detail="sdpa:boom")
-    sides = {"parent": "parent_sees", "variant": "variant_sees"}
+    sides = {"parent": "observe_parent", "variant": "observe_variant"}
 
     def wrong(self, *args, **kwargs):
         raise (CannotBuild if broken == "parent" else RuntimeError)("it does not run")
 
-    crash = Plant(
+    crash = PlantedError(
         "boom", "", method("LlamaMLP", "forward", lambda was, *args: torch.ones(2) @ torch.ones(3))
     )
-    both.__dict__["claims"] = (replace(CLAIM, plants=(crash,)),)
+    both.__dict__["part_checks"] = (replace(PART_CHECK, planted_errors=(crash,)),)
     assert bench.run(case).apart == math.inf
-    assert bench.smallest_planted(case) == math.inf
+    assert bench.find_smallest_planted(case) == math.inf
     bench._smallest.clear()
     monkeypatch.setattr(Pair, sides[broken], wrong)
     result = bench.run(case)
     assert result.status == "NONE" and "it does not run" in result.note
-    assert bench.smallest_planted(case) is None
+    assert bench.find_smallest_planted(case) is None
 
 
 def test_n5_layers_behind_frozen_ones_keep_their_gradients_under_checkpointing():
@@ -360,10 +381,10 @@ def test_n5_layers_behind_frozen_ones_keep_their_gradients_under_checkpointing()
     for checkpointing in (False, True):
         _, model = both.models(both.routes[0], torch.float32, fresh=True)
         model.get_input_embeddings().requires_grad_(False)
-        scene = Scene(train=True, checkpointing={})
+        scenario = Scenario(train=True, checkpointing={})
         seen.append(
             observe_step(
-                model, both.inputs(scene, torch.float32), scene, checkpointing=checkpointing
+                model, both.inputs(scenario, torch.float32), scenario, checkpointing=checkpointing
             )
         )
     assert (
@@ -375,9 +396,9 @@ def test_n5_layers_behind_frozen_ones_keep_their_gradients_under_checkpointing()
 
 def test_n8_packing_without_boundaries_is_seen():
     both = pair(*LLAMA)
-    assert both.keeps_packed_apart
+    assert both.isolates_packed_texts
     packed, full = (
-        both.parent_sees(both.routes[0], torch.float32, Scene(rows=rows))
+        both.observe_parent(both.routes[0], torch.float32, Scenario(rows=rows))
         for rows in ("packed", "full")
     )
     assert not torch.allclose(packed["logits"], full["logits"], atol=0.1)
@@ -386,11 +407,13 @@ def test_n8_packing_without_boundaries_is_seen():
 @pytest.mark.slow
 def test_n9_packed_rows_are_kept_apart_under_compile():
     """A mask that is not made because nobody could look at positions while tracing would mix two texts of a row."""
-    (subject,) = subjects(REPOSITORY, ["llama_loss"])
-    bench = Bench(subject)
-    case = Case("", "compiled", LLAMA[1], scene=Scene(rows="packed", train=True), detail="eager")
+    (variant,) = find_variants(REPOSITORY, ["llama_loss"])
+    bench = CaseRunner(variant)
+    case = Case(
+        "", "compiled", LLAMA[1], scenario=Scenario(rows="packed", train=True), detail="eager"
+    )
     both = bench.pair(case)
-    assert both.keeps_packed_apart
+    assert both.isolates_packed_texts
     result = bench.run(case)
     assert result.status == "PASS", result
 
@@ -398,17 +421,19 @@ def test_n9_packed_rows_are_kept_apart_under_compile():
 @pytest.mark.slow
 def test_n9_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
     """By the same case: positions forgotten where a compiler traces."""
-    (subject,) = subjects(REPOSITORY, ["llama_loss"])
-    bench = Bench(subject)
-    case = Case("", "compiled", LLAMA[1], scene=Scene(rows="packed", train=True), detail="eager")
+    (variant,) = find_variants(REPOSITORY, ["llama_loss"])
+    bench = CaseRunner(variant)
+    case = Case(
+        "", "compiled", LLAMA[1], scenario=Scenario(rows="packed", train=True), detail="eager"
+    )
     right = observe_step
 
-    def wrong(model, inputs, scene, **how):
+    def wrong(model, inputs, scenario, **how):
         compiled = getattr(model, "_compiled_call_impl", None) is not None
         given = {
             name: t for name, t in inputs.given.items() if not (compiled and name == "position_ids")
         }
-        return right(model, replace(inputs, given=given), scene, **how)
+        return right(model, replace(inputs, given=given), scenario, **how)
 
     monkeypatch.setattr("patchgen.verify.checks.compiled.observe_step", wrong)
     result = bench.run(case)
@@ -425,7 +450,7 @@ def test_n11_a_checkpoint_that_lost_its_experts_is_refused(tmp_path):
         {"format": "pt"},
     )
     with pytest.raises(ValueError, match="missing_keys"):
-        strictly_loaded(type(model), tmp_path)
+        load_strictly(type(model), tmp_path)
 
 
 def test_n12_a_variant_that_does_nothing_has_no_effect():
@@ -435,7 +460,7 @@ def test_n12_a_variant_that_does_nothing_has_no_effect():
     )
     both.__dict__["routes"] = (replace(eager, name="nothing"), both.routes[1])
     try:
-        told = list(CLAIM.effect(*both.evidence(Scene(train=True)), both.specimen))
+        told = list(PART_CHECK.effect(*both.evidence(Scenario(train=True)), both.facts))
     finally:
         del both.__dict__["routes"]
     assert told == ["0 calls of SDPA for 3 attentions", "3 softmaxes over scores"]
@@ -443,19 +468,19 @@ def test_n12_a_variant_that_does_nothing_has_no_effect():
 
 def test_a_case_fails_with_its_numbers_and_its_place(monkeypatch):
     """Not only the distance: verify's own verdict, and what a person is told."""
-    case = Case("packed", "numbers", LLAMA[1], "float32", 1, Scene(rows="packed"))
-    bench = Bench(pair(*LLAMA).subject)
+    case = Case("packed", "numbers", LLAMA[1], "float32", 1, Scenario(rows="packed"))
+    bench = CaseRunner(pair(*LLAMA).variant)
     bench._pairs[LLAMA[1], "()"] = replace(pair(*LLAMA))
     both = bench.pair(case)
-    right = type(both).variant_sees
+    right = type(both).observe_variant
 
     def wrong(self, *args, **kwargs):
         seen = dict(right(self, *args, **kwargs))
         seen["logits"] = seen["logits"] + 1
         return seen
 
-    monkeypatch.setattr(Pair, "variant_sees", wrong)
-    monkeypatch.setattr(Bench, "smallest_planted", lambda self, case: 1.0)
+    monkeypatch.setattr(Pair, "observe_variant", wrong)
+    monkeypatch.setattr(CaseRunner, "find_smallest_planted", lambda self, case: 1.0)
     result = bench.run(case)
     assert result.status == "FAIL" and result.apart > result.bound > 0
     assert "logits: max" in result.note and "under eager" in result.note
@@ -464,12 +489,12 @@ def test_a_case_fails_with_its_numbers_and_its_place(monkeypatch):
 @pytest.mark.parametrize(("dtype", "autocast"), [("bfloat16", False), ("float32", True)])
 def test_outputs_of_another_dtype_are_seen_unless_a_part_says_so(dtype, autocast, monkeypatch):
     """Their values are equal: bit for bit would not tell."""
-    bench, head = Bench(pair(*LLAMA).subject), LLAMA[1]
+    bench, head = CaseRunner(pair(*LLAMA).variant), LLAMA[1]
     bench._pairs[head, "()"] = both = replace(pair(*LLAMA))
-    case = Case("", "numbers", head, dtype, scene=Scene(train=True, autocast=autocast))
-    monkeypatch.setattr(Bench, "smallest_planted", lambda self, case: 100.0)
+    case = Case("", "numbers", head, dtype, scenario=Scenario(train=True, autocast=autocast))
+    monkeypatch.setattr(CaseRunner, "find_smallest_planted", lambda self, case: 100.0)
     assert bench.run(case).status == "PASS"
-    right = Pair.variant_sees
+    right = Pair.observe_variant
 
     def wide(self, *args, **how):
         return {
@@ -477,22 +502,24 @@ def test_outputs_of_another_dtype_are_seen_unless_a_part_says_so(dtype, autocast
             for name, t in right(self, *args, **how).items()
         }
 
-    monkeypatch.setattr(Pair, "variant_sees", wide)
+    monkeypatch.setattr(Pair, "observe_variant", wide)
     result = bench.run(case)
     assert result.status == "FAIL" and "torch.float64 for torch." in result.note
-    both.__dict__["claims"] = (replace(CLAIM, own_dtypes=lambda scene: True),)
+    both.__dict__["part_checks"] = (replace(PART_CHECK, own_dtypes=lambda scenario: True),)
     assert bench.run(case).status == "PASS"
 
 
 def test_a_bound_that_no_planted_error_exceeds_tenfold_is_a_warning(monkeypatch):
     """Where none fits, what the diff changes is planted instead, which `patchgen verify` counts of its own."""
-    bench = Bench(pair(*LLAMA).subject)
+    bench = CaseRunner(pair(*LLAMA).variant)
     bench._pairs[LLAMA[1], "()"] = pair(*LLAMA)
-    case = Case("full", "numbers", LLAMA[1], "float32", 1, Scene())
+    case = Case("full", "numbers", LLAMA[1], "float32", 1, Scenario())
     for smallest, status in [
         (9 * REORDERED.at(torch.float32), "WARN"),
         (None, "PASS"),
         (1.0, "PASS"),
     ]:
-        monkeypatch.setattr(Bench, "smallest_planted", lambda self, case, told=smallest: told)
+        monkeypatch.setattr(
+            CaseRunner, "find_smallest_planted", lambda self, case, told=smallest: told
+        )
         assert bench.run(case).status == status

@@ -258,7 +258,7 @@ def examples():
     return [{name: value[row] for name, value in drawn.inputs().items()} for row in range(8)]
 
 
-def trained(model, folder, **changes):
+def training_scenario(model, folder, **changes):
     from transformers import Trainer, TrainingArguments
 
     arguments = TrainingArguments(
@@ -287,7 +287,7 @@ def test_trainer(name, checkpoints, tmp_path):
     changes = {"gradient_accumulation_steps": 2, "gradient_checkpointing": True}
     models = patchgen.load(name, checkpoints / name), from_transformers(name, checkpoints / name)
     before = [float(outputs(model).loss) for model in models]
-    after = [trained(model, tmp_path, **changes) for model in models]
+    after = [training_scenario(model, tmp_path, **changes) for model in models]
     assert before[0] == before[1]
     assert after[0] == pytest.approx(after[1], rel=1e-6)
     assert after[0] < before[0]

@@ -24,17 +24,17 @@ from patchgen.author.coverage.structure import Structural, flat_in
 from patchgen.compiler.flat import FlatFile
 from patchgen.project.batch.outcome import variant_diff
 from patchgen.project.gate.lock import Record
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import Case, cases
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import quiet
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.combine import claims_of
-from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.parts.combine import find_part_checks
+from patchgen.verify.parts.part_check import Scenario
 from patchgen.verify.report.result import Result
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Subject, subject_of
+from patchgen.verify.variants import Variant, describe_variant
 
 PACKAGE = "covered"  # what outputs of this pass are imported from
 HEADS = 4  # classes that are tried until one can be built
@@ -63,12 +63,12 @@ def _tried(found: Structural, home: Path) -> Entry:
         return Entry("refused", f"by the converter: {first.at}: {first.code} {first.what}")
     for file in flat.files:  # a new model has a configuration of its own
         _write(home, found, file)
-    subject = _subject(found, next(file for file in flat.files if file.kind == "modeling"), home)
+    variant = _subject(found, next(file for file in flat.files if file.kind == "modeling"), home)
     try:
-        importlib.import_module(subject.parent)
+        importlib.import_module(variant.parent)
     except ImportError as error:
         return Entry("cannot be built here", f"needs {error.name or error}")
-    return _verified(subject, found)
+    return _verified(variant, found)
 
 
 def _write(home: Path, found: Structural, file: FlatFile) -> None:
@@ -79,13 +79,13 @@ def _write(home: Path, found: Structural, file: FlatFile) -> None:
         output.with_suffix(".diff").write_text(variant_diff(file), encoding="utf-8")
 
 
-def _subject(found: Structural, file: FlatFile, home: Path) -> Subject:
+def _subject(found: Structural, file: FlatFile, home: Path) -> Variant:
     """The output as a variant that can be imported."""
     output = Path(PACKAGE, found.task.model, file.name)
     record = Record(
         output.as_posix(), found.task.modular.as_posix(), "", "", "", "", "", file.parents, ()
     )
-    return subject_of(record, home)
+    return describe_variant(record, home)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +111,16 @@ class _Shown:
         )
 
 
-def _verified(subject: Subject, found: Structural) -> Entry:
+def _verified(variant: Variant, found: Structural) -> Entry:
     shown: list[_Shown] = []
-    own = _heads(subject, found)
+    own = _heads(variant, found)
     every_one = found.task.part == "loss"  # each head has a loss of its own
     for head in own if every_one else own[:HEADS]:
-        shown.append(_of_head(subject, head, found.task.part))
+        shown.append(_of_head(variant, head, found.task.part))
         if not shown[-1].missing and not every_one:
             # A decoder's head on an encoder's layers says nothing of the encoder.
             base = _base(own, [one.head for one in shown])
-            shown += [_of_head(subject, name, found.task.part, base=True) for name in base]
+            shown += [_of_head(variant, name, found.task.part, base=True) for name in base]
             break
     return _entry(shown)
 
@@ -131,10 +131,10 @@ def _base(heads: Sequence[str], tried: Sequence[str]) -> list[str]:
     return [name for name in found[:1] if name not in tried]
 
 
-def _heads(subject: Subject, found: Structural) -> tuple[str, ...]:
+def _heads(variant: Variant, found: Structural) -> tuple[str, ...]:
     """The classes of this file that show the part: for the loss those that it changes, else the main one first."""
-    text = Path(subject.home, subject.module.replace(".", "/") + ".py").read_text(encoding="utf-8")
-    own = [name for name in subject.heads if f"\nclass {name}(" in text]
+    text = Path(variant.home, variant.module.replace(".", "/") + ".py").read_text(encoding="utf-8")
+    own = [name for name in variant.heads if f"\nclass {name}(" in text]
     if found.task.part == "loss":
         return tuple(name for name in own if name in found.declared)
     # Its rows are no texts, so that attention runs over lengths of its own.
@@ -157,12 +157,12 @@ def _entry(shown: list[_Shown]) -> Entry:
     return Entry("verified", others, heads=tuple(one.head for one in built), seen=seen)
 
 
-def _of_head(subject: Subject, head: str, part: str, *, base: bool = False) -> _Shown:
+def _of_head(variant: Variant, head: str, part: str, *, base: bool = False) -> _Shown:
     """Every case of the short plan, up to the first that fails; of a `base` beside a head what it computes."""
-    if missing := _missing(subject, head):
+    if missing := _missing(variant, head):
         return _Shown(head, missing=missing)
-    alone = replace(subject, heads=(head,))
-    bench, results = Bench(alone), []
+    alone = replace(variant, heads=(head,))
+    bench, results = CaseRunner(alone), []
     for case in _short(alone, part):
         if base and case.kind != "numbers":
             continue
@@ -175,7 +175,7 @@ def _of_head(subject: Subject, head: str, part: str, *, base: bool = False) -> _
     return _Shown(head, tuple(results), base=base)
 
 
-def _decided(bench: Bench, case: Case) -> Result:
+def _decided(bench: CaseRunner, case: Case) -> Result:
     """The result of `case`; of numbers that are apart in float32, that of the same in float64.
 
     What is rounding alone is smaller there by as much as the numbers are finer; what is wrong stays.
@@ -194,26 +194,35 @@ def _decided(bench: Bench, case: Case) -> Result:
     return result
 
 
-def _changes_nothing(bench: Bench, case: Case) -> bool:
+def _changes_nothing(bench: CaseRunner, case: Case) -> bool:
     """Whether the variant computes the same with the planted error, to the last bit: then it is none in this class."""
     pair, name = bench.pair(case), case.detail.partition(":")[2]
-    plant = next(plant for claim in pair.claims for plant in claim.plants if plant.name == name)
+    planted_error = next(
+        planted_error
+        for claim in pair.part_checks
+        for planted_error in claim.planted_errors
+        if planted_error.name == name
+    )
     route = pair.routes[0]
     seen = []
-    for planted in (plant.apply, lambda model: nullcontext()):
-        _, variant = pair.models(route, torch.float32, plant.scene.dropout, fresh=True)
+    for planted in (planted_error.apply, lambda model: nullcontext()):
+        _, variant = pair.models(route, torch.float32, planted_error.scenario.dropout, fresh=True)
         with planted(variant):
-            seen.append(pair.variant_sees(route, torch.float32, plant.scene, model=variant))
+            seen.append(
+                pair.observe_variant(route, torch.float32, planted_error.scenario, model=variant)
+            )
     one, other = seen
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def _missing(subject: Subject, head: str) -> str:
+def _missing(variant: Variant, head: str) -> str:
     """Why the parent itself cannot be built or run here."""
     try:
-        pair = Pair(subject, head)
+        pair = Pair(variant, head)
         parent = pair.master(torch.float32)
-        observe_step(parent, pair.inputs(Scene(), torch.float32), Scene(), checkpointing=False)
+        observe_step(
+            parent, pair.inputs(Scenario(), torch.float32), Scenario(), checkpointing=False
+        )
     except CannotBuild as reason:
         return f"needs {_needed(str(reason))}"
     except ImportError as error:
@@ -238,18 +247,29 @@ def _needed(reason: str) -> str:
     )
 
 
-def _short(subject: Subject, part: str) -> Iterator[Case]:
+def _short(variant: Variant, part: str) -> Iterator[Case]:
     """Effects, what is loaded, the usual rows; then each planted error, and the same scene without it."""
-    claims, head = claims_of(subject.claimed), subject.heads[0]
-    for case in cases(subject, claims, Plan(dtypes=("float32",))):
+    part_checks, head = find_part_checks(variant.checked_parts), variant.heads[0]
+    for case in cases(variant, part_checks, Plan(dtypes=("float32",))):
         if case.changes or case.dtype != "float32":
             continue
         if case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT):
             yield case
         elif (
-            part == "checkpoint" and case.kind == "numbers" and case.scene.checkpointing is not None
+            part == "checkpoint"
+            and case.kind == "numbers"
+            and case.scenario.checkpointing is not None
         ):
             yield case
-    planted = {repr(plant.scene): plant for claim in claims for plant in claim.plants}
-    for plant in planted.values():
-        yield Case(f"{head} float32 without: {plant.name}", "numbers", head, scene=plant.scene)
+    planted = {
+        repr(planted_error.scenario): planted_error
+        for claim in part_checks
+        for planted_error in claim.planted_errors
+    }
+    for planted_error in planted.values():
+        yield Case(
+            f"{head} float32 without: {planted_error.name}",
+            "numbers",
+            head,
+            scenario=planted_error.scenario,
+        )

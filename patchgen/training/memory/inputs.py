@@ -9,8 +9,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.verify.configs.tiny import batch as tokens
 from patchgen.verify.inputs.arguments import ANSWER, LENGTH, ROWS, CannotBuild, takes
-from patchgen.verify.inputs.dummy import inputs_for
-from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.inputs.dummy import make_inputs
+from patchgen.verify.parts.part_check import Scenario
 
 # One of them tells the decoder behind an encoder what it says.
 _ANSWERS = frozenset({"labels", "decoder_input_ids"})
@@ -25,7 +25,7 @@ def batch_for(
     known for the class.
     """
     try:
-        small = inputs_for(model_class, config, Scene())
+        small = make_inputs(model_class, config, Scenario())
     except CannotBuild as error:
         raise ValueError(f"{model_class.__name__}: {error}") from error
     if (

@@ -23,7 +23,7 @@ from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant, known_variants
 from patchgen.training.memory.setup import setup_error
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.variants import heads_of
+from patchgen.verify.variants import find_heads
 
 LENGTH = 512  # tokens of a row, where nobody says
 DROPOUT = 0.1  # of tiny configurations: what training usually has
@@ -128,7 +128,7 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
 
 
 def _heads(module: Any) -> dict[str, type[PreTrainedModel]]:
-    names = heads_of(inspect.getsource(module))
+    names = find_heads(inspect.getsource(module))
     found = {name: getattr(module, name) for name in names}
     return {
         name: each

@@ -15,7 +15,7 @@ import torch
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gather
-from patchgen.verify.plans.plans import generic, insist_on_plans
+from patchgen.verify.plans.plans import generic, require_plans
 
 FREED = "free_full_weight"  # transformers' word: a layer's weights are whole while it computes, and no longer
 HEADS = ("num_attention_heads", "num_key_value_heads")
@@ -110,7 +110,7 @@ def is_layer(model: Any, module: Any) -> bool:
 def _check_sizes(model: Any, engine: Engine) -> None:
     """PG84x where the model's plan is not right of it, or none; PG832 where its heads do not come out even."""
     if engine.tp > 1:
-        insist_on_plans(model, "tp")
+        require_plans(model, "tp")
         config = model.config.get_text_config()
         for heads in HEADS:
             number = getattr(config, heads, None)
@@ -120,4 +120,4 @@ def _check_sizes(model: Any, engine: Engine) -> None:
                     "PG832", _at(engine), what, "a number of processes that divides it"
                 )
     if engine.ep > 1:
-        insist_on_plans(model, "ep")
+        require_plans(model, "ep")

@@ -1,4 +1,4 @@
-"""How each kind of case is decided: a function of a `Trial` for each, under the name that cases call it by.
+"""How each kind of case is decided: a function of a `CheckContext` for each, under the name that cases call it by.
 
 A check never raises for what a model does wrong: that is a FAIL.
 """
@@ -7,38 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from patchgen.verify.checks.attention import accepts, weights
-from patchgen.verify.checks.checkpoints import loads
-from patchgen.verify.checks.compiled import compiles
-from patchgen.verify.checks.context import Trial, Verdict
-from patchgen.verify.checks.dropout import drops_as_parent
-from patchgen.verify.checks.effects import shows_effect
-from patchgen.verify.checks.fresh import begins_as_parent
-from patchgen.verify.checks.generation import generates, keeps_cache
-from patchgen.verify.checks.interface import computes_by
-from patchgen.verify.checks.numbers import equals_parent
-from patchgen.verify.checks.pace import compiles_once, keeps_pace
-from patchgen.verify.checks.padding import zeros_at_padding
-from patchgen.verify.checks.plans import means_what_is_there
-from patchgen.verify.checks.planted import sees_plant
-from patchgen.verify.checks.recompute import keeps_what_it_says
+from patchgen.verify.checks.attention import check_attention_weights, check_attn_implementation
+from patchgen.verify.checks.checkpoints import check_checkpoints
+from patchgen.verify.checks.compiled import check_compiled
+from patchgen.verify.checks.context import CheckContext, Verdict
+from patchgen.verify.checks.dropout import check_dropout
+from patchgen.verify.checks.effects import check_effect
+from patchgen.verify.checks.fresh import check_initialization
+from patchgen.verify.checks.generation import check_cache, check_generation
+from patchgen.verify.checks.interface import check_interface
+from patchgen.verify.checks.numbers import check_numbers
+from patchgen.verify.checks.pace import check_fast_path, check_recompilation
+from patchgen.verify.checks.padding import check_padding
+from patchgen.verify.checks.plans import check_plans
+from patchgen.verify.checks.planted import check_planted_error
+from patchgen.verify.checks.recompute import check_recompute
 
-CHECKS: Mapping[str, Callable[[Trial], Verdict]] = {
-    "numbers": equals_parent,
-    "weights": weights,
-    "planted": sees_plant,
-    "effect": shows_effect,
-    "kept": keeps_what_it_says,
-    "checkpoints": loads,
-    "fresh": begins_as_parent,
-    "plans": means_what_is_there,
-    "cache": keeps_cache,
-    "generated": generates,
-    "attention": accepts,
-    "interface": computes_by,
-    "compiled": compiles,
-    "zeros": zeros_at_padding,
-    "drops": drops_as_parent,
-    "pace": keeps_pace,
-    "compiled over lengths": compiles_once,
+CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
+    "numbers": check_numbers,
+    "weights": check_attention_weights,
+    "planted": check_planted_error,
+    "effect": check_effect,
+    "kept": check_recompute,
+    "checkpoints": check_checkpoints,
+    "fresh": check_initialization,
+    "plans": check_plans,
+    "cache": check_cache,
+    "generated": check_generation,
+    "attention": check_attn_implementation,
+    "interface": check_interface,
+    "compiled": check_compiled,
+    "zeros": check_padding,
+    "drops": check_dropout,
+    "pace": check_fast_path,
+    "compiled over lengths": check_recompilation,
 }

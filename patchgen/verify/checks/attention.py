@@ -9,32 +9,36 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from patchgen.verify.checks.context import Nothing, Trial, Verdict, decided
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
 from patchgen.verify.checks.numbers import compare
 from patchgen.verify.models.attention_functions import flex_on_cpu
 from patchgen.verify.models.build import quiet
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Scene, reload
+from patchgen.verify.parts.part_check import Scenario, reload
 
 
-def weights(trial: Trial) -> Verdict:
+def check_attention_weights(context: CheckContext) -> Verdict:
     """Attention weights of both sides, which in transformers only the eager attention gives."""
-    pair, dtype, scene = trial.pair, trial.dtype, trial.case.scene
+    pair, dtype, scenario = context.pair, context.dtype, context.case.scenario
     route = pair.weights_route
-    reference = pair.parent_sees(route, dtype, scene, weights=True)
+    reference = pair.observe_parent(route, dtype, scenario, weights=True)
     if not any("attentions" in name for name in reference):
-        raise Nothing("the parent returns none")
-    if not any("attentions" in name for name in pair.shown(reference, scene)):
-        raise Nothing("; ".join(pair.why_hidden("attentions.0", scene)))
-    seen = pair.variant_sees(route, dtype, scene, weights=True)
-    return decided(trial, compare(pair, route, dtype, scene, seen, weights=True), route)
+        raise NothingToCompare("the parent returns none")
+    if not any("attentions" in name for name in pair.shown(reference, scenario)):
+        raise NothingToCompare("; ".join(pair.explain_hidden("attentions.0", scenario)))
+    seen = pair.observe_variant(route, dtype, scenario, weights=True)
+    return decide(context, compare(pair, route, dtype, scenario, seen, weights=True), route)
 
 
-def accepts(trial: Trial) -> Verdict:
+def check_attn_implementation(context: CheckContext) -> Verdict:
     """Accepted or refused as the claims say, or as the parent does where they say nothing."""
-    pair, name = trial.pair, trial.case.detail
-    declared = [claim.attentions for claim in pair.claims if claim.attentions is not None]
+    pair, name = context.pair, context.case.detail
+    declared = [
+        part_check.attentions
+        for part_check in pair.part_checks
+        if part_check.attentions is not None
+    ]
     ours = _tried(pair, pair.variant_class, name)
     if not declared:
         theirs = _tried(pair, pair.parent_class, name)
@@ -46,7 +50,9 @@ def accepts(trial: Trial) -> Verdict:
         return Verdict(
             "FAIL" if isinstance(ours, Exception) else "PASS", f"declared; {_outcome(ours)}"
         )
-    if any(claim.by_flags for claim in pair.claims) and supports(pair.variant_class, name):
+    if any(part_check.by_flags for part_check in pair.part_checks) and supports(
+        pair.variant_class, name
+    ):
         # FlashAttention is not installed on a CPU: transformers says how it is.
         right = isinstance(ours, ImportError) if name.startswith("flash") else ours is None
         return Verdict("PASS" if right else "FAIL", f"supported by its flags; {_outcome(ours)}")
@@ -75,7 +81,7 @@ def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Excepti
         else:
             model = model_class._from_config(pair.config(), attn_implementation=name)
         with flex_on_cpu() if pair.device == "cpu" else nullcontext():
-            observe_step(model.to(pair.device), pair.inputs(Scene(), torch.float32), Scene())
+            observe_step(model.to(pair.device), pair.inputs(Scenario(), torch.float32), Scenario())
     except Exception as error:
         return error
     return None

@@ -8,27 +8,27 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from patchgen.verify.checks.context import Trial, Verdict
+from patchgen.verify.checks.context import CheckContext, Verdict
 from patchgen.verify.models.build import quiet
-from patchgen.verify.parts.part_check import reload, strictly_loaded
+from patchgen.verify.parts.part_check import load_strictly, reload
 
 
-def loads(trial: Trial) -> Verdict:
+def check_checkpoints(context: CheckContext) -> Verdict:
     """The parent's into the variant, back, and again; with nothing missing and every tensor equal."""
-    pair, route = trial.pair, trial.pair.routes[0]
+    pair, route = context.pair, context.pair.routes[0]
     with tempfile.TemporaryDirectory() as folder, quiet():
         pair.master(torch.float32).save_pretrained(Path(folder, "parent"))
         # Loaded once: what transformers itself changes then (Funnel's row of padding) is not the variant's doing.
-        parent = strictly_loaded(pair.parent_class, Path(folder, "parent"), **route.parent)
+        parent = load_strictly(pair.parent_class, Path(folder, "parent"), **route.parent)
         place = Path(folder, "made")
         place.mkdir()
         variant = pair.build(parent, pair.variant_class, place, dict(route.variant))
         variant.save_pretrained(Path(folder, "variant"))
-        again = strictly_loaded(pair.variant_class, Path(folder, "variant"), **route.variant)
+        again = load_strictly(pair.variant_class, Path(folder, "variant"), **route.variant)
         wrong = _unequal(variant, again)
         if pair.build is not reload:
             return _loaded(wrong, "made by its own conversion, saved and loaded again")
-        back = strictly_loaded(pair.parent_class, Path(folder, "variant"), **route.parent)
+        back = load_strictly(pair.parent_class, Path(folder, "variant"), **route.parent)
         return _loaded([*wrong, *_unequal(parent, back)], "the parent's into the variant, and back")
 
 

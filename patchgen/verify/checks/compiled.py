@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch._dynamo.utils import counters
 
-from patchgen.verify.checks.context import Trial, Verdict, decided
-from patchgen.verify.checks.numbers import insist_on_scene
+from patchgen.verify.checks.context import CheckContext, Verdict, decide
+from patchgen.verify.checks.numbers import require_scenario
 from patchgen.verify.compare.differences import differences, worst
 from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED, Bound
 from patchgen.verify.inputs.arguments import CannotBuild
@@ -20,30 +20,30 @@ from patchgen.verify.parts.part_check import Observation
 WRITE_KERNELS = frozenset({"inductor"})
 
 
-def compiles(trial: Trial) -> Verdict:
+def check_compiled(context: CheckContext) -> Verdict:
     """The compiled variant against itself uncompiled, by the backend that the case's detail names.
 
     FAIL where nothing was compiled: the variant would be held against itself.
     """
-    pair, scene, route = trial.pair, trial.case.scene, trial.pair.routes[0]
-    insist_on_scene(pair, scene)
-    inputs = pair.inputs(scene, torch.float32)
+    pair, scenario, route = context.pair, context.case.scenario, context.pair.routes[0]
+    require_scenario(pair, scenario)
+    inputs = pair.inputs(scenario, torch.float32)
     _, variant = pair.models(route, torch.float32, fresh=True)
-    reference = observe_step(variant, inputs, scene)
+    reference = observe_step(variant, inputs, scenario)
     torch._dynamo.reset()
     counters.clear()
-    variant.compile(backend=trial.case.detail, dynamic=False)
-    seen = observe_step(variant, inputs, scene)
+    variant.compile(backend=context.case.detail, dynamic=False)
+    seen = observe_step(variant, inputs, scenario)
     graphs, operations = (counters["stats"][name] for name in ("unique_graphs", "calls_captured"))
     torch._dynamo.reset()
     if not graphs:
-        return Verdict("FAIL", f"{trial.case.detail} was given no graph: nothing was compiled")
+        return Verdict("FAIL", f"{context.case.detail} was given no graph: nothing was compiled")
     compared = {name: t for name, t in seen.items() if not name.startswith("attentions")}
     found = differences(reference, compared)
     bound = REORDERED
-    if trial.case.detail in WRITE_KERNELS and worst(found) > bound.at(torch.float32):
-        bound = of_kernels(roundings_of(pair, reference, trial))
-    verdict = decided(trial, found, replace(route, bound=bound), "itself uncompiled")
+    if context.case.detail in WRITE_KERNELS and worst(found) > bound.at(torch.float32):
+        bound = of_kernels(roundings_of(pair, reference, context))
+    verdict = decide(context, found, replace(route, bound=bound), "itself uncompiled")
     return replace(verdict, note=f"{verdict.note}; {graphs} graphs of {operations} operations")
 
 
@@ -62,12 +62,14 @@ def of_kernels(own: float) -> Bound:
     )
 
 
-def roundings_of(pair: Pair, narrow: Observation, trial: Trial) -> float:
+def roundings_of(pair: Pair, narrow: Observation, context: CheckContext) -> float:
     """How many roundings of float32 the uncompiled variant, which gave `narrow`, is from itself in float64."""
-    route, scene = pair.routes[0], trial.case.scene
+    route, scenario = pair.routes[0], context.case.scenario
     try:
         _, wide = pair.models(route, torch.float64)
-        found = differences(observe_step(wide, pair.inputs(scene, torch.float64), scene), narrow)
+        found = differences(
+            observe_step(wide, pair.inputs(scenario, torch.float64), scenario), narrow
+        )
     except (CannotBuild, RuntimeError):  # XLNet's positions are float32 whatever the model is
         return 0.0
     return worst(found) / torch.finfo(torch.float32).eps

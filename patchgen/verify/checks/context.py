@@ -1,4 +1,4 @@
-"""What a check is given and what it gives: a `Trial`, and a `Verdict` made of the differences that were found."""
+"""What a check is given and what it gives: a `CheckContext`, and a `Verdict` made of the differences that were found."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from patchgen.verify.cases.select import Case
 from patchgen.verify.compare.differences import Difference
 from patchgen.verify.compare.tolerance import MARGIN, NARROW, Bound
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.parts.part_check import Route, Scene
+from patchgen.verify.parts.part_check import Route, Scenario
 from patchgen.verify.report.result import Status
 
 
-class Nothing(Exception):
+class NothingToCompare(Exception):
     """There is nothing to compare; says why."""
 
 
@@ -32,12 +32,12 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class CheckContext:
     """One case, the two sides that it is about, and what its bound stands beside."""
 
     pair: Pair
     case: Case
-    smallest_planted: Callable[
+    find_smallest_planted: Callable[
         [Case], float | None
     ]  # of that case's dtype; None where no planted error fits
 
@@ -46,27 +46,27 @@ class Trial:
         return getattr(torch, self.case.dtype)
 
 
-def is_narrow(dtype: torch.dtype, scene: Scene) -> bool:
+def is_narrow(dtype: torch.dtype, scenario: Scenario) -> bool:
     """Whether differences count in noises of the parent."""
-    return dtype in NARROW or scene.autocast
+    return dtype in NARROW or scenario.autocast
 
 
-def allowed(bound: Bound, dtype: torch.dtype, scene: Scene) -> float:
-    """What `bound` comes to in `scene`."""
-    return bound.at(dtype, *([torch.bfloat16] if scene.autocast else []))
+def allowed(bound: Bound, dtype: torch.dtype, scenario: Scenario) -> float:
+    """What `bound` comes to in `scenario`."""
+    return bound.at(dtype, *([torch.bfloat16] if scenario.autocast else []))
 
 
-def decided(
-    trial: Trial, found: tuple[Difference, ...], route: Route, against: str = ""
+def decide(
+    context: CheckContext, found: tuple[Difference, ...], route: Route, against: str = ""
 ) -> Verdict:
     """PASS where `found`, the largest first, is within the route's bound, well below any planted error that fits.
 
     `against` says what was compared with, where that is not the parent under the route.
     """
-    case, worst = trial.case, found[0]
-    narrow = is_narrow(trial.dtype, case.scene)
-    bound = allowed(route.bound, trial.dtype, case.scene)
-    seen = trial.smallest_planted(replace(case, dtype="bfloat16") if narrow else case)
+    case, worst = context.case, found[0]
+    narrow = is_narrow(context.dtype, case.scenario)
+    bound = allowed(route.bound, context.dtype, case.scenario)
+    seen = context.find_smallest_planted(replace(case, dtype="bfloat16") if narrow else case)
     note = f"{route.bound.name} to {against or f'the parent under {route.name}'}"
     status: Status = "PASS"
     if not worst.largest <= bound:

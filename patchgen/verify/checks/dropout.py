@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from patchgen.verify.checks.context import Nothing, Trial, Verdict
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import outputs
 
@@ -20,28 +20,28 @@ DRAWS = 24
 APART = 1.25
 
 
-def drops_as_parent(trial: Trial) -> Verdict:
+def check_dropout(context: CheckContext) -> Verdict:
     """Of the rate that the case's detail names, all others being zero."""
-    pair, name = trial.pair, trial.case.detail
-    if all(claim.same_draws for claim in pair.claims):
-        raise Nothing("it draws as the parent does, and is compared step by step")
+    pair, name = context.pair, context.case.detail
+    if all(part_check.same_rng_order for part_check in pair.part_checks):
+        raise NothingToCompare("it draws as the parent does, and is compared step by step")
     if name not in pair.config().to_dict():
-        raise Nothing(f"the configuration has no {name}")
+        raise NothingToCompare(f"the configuration has no {name}")
     route = pair.routes[0]
-    told = Pair(pair.subject, pair.head, pair.device, {**pair.changes, name: RATE})
+    told = Pair(pair.variant, pair.head, pair.device, {**pair.changes, name: RATE})
     parent, variant = told.models(route, torch.float32)
-    theirs, ours = (_moved(model, trial, told) for model in (parent, variant))
+    theirs, ours = (_moved(model, context, told) for model in (parent, variant))
     note = f"{name} of {RATE} moves outputs by {ours:.3g}, the parent's by {theirs:.3g}"
     if not theirs:
-        raise Nothing(f"{name} moves nothing in the parent")
+        raise NothingToCompare(f"{name} moves nothing in the parent")
     near = theirs / APART <= ours <= theirs * APART
     return Verdict("PASS" if near else "FAIL", note)
 
 
 @torch.no_grad()
-def _moved(model: PreTrainedModel, trial: Trial, pair: Pair) -> float:
+def _moved(model: PreTrainedModel, context: CheckContext, pair: Pair) -> float:
     """Root mean square of what dropout adds to the first output, relative to the output's own."""
-    inputs = pair.inputs(trial.case.scene, torch.float32)
+    inputs = pair.inputs(context.case.scenario, torch.float32)
     still = _first(model.eval(), inputs.given)
     real = next((mask for mask in inputs.real if mask.shape == still.shape[:2]), ...)
     still = still[real]

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from patchgen.verify.checks.context import Trial, Verdict
+from patchgen.verify.checks.context import CheckContext, Verdict
 from patchgen.verify.observe.trace import SdpaCall
 
 
-def shows_effect(trial: Trial) -> Verdict:
+def check_effect(context: CheckContext) -> Verdict:
     """The effect of the part that the case's detail names."""
-    pair = trial.pair
-    claim = next(claim for claim in pair.claims if claim.part == trial.case.detail)
+    pair = context.pair
+    part_check = next(
+        part_check for part_check in pair.part_checks if part_check.part == context.case.detail
+    )
     if (
-        claim.shown_in.checkpointing is not None
+        part_check.effect_scenario.checkpointing is not None
         and not pair.variant_class.supports_gradient_checkpointing
     ):
         return Verdict("FAIL", "it has no gradient checkpointing")
-    parent, variant = pair.evidence(claim.shown_in)
-    missing = list(claim.effect(parent, variant, pair.specimen))
+    parent, variant = pair.evidence(part_check.effect_scenario)
+    missing = list(part_check.effect(parent, variant, pair.facts))
     largest = variant.largest_saved
     ran = (
         f"{len(variant.trace.sdpa)} SDPA calls ({_masks(variant.trace.sdpa)}; {_backends(variant.kernels)}), "
-        f"{variant.trace.softmaxes_over(*pair.specimen.lengths)} softmaxes over scores, "
+        f"{variant.trace.softmaxes_over(*pair.facts.lengths)} softmaxes over scores, "
         f"{variant.saved_bytes:,} bytes saved where the parent saves {parent.saved_bytes:,}, "
         f"largest {'none' if largest is None else largest.shape}"
     )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
-from patchgen.verify.checks.context import Nothing, Trial, Verdict
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 from patchgen.verify.models.build import quiet
 from patchgen.verify.models.pair import Pair
 
@@ -21,9 +21,9 @@ RANGE = 0.5
 ERRORS = 6.0
 
 
-def begins_as_parent(trial: Trial) -> Verdict:
+def check_initialization(context: CheckContext) -> Verdict:
     """Each tensor of a new variant has the mean and the spread that it has in the parent."""
-    pair = trial.pair
+    pair = context.pair
     if pair.variant_class.is_custom_code() != pair.parent_class.is_custom_code():
         return Verdict("FAIL", "transformers initialises it by the rules of another kind of code")
     laid_out, blank = _parent_as_variant(pair), _parent_as_variant(pair, blank=True).state_dict()
@@ -37,7 +37,7 @@ def begins_as_parent(trial: Trial) -> Verdict:
         if name in theirs and ours[name].is_floating_point() and not blank[name].any()
     ]
     if not names:
-        raise Nothing("no tensor is in both")
+        raise NothingToCompare("no tensor is in both")
     wrong = [name for name in names if not _alike(theirs[name], ours[name])]
     if wrong:
         return Verdict("FAIL", f"drawn from other distributions: {', '.join(sorted(wrong)[:5])}")

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, StaticCache
 
-from patchgen.verify.checks.context import Nothing, Trial, Verdict, decided
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
 from patchgen.verify.compare.differences import Difference, differences
 from patchgen.verify.compare.tolerance import REORDERED
-from patchgen.verify.observe.float64 import widened
+from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.step import takes_cache
 
 NEW_TOKENS = 5
@@ -27,23 +27,23 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def keeps_cache(trial: Trial) -> Verdict:
+def check_cache(context: CheckContext) -> Verdict:
     """A text read in pieces, by a cache, gives what the whole gives: a prompt, two tokens at once, then one by one.
 
     NONE where the parent has no cache that does so; where it has, a variant that gives none is a FAIL.  With "static"
     as the case's detail the cache has more places than tokens, and is filled from empty.
     """
-    pair, dtype, route = trial.pair, trial.dtype, trial.pair.routes[0]
+    pair, dtype, route = context.pair, context.dtype, context.pair.routes[0]
     parent, variant = pair.models(route, dtype)
-    given = pair.inputs(trial.case.scene, dtype).given
+    given = pair.inputs(context.case.scenario, dtype).given
     if not takes_cache(pair.parent_class) or set(given) - {"input_ids"} or not pair.is_causal:
-        raise Nothing("it is no decoder that keeps keys and values")
-    route, static = replace(route, bound=REORDERED), trial.case.detail == "static"
+        raise NothingToCompare("it is no decoder that keeps keys and values")
+    route, static = replace(route, bound=REORDERED), context.case.detail == "static"
     pieces = _pieces_for(parent, given["input_ids"], REORDERED.at(dtype), static=static)
     found = _apart_in_pieces(variant, given["input_ids"], pieces, static=static)
     if found is None:
         return Verdict("FAIL", "it gives no cache, and the parent does")
-    return decided(trial, found, route, "what the whole text gives")
+    return decide(context, found, route, "what the whole text gives")
 
 
 def _pieces_for(
@@ -54,12 +54,12 @@ def _pieces_for(
         try:
             found = _apart_in_pieces(parent, ids, pieces, static=static)
         except Exception as error:  # each model has its own
-            raise Nothing(f"the parent itself does not run so: {error}") from error
+            raise NothingToCompare(f"the parent itself does not run so: {error}") from error
         if found is None:
-            raise Nothing("it gives no cache")
+            raise NothingToCompare("it gives no cache")
         if found[0].largest <= bound:
             return pieces
-    raise Nothing("what the parent reads by its cache is not what it reads at once")
+    raise NothingToCompare("what the parent reads by its cache is not what it reads at once")
 
 
 def _apart_in_pieces(
@@ -70,7 +70,7 @@ def _apart_in_pieces(
     cache: Any = (
         StaticCache(config=model.config, max_cache_len=ids.shape[1] + SPARE) if static else None
     )
-    with torch.no_grad(), widened():
+    with torch.no_grad(), compute_in_float64():
         whole = model.eval()(input_ids=ids, use_cache=False)[0]
         for last in pieces:
             out = model(input_ids=ids[:, first:last], past_key_values=cache, use_cache=True)
@@ -81,15 +81,15 @@ def _apart_in_pieces(
     return differences({"logits": whole}, {"logits": torch.cat(parts, 1)})
 
 
-def generates(trial: Trial) -> Verdict:
+def check_generation(context: CheckContext) -> Verdict:
     """The same tokens, in the way that the case's detail names."""
-    pair, way = trial.pair, WAYS[trial.case.detail]
+    pair, way = context.pair, WAYS[context.case.detail]
     if not pair.parent_class.can_generate():
-        raise Nothing("it generates no text")
+        raise NothingToCompare("it generates no text")
     if not (pair.is_causal or pair.config().is_encoder_decoder):
-        raise Nothing("it is an encoder here")
+        raise NothingToCompare("it is an encoder here")
     route, made = pair.routes[0], []
-    given = dict(pair.inputs(trial.case.scene, torch.float32).given)
+    given = dict(pair.inputs(context.case.scenario, torch.float32).given)
     given.pop("decoder_input_ids", None)
     for model in pair.models(route, torch.float32):
         torch.manual_seed(0)
@@ -105,4 +105,4 @@ def generates(trial: Trial) -> Verdict:
     (theirs, logits), (ours, our_logits) = made
     if not torch.equal(ours, theirs):
         return Verdict("FAIL", "other tokens than the parent's")
-    return decided(trial, differences({"logits": logits}, {"logits": our_logits}), route)
+    return decide(context, differences({"logits": logits}, {"logits": our_logits}), route)

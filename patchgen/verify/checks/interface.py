@@ -12,7 +12,7 @@ from typing import Any
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
-from patchgen.verify.checks.context import Nothing, Trial, Verdict, decided
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
 from patchgen.verify.checks.numbers import compare
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED
 from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
@@ -23,25 +23,25 @@ from patchgen.verify.parts.part_check import Route
 OWN = "a_function_of_ones_own"
 
 
-def computes_by(trial: Trial) -> Verdict:
+def check_interface(context: CheckContext) -> Verdict:
     """What the parent computes under "eager", in the case's scene."""
-    pair, how = trial.pair, trial.case.detail
+    pair, how = context.pair, context.case.detail
     if how == "flex_attention" and not pair.variant_class._supports_flex_attn:
-        raise Nothing("its flags say that it does not take flex attention")
+        raise NothingToCompare("its flags say that it does not take flex attention")
     if how == "flash" and not pair.variant_class._supports_flash_attn:
-        raise Nothing("its flags say that it does not take FlashAttention")
+        raise NothingToCompare("its flags say that it does not take FlashAttention")
     with _WAYS[how](pair) as (route, calls):
-        verdict = _compared(trial, route)
+        verdict = _compared(context, route)
     if calls is not None and len(calls) < pair.config().num_hidden_layers:
         return Verdict("FAIL", f"the function was called {len(calls)} times; {verdict.note}")
     return verdict
 
 
-def _compared(trial: Trial, route: Route) -> Verdict:
-    pair, scene = trial.pair, trial.case.scene
-    pair.parent_sees(route, trial.dtype, scene)
-    seen = pair.variant_sees(route, trial.dtype, scene)
-    return decided(trial, compare(pair, route, trial.dtype, scene, seen), route)
+def _compared(context: CheckContext, route: Route) -> Verdict:
+    pair, scenario = context.pair, context.case.scenario
+    pair.observe_parent(route, context.dtype, scenario)
+    seen = pair.observe_variant(route, context.dtype, scenario)
+    return decide(context, compare(pair, route, context.dtype, scenario, seen), route)
 
 
 Way = tuple[Route, list[dict[str, Any]] | None]

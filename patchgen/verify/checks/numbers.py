@@ -8,70 +8,79 @@ from dataclasses import replace
 import torch
 
 from patchgen.runtime.checkpointing import ChangedInPlace
-from patchgen.verify.checks.context import Nothing, Trial, Verdict, allowed, decided, is_narrow
+from patchgen.verify.checks.context import (
+    CheckContext,
+    NothingToCompare,
+    Verdict,
+    allowed,
+    decide,
+    is_narrow,
+)
 from patchgen.verify.compare.differences import (
     Difference,
     differences,
-    in_noises,
+    find_other_dtypes,
+    measure_in_noise,
     nearer,
-    of_other_dtypes,
     usual,
 )
 from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.inputs.calls import AS_TUPLE
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Observation, Route, Scene
+from patchgen.verify.parts.part_check import Observation, Route, Scenario
 
 DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
 
 
-def equals_parent(trial: Trial) -> Verdict:
+def check_numbers(context: CheckContext) -> Verdict:
     """Along the case's route, in its scene."""
-    pair, case, dtype = trial.pair, trial.case, trial.dtype
-    route, scene = pair.route(case.route), case.scene
+    pair, case, dtype = context.pair, context.case, context.dtype
+    route, scenario = pair.route(case.route), case.scenario
     if case.route == 1 and pair.routes[0].name == pair.routes[1].name:
-        raise Nothing(
+        raise NothingToCompare(
             f"the parent has one computation, {route.name}, and it is compared as the closest"
         )
-    insist_on_scene(pair, scene)
-    pair.parent_sees(route, dtype, scene)  # first: what it cannot do, nobody asks of the variant
-    found = compare(pair, route, dtype, scene, _of_variant(trial, route))
-    if found[0].largest > allowed(route.bound, dtype, scene) and _sums_anew(
-        pair, route, dtype, scene
+    require_scenario(pair, scenario)
+    pair.observe_parent(
+        route, dtype, scenario
+    )  # first: what it cannot do, nobody asks of the variant
+    found = compare(pair, route, dtype, scenario, _of_variant(context, route))
+    if found[0].largest > allowed(route.bound, dtype, scenario) and _sums_anew(
+        pair, route, dtype, scenario
     ):
         route = replace(route, bound=loosest([route.bound, REORDERED]))
-    return decided(trial, found, route)
+    return decide(context, found, route)
 
 
-def _of_variant(trial: Trial, route: Route) -> Observation:
+def _of_variant(context: CheckContext, route: Route) -> Observation:
     """What the variant gives; Nothing where it refuses values that were drawn, and that nobody said it takes."""
     try:
-        return trial.pair.variant_sees(route, trial.dtype, trial.case.scene)
+        return context.pair.observe_variant(route, context.dtype, context.case.scenario)
     except ChangedInPlace as error:
-        raise Nothing(str(error)) from error
+        raise NothingToCompare(str(error)) from error
     except (ValueError, NotImplementedError) as error:
-        if not trial.case.drawn:
+        if not context.case.drawn:
             raise
-        raise Nothing(f"refused: {error}") from error
+        raise NothingToCompare(f"refused: {error}") from error
 
 
-def _sums_anew(pair: Pair, route: Route, dtype: torch.dtype, scene: Scene) -> bool:
+def _sums_anew(pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario) -> bool:
     """Whether checkpointing moves the parent's own gradients: those of what its layers share, as T5's position bias,
     are summed in another order.
     """
-    if scene.checkpointing is None or not pair.parent_class.supports_gradient_checkpointing:
+    if scenario.checkpointing is None or not pair.parent_class.supports_gradient_checkpointing:
         return False
-    parent, _ = pair.models(route, dtype, scene.dropout)
-    seen = observe_step(parent, pair.inputs(scene, dtype), replace(scene, checkpointing={}))
-    return differences(pair.parent_sees(route, dtype, scene), seen)[0].largest > 0
+    parent, _ = pair.models(route, dtype, scenario.dropout)
+    seen = observe_step(parent, pair.inputs(scenario, dtype), replace(scenario, checkpointing={}))
+    return differences(pair.observe_parent(route, dtype, scenario), seen)[0].largest > 0
 
 
 def compare(
     pair: Pair,
     route: Route,
     dtype: torch.dtype,
-    scene: Scene,
+    scenario: Scenario,
     seen: Observation,
     *,
     weights: bool = False,
@@ -83,60 +92,83 @@ def compare(
     two roundings from its parent.  What comes in another dtype is infinitely far, unless a part says that it is to.
     """
     reference, ours = (
-        pair.shown(pair.parent_sees(route, dtype, scene, weights=weights), scene),
-        pair.shown(seen, scene),
+        pair.shown(
+            pair.observe_parent(route, dtype, scenario, weights=weights),
+            scenario,
+        ),
+        pair.shown(seen, scenario),
     )
     found = differences(reference, ours)
-    if not is_narrow(dtype, scene):
+    if not is_narrow(dtype, scenario):
         return found
-    own_dtypes = any(claim.own_dtypes(scene) for claim in pair.claims)
-    others = () if own_dtypes else of_other_dtypes(reference, ours)
-    noises = [_noise(pair, each, dtype, scene, weights) for each in pair.routes]
-    of_truth = differences(pair.shown(_wide(pair, route, scene, weights), scene), ours)
-    return (*others, *nearer(in_noises(found, *noises), in_noises(of_truth, *noises)))
+    own_dtypes = any(part_check.own_dtypes(scenario) for part_check in pair.part_checks)
+    others = () if own_dtypes else find_other_dtypes(reference, ours)
+    noises = [_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
+    of_truth = differences(pair.shown(_wide(pair, route, scenario, weights), scenario), ours)
+    return (*others, *nearer(measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)))
 
 
 def _noise(
-    pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool
+    pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario, weights: bool
 ) -> tuple[Difference, ...]:
     """What the narrow dtype does to the parent along `route`: here, or to its usual input where that is more."""
-    own, *others = (_noise_of(pair, route, dtype, scene, weights, seed) for seed in DRAWS)
+    own, *others = (_noise_of(pair, route, dtype, scenario, weights, seed) for seed in DRAWS)
     return usual(own, *others)
 
 
 def _noise_of(
-    pair: Pair, route: Route, dtype: torch.dtype, scene: Scene, weights: bool, seed: int
+    pair: Pair,
+    route: Route,
+    dtype: torch.dtype,
+    scenario: Scenario,
+    weights: bool,
+    seed: int,
 ) -> tuple[Difference, ...]:
-    wide = _wide(pair, route, scene, weights, seed)
-    narrow = pair.parent_sees(route, dtype, scene, weights=weights, seed=seed)
-    return differences(pair.shown(wide, scene), pair.shown(narrow, scene))
+    wide = _wide(pair, route, scenario, weights, seed)
+    narrow = pair.observe_parent(route, dtype, scenario, weights=weights, seed=seed)
+    return differences(pair.shown(wide, scenario), pair.shown(narrow, scenario))
 
 
 def _wide(
-    pair: Pair, route: Route, scene: Scene, weights: bool, seed: int = DRAWS[0]
+    pair: Pair,
+    route: Route,
+    scenario: Scenario,
+    weights: bool,
+    seed: int = DRAWS[0],
 ) -> Observation:
-    return pair.parent_sees(
-        route, torch.float32, replace(scene, autocast=False), weights=weights, seed=seed
+    return pair.observe_parent(
+        route,
+        torch.float32,
+        replace(scenario, autocast=False),
+        weights=weights,
+        seed=seed,
     )
 
 
-def insist_on_scene(pair: Pair, scene: Scene) -> None:
+def require_scenario(pair: Pair, scenario: Scenario) -> None:
     """Raises Nothing where the parent has nothing that the scene asks for."""
-    if scene.rows == "packed" and not pair.keeps_packed_apart:
-        pair.inputs(scene, torch.float32)
-        raise Nothing("the parent does not keep packed rows apart")
-    if scene.train and scene.dropout and not all(claim.same_draws for claim in pair.claims):
-        raise Nothing("random numbers are drawn in another order")
-    if AS_TUPLE in scene.ways and any(
-        hidden.when(scene) for claim in pair.claims for hidden in claim.hides
+    if scenario.rows == "packed" and not pair.isolates_packed_texts:
+        pair.inputs(scenario, torch.float32)
+        raise NothingToCompare("the parent does not keep packed rows apart")
+    if (
+        scenario.train
+        and scenario.dropout
+        and not all(part_check.same_rng_order for part_check in pair.part_checks)
     ):
-        raise Nothing("what it hides moves the others in a tuple")
-    if scene.accumulate > 1 and (
-        "labels" not in pair.inputs(scene, torch.float32).given or not _scales(pair)
+        raise NothingToCompare("random numbers are drawn in another order")
+    if AS_TUPLE in scenario.ways and any(
+        hidden.when(scenario) for part_check in pair.part_checks for hidden in part_check.hides
     ):
-        raise Nothing("its loss takes no num_items_in_batch")
-    if scene.checkpointing is not None and not pair.variant_class.supports_gradient_checkpointing:
-        raise Nothing("it has no gradient checkpointing")
+        raise NothingToCompare("what it hides moves the others in a tuple")
+    if scenario.accumulate > 1 and (
+        "labels" not in pair.inputs(scenario, torch.float32).given or not _scales(pair)
+    ):
+        raise NothingToCompare("its loss takes no num_items_in_batch")
+    if (
+        scenario.checkpointing is not None
+        and not pair.variant_class.supports_gradient_checkpointing
+    ):
+        raise NothingToCompare("it has no gradient checkpointing")
 
 
 def _scales(pair: Pair) -> bool:

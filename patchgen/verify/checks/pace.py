@@ -11,12 +11,12 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
-from patchgen.verify.checks.context import Nothing, Trial, Verdict
-from patchgen.verify.checks.numbers import insist_on_scene
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
+from patchgen.verify.checks.numbers import require_scenario
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.pace import Compiled, Pace, compiled_over, paced
+from patchgen.verify.observe.pace import Compiled, Pace, count_compiled, count_fast_path
 from patchgen.verify.observe.step import observe_step, takes_cache
-from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.parts.part_check import Scenario
 
 LENGTHS = (13, 11, 17)
 
@@ -30,18 +30,20 @@ KNOWN = {
 }
 
 
-def keeps_pace(trial: Trial) -> Verdict:
+def check_fast_path(context: CheckContext) -> Verdict:
     """One step of the case's scene against the plain one; the case's detail names the recipe."""
-    pair, scene = trial.pair, trial.case.scene
-    plain = replace(scene, dropout=0.0, autocast=False, accumulate=1)
-    insist_on_scene(pair, replace(scene, dropout=0.0))
+    pair, scenario = context.pair, context.case.scenario
+    plain = replace(scenario, dropout=0.0, autocast=False, accumulate=1)
+    require_scenario(pair, replace(scenario, dropout=0.0))
     try:
-        parent = [_pace(pair, 0, *how) for how in ((torch.float32, plain), (trial.dtype, scene))]
+        parent = [
+            _pace(pair, 0, *how) for how in ((torch.float32, plain), (context.dtype, scenario))
+        ]
     except Exception as error:  # each model has its own
-        raise Nothing(f"the parent itself does not run so: {error}") from error
-    base, ours = _pace(pair, 1, torch.float32, plain), _pace(pair, 1, trial.dtype, scene)
+        raise NothingToCompare(f"the parent itself does not run so: {error}") from error
+    base, ours = _pace(pair, 1, torch.float32, plain), _pace(pair, 1, context.dtype, scenario)
     if wrong := _slower(base, ours, *parent):
-        return _judged(trial, trial.case.detail, f"off the fast path: {wrong}")
+        return _judged(context, context.case.detail, f"off the fast path: {wrong}")
     return Verdict("PASS", f"{ours.attentions} attentions, {ours.waited} waits")
 
 
@@ -56,45 +58,47 @@ def _slower(base: Pace, ours: Pace, parent_base: Pace, parent: Pace) -> str:
     return ""
 
 
-def _pace(pair: Pair, side: int, dtype: torch.dtype, scene: Scene) -> Pace:
-    model = pair.models(pair.routes[0], dtype, scene.dropout)[side]
-    inputs = pair.inputs(scene, dtype)
-    with paced() as pace:
-        observe_step(model, inputs, scene, checkpointing=bool(side))
+def _pace(pair: Pair, side: int, dtype: torch.dtype, scenario: Scenario) -> Pace:
+    model = pair.models(pair.routes[0], dtype, scenario.dropout)[side]
+    inputs = pair.inputs(scenario, dtype)
+    with count_fast_path() as pace:
+        observe_step(model, inputs, scenario, checkpointing=bool(side))
     return pace
 
 
-def compiles_once(trial: Trial) -> Verdict:
+def check_recompilation(context: CheckContext) -> Verdict:
     """Over several lengths no more graphs, breaks and masks than the parent."""
-    pair, scene = trial.pair, trial.case.scene
-    insist_on_scene(pair, scene)
+    pair, scenario = context.pair, context.case.scenario
+    require_scenario(pair, scenario)
     parent, variant = pair.models(pair.routes[0], torch.float32, fresh=True)
-    theirs, ours = (_compiled(pair, model, scene) for model in (parent, variant))
+    theirs, ours = (_compiled(pair, model, scenario) for model in (parent, variant))
     note = f"{ours}; the parent {theirs}"
     if not ours.graphs:
         return Verdict("FAIL", "nothing was compiled")
     if ours.graphs > theirs.graphs or ours.breaks > theirs.breaks:
-        return _judged(trial, "compiled", note)
+        return _judged(context, "compiled", note)
     if ours.masked > theirs.masked:
-        return _judged(trial, "masks", note)
+        return _judged(context, "masks", note)
     return Verdict("PASS", note)
 
 
-def _compiled(pair: Pair, model: PreTrainedModel, scene: Scene) -> Compiled:
-    model.train(scene.train)
+def _compiled(pair: Pair, model: PreTrainedModel, scenario: Scenario) -> Compiled:
+    model.train(scenario.train)
 
     asked = {"use_cache": False} if takes_cache(type(model)) else {}
 
     def step(length: int) -> None:
         # Without hidden states, whose hooks alone break a graph.
-        model(**pair.inputs(replace(scene, length=length), torch.float32).given, **asked)
+        model(**pair.inputs(replace(scenario, length=length), torch.float32).given, **asked)
 
-    return compiled_over(model, [functools.partial(step, length) for length in LENGTHS])
+    return count_compiled(model, [functools.partial(step, length) for length in LENGTHS])
 
 
-def _judged(trial: Trial, what: str, note: str) -> Verdict:
+def _judged(context: CheckContext, what: str, note: str) -> Verdict:
     """FAIL, or WARN where that is known of a part of the variant."""
     reasons = [
-        KNOWN[claim.part, what] for claim in trial.pair.claims if (claim.part, what) in KNOWN
+        KNOWN[part_check.part, what]
+        for part_check in context.pair.part_checks
+        if (part_check.part, what) in KNOWN
     ]
     return Verdict("WARN", f"{note}; known: {reasons[0]}") if reasons else Verdict("FAIL", note)

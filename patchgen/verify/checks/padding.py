@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from patchgen.verify.checks.context import Nothing, Trial, Verdict
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 
 
-def zeros_at_padding(trial: Trial) -> Verdict:
+def check_padding(context: CheckContext) -> Verdict:
     """The base model gives zeros where there is no token, as the part says, and not what happened to be there."""
-    pair = trial.pair
-    _, variant = pair.models(pair.routes[0], trial.dtype)
-    inputs = pair.inputs(trial.case.scene, trial.dtype)
+    pair = context.pair
+    _, variant = pair.models(pair.routes[0], context.dtype)
+    inputs = pair.inputs(context.case.scenario, context.dtype)
     base = variant.base_model.eval()
     if not pair.is_causal and not bool(inputs.real[0][:, 0].all()):
-        raise Nothing("heads read the first place of each row, which is padding here")
+        raise NothingToCompare("heads read the first place of each row, which is padding here")
     given = {
         name: tensor
         for name, tensor in inputs.given.items()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.checks.context import Trial, Verdict
+from patchgen.verify.checks.context import CheckContext, Verdict
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.plans.finding import Finding
@@ -18,9 +18,9 @@ TOLD = 4
 OF_SETTINGS = ("recorded",)
 
 
-def means_what_is_there(trial: Trial) -> Verdict:
+def check_plans(context: CheckContext) -> Verdict:
     """Of both sides on the meta device: FAIL for a name that means nothing here and something in the parent."""
-    parent, variant = both_on_meta(trial.pair)
+    parent, variant = both_on_meta(context.pair)
     found = compared(variant, parent)
     if found.wrong:
         return Verdict("FAIL", _listed(found.wrong))

@@ -20,10 +20,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgen.runtime.checkpointing import ChangedInPlace
-from patchgen.verify.checks.context import Nothing, Trial, Verdict
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.parts.part_check import Scenario
 
 Shape = tuple[int, ...]
 Product = tuple[str, Shape, Shape]
@@ -31,17 +31,17 @@ PRODUCTS = frozenset({"aten.mm", "aten.addmm", "aten.convolution"})
 BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
 
 
-def keeps_what_it_says(trial: Trial) -> Verdict:
+def check_recompute(context: CheckContext) -> Verdict:
     """Under the scene of the case: products that are cheap to keep are kept, and nothing else."""
-    pair, scene = trial.pair, trial.case.scene
+    pair, scenario = context.pair, context.case.scenario
     if not pair.variant_class.supports_gradient_checkpointing:
-        raise Nothing("it has no gradient checkpointing")
-    plain = _counted(pair, replace(scene, checkpointing=None))
-    full = _counted(pair, replace(scene, checkpointing={}))
+        raise NothingToCompare("it has no gradient checkpointing")
+    plain = _counted(pair, replace(scenario, checkpointing=None))
+    full = _counted(pair, replace(scenario, checkpointing={}))
     try:
-        kept = _counted(pair, scene)
+        kept = _counted(pair, scenario)
     except ChangedInPlace as error:
-        raise Nothing(str(error)) from error
+        raise NothingToCompare(str(error)) from error
     again = full - plain
     if not again.total():
         return Verdict("FAIL", "no product is computed again, whatever the policy")
@@ -72,10 +72,10 @@ def _attends(name: str) -> bool:
     return "_scaled_dot_product_" in name and "backward" not in name
 
 
-def _counted(pair: Pair, scene: Scene) -> Counter[Product]:
-    model = pair.models(pair.routes[0], torch.float32, scene.dropout)[1]
+def _counted(pair: Pair, scenario: Scenario) -> Counter[Product]:
+    model = pair.models(pair.routes[0], torch.float32, scenario.dropout)[1]
     with _Counting() as counting:
-        observe_step(model, pair.inputs(scene, torch.float32), scene)
+        observe_step(model, pair.inputs(scenario, torch.float32), scenario)
     return counting.found
 
 

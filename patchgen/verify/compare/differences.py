@@ -90,7 +90,7 @@ def worst(found: Iterable[Difference]) -> float:
     return max((difference.largest for difference in found), default=math.inf)
 
 
-def of_other_dtypes(
+def find_other_dtypes(
     reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
 ) -> tuple[Difference, ...]:
     """One, infinite, for each tensor of both sides that is of another dtype: values alone do not tell."""
@@ -103,7 +103,9 @@ def of_other_dtypes(
     return tuple(Difference(name, math.inf, math.inf, (), math.inf) for name in told)
 
 
-def in_noises(found: Iterable[Difference], *noises: Iterable[Difference]) -> tuple[Difference, ...]:
+def measure_in_noise(
+    found: Iterable[Difference], *noises: Iterable[Difference]
+) -> tuple[Difference, ...]:
     """How many times its own noise each root mean square is, the largest first; as `largest`.
 
     Each of `noises` are a reference's own differences between two dtypes.  Of several the larger counts: a computation

@@ -25,7 +25,7 @@ class Bound:
     """The distance that a claim allows: `roundings` of a wide dtype, `noises` of the parent in a narrow one.
 
     In a wide dtype the largest entry of a difference counts, in a narrow one the root mean square of each tensor's in
-    units of that tensor's noise (`parity.in_noises`).
+    units of that tensor's noise (`parity.measure_in_noise`).
     """
 
     roundings: float

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchgen.verify.mutation.changed_lines import touched_by
+from patchgen.verify.mutation.changed_lines import find_touched_lines
 
 Definition = ast.ClassDef | ast.FunctionDef
 SMALL = 3  # of a number that nothing is known of
@@ -28,9 +28,9 @@ class Read:
     values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
 
 
-def read_by_changes(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
+def find_reads(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
     """`defaults` are the configuration's own."""
-    lines = touched_by(diff)
+    lines = find_touched_lines(diff)
     changed = [node for node in ast.parse(text).body if _holds(node, lines)]
     found: dict[str, list[Any]] = {}
     for node in changed:
@@ -43,7 +43,7 @@ def read_by_changes(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
     return Read(classes, {name: tuple(values) for name, values in found.items() if values})
 
 
-def defaults_of(text: str) -> dict[str, Any]:
+def find_defaults(text: str) -> dict[str, Any]:
     """The defaults that the classes of a configuration file give their fields, where they are constants."""
     fields = (
         (field.target.id, field.value)

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchgen.verify.configs.diff import Read, defaults_of, read_by_changes
+from patchgen.verify.configs.diff import Read, find_defaults, find_reads
 from patchgen.verify.configs.published import OF_PARTS, PUBLISHED, Setting
 from patchgen.verify.configs.tiny import MORE_SIZES, SIZES
-from patchgen.verify.variants import Subject
+from patchgen.verify.variants import Variant
 
 # What other cases are about, or no case can be: how the model is called, and what it is for.
 ELSEWHERE = re.compile(
@@ -24,19 +24,19 @@ ELSEWHERE = re.compile(
 )
 
 
-def settings_of(subject: Subject) -> tuple[Setting, ...]:
+def find_settings(variant: Variant) -> tuple[Setting, ...]:
     """All that are known, those of checkpoints first."""
-    published = PUBLISHED.get(family_of(subject), ())
-    text = text_of(subject)
+    published = PUBLISHED.get(family_of(variant), ())
+    text = text_of(variant)
     read = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
     known = (*published, *(setting for name in read for setting in OF_PARTS[name]))
-    return (*known, *_drawn(read_of(subject), known))
+    return (*known, *_drawn(read_of(variant), known))
 
 
-def changed_heads(subject: Subject) -> tuple[str, ...]:
+def changed_heads(variant: Variant) -> tuple[str, ...]:
     """The heads that a changed line stands in."""
-    changed = read_of(subject).classes
-    return tuple(head for head in subject.heads if head in changed)
+    changed = read_of(variant).classes
+    return tuple(head for head in variant.heads if head in changed)
 
 
 def _drawn(read: Read, known: tuple[Setting, ...]) -> Iterator[Setting]:
@@ -49,25 +49,25 @@ def _drawn(read: Read, known: tuple[Setting, ...]) -> Iterator[Setting]:
             yield Setting(f"{name}={value!r}", {name: value}, ("left",), drawn=True)
 
 
-def family_of(subject: Subject) -> str:
+def family_of(variant: Variant) -> str:
     """The folder of the parent in transformers."""
-    return subject.parent.split(".")[-2] if "." in subject.parent else subject.parent
+    return variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
 
 
 @functools.cache
-def read_of(subject: Subject) -> Read:
-    path = _path(subject)
+def read_of(variant: Variant) -> Read:
+    path = _path(variant)
     diff = path.with_suffix(".diff")
     if not path.is_file() or not diff.is_file():
         return Read((), {})
-    return read_by_changes(
-        path.read_text(encoding="utf-8"), diff.read_text(encoding="utf-8"), _defaults(subject)
+    return find_reads(
+        path.read_text(encoding="utf-8"), diff.read_text(encoding="utf-8"), _defaults(variant)
     )
 
 
-def _defaults(subject: Subject) -> dict[str, object]:
+def _defaults(variant: Variant) -> dict[str, object]:
     """Of the parent's configuration, by its file."""
-    name = subject.parent.replace(".modeling_", ".configuration_")
+    name = variant.parent.replace(".modeling_", ".configuration_")
     try:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError:
@@ -75,15 +75,15 @@ def _defaults(subject: Subject) -> dict[str, object]:
     return (
         {}
         if spec is None or spec.origin is None
-        else defaults_of(Path(spec.origin).read_text(encoding="utf-8"))
+        else find_defaults(Path(spec.origin).read_text(encoding="utf-8"))
     )
 
 
-def text_of(subject: Subject) -> str:
+def text_of(variant: Variant) -> str:
     """Of the output; nothing where it is not there."""
-    path = _path(subject)
+    path = _path(variant)
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _path(subject: Subject) -> Path:
-    return Path(subject.home, *subject.module.split(".")).with_suffix(".py")
+def _path(variant: Variant) -> Path:
+    return Path(variant.home, *variant.module.split(".")).with_suffix(".py")

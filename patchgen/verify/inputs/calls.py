@@ -1,6 +1,6 @@
 """Other ways to call a model: each gives the same forward other arguments, or both sides another head.
 
-A way is named in `Scene.ways`.  In: what the forward is given.  Out: what it is given in this way; a `CannotBuild`
+A way is named in `Scenario.ways`.  In: what the forward is given.  Out: what it is given in this way; a `CannotBuild`
 where the model knows no such thing.
 """
 
@@ -25,7 +25,7 @@ WHOLE_ENCODER = "an encoder without padding"
 BY_CONFIGURATION = "weights by configuration"
 
 
-def given_in(
+def apply_argument_styles(
     ways: tuple[str, ...],
     made: Inputs,
     model_class: type[PreTrainedModel],
@@ -158,7 +158,7 @@ OF_ARGUMENTS: Mapping[str, Callable[..., Inputs]] = {
 
 
 @contextmanager
-def dressed(model: PreTrainedModel, ways: tuple[str, ...]) -> Iterator[None]:
+def apply_model_styles(model: PreTrainedModel, ways: tuple[str, ...]) -> Iterator[None]:
     """`model` in all of `ways` that are about models, and as it was afterwards."""
     with ExitStack() as stack:
         for way in ways:

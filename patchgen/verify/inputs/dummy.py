@@ -28,39 +28,41 @@ from patchgen.verify.inputs.arguments import (
     takes,
 )
 from patchgen.verify.inputs.audio import by_optimum, series
-from patchgen.verify.inputs.calls import given_in
+from patchgen.verify.inputs.calls import apply_argument_styles
 from patchgen.verify.inputs.vision import images, seen
-from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.parts.part_check import Scenario
 
 ONE_ROW = ("tvp",)  # their forward adds up for one row alone
 MEMORY = 7  # tokens of an encoder whose states are given
 
 
-def inputs_for(
-    model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int = 0
+def make_inputs(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int = 0
 ) -> Inputs:
-    """What `model_class` is given in `scene`, on the CPU.  Raises CannotBuild."""
-    made = given_in(scene.ways, _inputs(model_class, config, scene, seed), model_class, config)
+    """What `model_class` is given in `scenario`, on the CPU.  Raises CannotBuild."""
+    made = apply_argument_styles(
+        scenario.ways, _inputs(model_class, config, scenario, seed), model_class, config
+    )
     return made.rows(1, 2) if config.model_type in ONE_ROW else made
 
 
 def _inputs(
-    model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int
 ) -> Inputs:
     names = takes(model_class)
     if "input_ids" in names:
-        made = _text(model_class, config, scene, seed)
-    elif scene.rows != "full":
+        made = _text(model_class, config, scenario, seed)
+    elif scenario.rows != "full":
         raise CannotBuild("there is no text to pad")
     elif "pixel_values" in names or "pixel_values_videos" in names:
         made = seen(model_class, config, seed)
     elif "past_values" in names:
-        made = series(names, config, seed, labels=scene.labels)
+        made = series(names, config, seed, labels=scenario.labels)
     else:
-        made = by_optimum(names, config, labels=scene.labels)
+        made = by_optimum(names, config, labels=scenario.labels)
     if "MultipleChoice" in model_class.__name__:
         return _choices(made)
-    if scene.labels and not _refuses_labels(model_class):
+    if scenario.labels and not _refuses_labels(model_class):
         made.given.update(_targets(model_class, made, config, seed))
     else:
         made.given.pop("labels", None)
@@ -84,11 +86,11 @@ def _raises_at_labels(function: Callable[..., Any]) -> bool:
 
 
 def _text(
-    model_class: type[PreTrainedModel], config: PreTrainedConfig, scene: Scene, seed: int
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int
 ) -> Inputs:
     names = takes(model_class)
-    padding: Any = "none" if scene.rows in ("full", "packed") else scene.rows
-    text = batch(padding, rows=ROWS, length=scene.length or LENGTH, seed=seed)
+    padding: Any = "none" if scenario.rows in ("full", "packed") else scenario.rows
+    text = batch(padding, rows=ROWS, length=scenario.length or LENGTH, seed=seed)
     given, real = (
         {"input_ids": _ended(text, config) if _is_pooled(model_class, config) else text.input_ids},
         [text.real],
@@ -99,7 +101,7 @@ def _text(
         if "attention_mask" not in names:
             raise CannotBuild("its forward takes no attention_mask")
         given["attention_mask"] = text.attention_mask
-    if scene.rows == "packed":
+    if scenario.rows == "packed":
         if "position_ids" not in names:
             raise CannotBuild("its forward takes no position_ids, which tell packed texts apart")
         starts = [*range(BOUNDARY), *range(LENGTH - BOUNDARY)]
@@ -107,11 +109,11 @@ def _text(
     if config.is_encoder_decoder and "decoder_input_ids" in names:
         answer = batch("none", rows=ROWS, length=ANSWER, seed=seed + 1)
         real.append(answer.real)
-        if "labels" in names and scene.labels:
+        if "labels" in names and scenario.labels:
             given["labels"] = answer.input_ids
         else:
             given["decoder_input_ids"] = answer.input_ids
-    elif "labels" in names and scene.labels and config.model_type not in ONE_ROW:
+    elif "labels" in names and scenario.labels and config.model_type not in ONE_ROW:
         given["labels"] = text.labels
     if "codebook_idx" in names:  # Bark's tokens have a code in each of its books
         given["codebook_idx"] = torch.tensor(config.n_codes_total - 1)

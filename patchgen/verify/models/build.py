@@ -14,10 +14,10 @@ from transformers.utils import logging
 
 from patchgen.verify.inputs.arguments import LARGEST, CannotBuild
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.parts.part_check import Build, Route, strictly_loaded
+from patchgen.verify.parts.part_check import Build, Route, load_strictly
 
 
-def parent_of(
+def build_parent(
     parent_class: type[PreTrainedModel], config: PreTrainedConfig, dtype: torch.dtype
 ) -> PreTrainedModel:
     """The parent with weights that show errors, on the CPU.  Raises CannotBuild."""
@@ -36,7 +36,7 @@ def parent_of(
     return model
 
 
-def both_of(
+def build_both(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> tuple[PreTrainedModel, PreTrainedModel]:
     """Parent and variant from what `master` saves, in the settings of `route`, on the CPU, in eval mode."""
@@ -44,18 +44,16 @@ def both_of(
     with tempfile.TemporaryDirectory() as folder, quiet():
         saved, place = Path(folder, "parent"), Path(folder, "variant")
         master.save_pretrained(saved)
-        parent = strictly_loaded(
-            type(master), saved, dtype=master.dtype, **{**route.parent, **more}
-        )
+        parent = load_strictly(type(master), saved, dtype=master.dtype, **{**route.parent, **more})
         place.mkdir()
         variant = build(master, variant_class, place, {**route.variant, **more})
     return parent.eval(), variant.eval()
 
 
-def variant_of(
+def build_variant(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> PreTrainedModel:
-    """The variant alone, as `both_of` makes it."""
+    """The variant alone, as `build_both` makes it."""
     with tempfile.TemporaryDirectory() as folder, quiet():
         settings = {**route.variant, **_in_float64(master, variant_class)}
         return build(master, variant_class, Path(folder), settings).eval()

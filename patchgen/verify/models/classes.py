@@ -12,27 +12,27 @@ from types import ModuleType
 from transformers import PreTrainedModel
 
 from patchgen.verify.inputs.arguments import CannotBuild
-from patchgen.verify.variants import Subject
+from patchgen.verify.variants import Variant
 
 
-def module_of(subject: Subject) -> ModuleType:
+def module_of(variant: Variant) -> ModuleType:
     """The generated module, imported from its project.
 
     Projects have packages of the same name: what another one left in `sys.modules` is forgotten first.
     """
-    top = subject.module.partition(".")[0]
-    path = Path(subject.home, *subject.module.split(".")).with_suffix(".py").resolve()
-    if path.exists() and _is_elsewhere(sys.modules.get(top), Path(subject.home)):
+    top = variant.module.partition(".")[0]
+    path = Path(variant.home, *variant.module.split(".")).with_suffix(".py").resolve()
+    if path.exists() and _is_elsewhere(sys.modules.get(top), Path(variant.home)):
         for name in [name for name in sys.modules if name.partition(".")[0] == top]:
             del sys.modules[name]
-    sys.path.insert(0, subject.home)
+    sys.path.insert(0, variant.home)
     try:
         importlib.invalidate_caches()
-        module = importlib.import_module(subject.module)
+        module = importlib.import_module(variant.module)
     finally:
-        sys.path.remove(subject.home)
+        sys.path.remove(variant.home)
     if path.exists() and Path(module.__file__ or "").resolve() != path:
-        raise CannotBuild(f"{subject.module} is imported from {module.__file__}, not from {path}")
+        raise CannotBuild(f"{variant.module} is imported from {module.__file__}, not from {path}")
     return module
 
 
@@ -43,9 +43,9 @@ def _is_elsewhere(package: ModuleType | None, home: Path) -> bool:
     return bool(places) and (home / Path(places[0]).name).resolve() != Path(places[0]).resolve()
 
 
-def class_of_parent(subject: Subject, head: str) -> type[PreTrainedModel]:
+def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
     """The parent's class of the same name, or of the same ending where the variant has a prefix of its own."""
-    parent = importlib.import_module(subject.parent)
+    parent = importlib.import_module(variant.parent)
     if hasattr(parent, head):
         return getattr(parent, head)
     ending = _ending(head)
@@ -53,7 +53,7 @@ def class_of_parent(subject: Subject, head: str) -> type[PreTrainedModel]:
         n for n in parent.__all__ if _ending(n) == ending and not n.endswith("PreTrainedModel")
     ]
     if len(public) != 1:
-        raise CannotBuild(f"{subject.parent} has no class that corresponds to {head}")
+        raise CannotBuild(f"{variant.parent} has no class that corresponds to {head}")
     return getattr(parent, public[0])
 
 

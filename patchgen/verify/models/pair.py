@@ -17,33 +17,40 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
-from patchgen.verify.inputs.dummy import inputs_for
-from patchgen.verify.models.build import both_of, parent_of
-from patchgen.verify.models.classes import class_of_parent, module_of
-from patchgen.verify.observe.dependence import is_causal, keeps_packed_apart
-from patchgen.verify.observe.evidence import Evidence, gathered
+from patchgen.verify.inputs.dummy import make_inputs
+from patchgen.verify.models.build import build_both, build_parent
+from patchgen.verify.models.classes import find_parent_class, module_of
+from patchgen.verify.observe.dependence import is_causal, isolates_packed_texts
+from patchgen.verify.observe.evidence import Evidence, gather_evidence
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.combine import EAGER, claims_of, merged_routes, weights_route
-from patchgen.verify.parts.part_check import Claim, Observation, Route, Scene, Specimen, reload
-from patchgen.verify.variants import Subject
+from patchgen.verify.parts.combine import EAGER, find_part_checks, merge_routes, weights_route
+from patchgen.verify.parts.part_check import (
+    Observation,
+    PairFacts,
+    PartCheck,
+    Route,
+    Scenario,
+    reload,
+)
+from patchgen.verify.variants import Variant
 
 
 @dataclass(frozen=True)
 class Pair:
     """One class on both sides; models and observations are kept for as long as it lives."""
 
-    subject: Subject
+    variant: Variant
     head: str
     device: str = "cpu"
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the tiny configuration
 
     @functools.cached_property
     def module(self) -> ModuleType:
-        return module_of(self.subject)
+        return module_of(self.variant)
 
     @functools.cached_property
-    def claims(self) -> tuple[Claim, ...]:
-        return claims_of(self.subject.claimed)
+    def part_checks(self) -> tuple[PartCheck, ...]:
+        return find_part_checks(self.variant.checked_parts)
 
     @functools.cached_property
     def variant_class(self) -> type[PreTrainedModel]:
@@ -51,11 +58,11 @@ class Pair:
 
     @functools.cached_property
     def parent_class(self) -> type[PreTrainedModel]:
-        return class_of_parent(self.subject, self.head)
+        return find_parent_class(self.variant, self.head)
 
     @functools.cached_property
     def routes(self) -> tuple[Route, Route]:
-        return merged_routes(self.claims, self.parent_class)
+        return merge_routes(self.part_checks, self.parent_class)
 
     @functools.cached_property
     def eager_route(self) -> Route:
@@ -73,11 +80,13 @@ class Pair:
 
     @functools.cached_property
     def weights_route(self) -> Route:
-        return weights_route(self.claims, self.routes)
+        return weights_route(self.part_checks, self.routes)
 
     @functools.cached_property
     def build(self) -> Any:
-        own = [claim.build for claim in self.claims if claim.build is not reload]
+        own = [
+            part_check.build for part_check in self.part_checks if part_check.build is not reload
+        ]
         return own[0] if own else reload
 
     def config(self, dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
@@ -106,7 +115,7 @@ class Pair:
     def _built(
         self, route: Route, dtype: torch.dtype, dropout: float
     ) -> tuple[PreTrainedModel, PreTrainedModel]:
-        parent, variant = both_of(
+        parent, variant = build_both(
             self.master(dtype, dropout), self.variant_class, self.build, route
         )
         return parent.to(self.device), variant.to(self.device)
@@ -120,34 +129,34 @@ class Pair:
             raise CannotBuild(
                 f"{self.parent_class.__name__} has no tiny configuration: {what}"
             ) from error
-        return parent_of(self.parent_class, config, dtype)
+        return build_parent(self.parent_class, config, dtype)
 
     # --- observations
 
-    def inputs(self, scene: Scene, dtype: torch.dtype, seed: int = 0) -> Inputs:
-        return inputs_for(self.parent_class, self.config(), scene, seed).to(self.device, dtype)
+    def inputs(self, scenario: Scenario, dtype: torch.dtype, seed: int = 0) -> Inputs:
+        return make_inputs(self.parent_class, self.config(), scenario, seed).to(self.device, dtype)
 
     @functools.cached_property
     def _seen(self) -> dict[Any, dict[str, Tensor]]:
         return {}
 
-    def parent_sees(
+    def observe_parent(
         self,
         route: Route,
         dtype: torch.dtype,
-        scene: Scene,
+        scenario: Scenario,
         *,
         weights: bool = False,
         seed: int = 0,
     ) -> dict[str, Tensor]:
         """The parent's side; it is never checkpointed.  `seed` draws other inputs."""
-        key = (route.name, dtype, repr(replace(scene, checkpointing=None)), weights, seed)
+        key = (route.name, dtype, repr(replace(scenario, checkpointing=None)), weights, seed)
         if key not in self._seen:
-            parent, _ = self.models(route, dtype, scene.dropout)
-            inputs = self.inputs(scene, dtype, seed)
+            parent, _ = self.models(route, dtype, scenario.dropout)
+            inputs = self.inputs(scenario, dtype, seed)
             try:
                 self._seen[key] = observe_step(
-                    parent, inputs, scene, weights=weights, checkpointing=False
+                    parent, inputs, scenario, weights=weights, checkpointing=False
                 )
             except (
                 Exception
@@ -155,39 +164,51 @@ class Pair:
                 raise CannotBuild(f"the parent itself does not run so: {error}") from error
         return self._seen[key]
 
-    def variant_sees(
+    def observe_variant(
         self,
         route: Route,
         dtype: torch.dtype,
-        scene: Scene,
+        scenario: Scenario,
         *,
         weights: bool = False,
         model: PreTrainedModel | None = None,
     ) -> Observation:
         """The variant's side, in the parent's terms."""
-        variant = model if model is not None else self.models(route, dtype, scene.dropout)[1]
-        seen: Observation = observe_step(variant, self.inputs(scene, dtype), scene, weights=weights)
-        for claim in self.claims:
-            seen = claim.terms(seen, variant)
+        variant = model if model is not None else self.models(route, dtype, scenario.dropout)[1]
+        seen: Observation = observe_step(
+            variant, self.inputs(scenario, dtype), scenario, weights=weights
+        )
+        for part_check in self.part_checks:
+            seen = part_check.terms(seen, variant)
         return seen
 
-    def shown(self, seen: Observation, scene: Scene) -> dict[str, Tensor]:
-        """Without what the variant documents that it hides in `scene`."""
-        return {name: tensor for name, tensor in seen.items() if not self.why_hidden(name, scene)}
+    def shown(self, seen: Observation, scenario: Scenario) -> dict[str, Tensor]:
+        """Without what the variant documents that it hides in `scenario`."""
+        return {
+            name: tensor for name, tensor in seen.items() if not self.explain_hidden(name, scenario)
+        }
 
-    def why_hidden(self, name: str, scene: Scene) -> tuple[str, ...]:
-        """The reasons for which the variant does not give this observation in `scene`; none where it does."""
-        hides = (hidden for claim in self.claims for hidden in claim.hides if hidden.when(scene))
+    def explain_hidden(self, name: str, scenario: Scenario) -> tuple[str, ...]:
+        """The reasons for which the variant does not give this observation in `scenario`; none where it does."""
+        hides = (
+            hidden
+            for part_check in self.part_checks
+            for hidden in part_check.hides
+            if hidden.when(scenario)
+        )
         return tuple(hidden.why for hidden in hides if fnmatch(name, hidden.pattern))
 
-    def evidence(self, scene: Scene) -> tuple[Evidence, Evidence]:
+    def evidence(self, scenario: Scenario) -> tuple[Evidence, Evidence]:
         """What parent and variant run along the first route, in float32."""
-        models = self.models(self.routes[0], torch.float32, scene.dropout)
+        models = self.models(self.routes[0], torch.float32, scenario.dropout)
         seen = []
         for model, checkpointing in zip(models, (False, True), strict=True):
-            with gathered(model) as evidence:
+            with gather_evidence(model) as evidence:
                 observe_step(
-                    model, self.inputs(scene, torch.float32), scene, checkpointing=checkpointing
+                    model,
+                    self.inputs(scenario, torch.float32),
+                    scenario,
+                    checkpointing=checkpointing,
                 )
             seen.append(evidence)
         return seen[0], seen[1]
@@ -195,9 +216,9 @@ class Pair:
     # --- what is measured of the parent
 
     @functools.cached_property
-    def specimen(self) -> Specimen:
-        inputs = self.inputs(Scene(), torch.float32)
-        return Specimen(
+    def facts(self) -> PairFacts:
+        inputs = self.inputs(Scenario(), torch.float32)
+        return PairFacts(
             self.parent_class,
             self.variant_class,
             self.config(),
@@ -209,13 +230,13 @@ class Pair:
     @functools.cached_property
     def is_causal(self) -> bool:
         """No output of the parent depends on a later token of the text."""
-        return is_causal(self._measured, self.inputs(Scene(labels=False), torch.float32))
+        return is_causal(self._measured, self.inputs(Scenario(labels=False), torch.float32))
 
     @functools.cached_property
-    def keeps_packed_apart(self) -> bool:
+    def isolates_packed_texts(self) -> bool:
         """The second of two texts in a row does not see the first."""
-        return keeps_packed_apart(
-            self._measured, self.inputs(Scene(rows="packed", labels=False), torch.float32)
+        return isolates_packed_texts(
+            self._measured, self.inputs(Scenario(rows="packed", labels=False), torch.float32)
         )
 
     @property

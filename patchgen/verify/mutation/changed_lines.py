@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from patchgen.verify.variants import Subject
+    from patchgen.verify.variants import Variant
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
@@ -43,25 +43,25 @@ class FlatText:
         return self.text.split("\n")[number - 1]
 
 
-def flat_text_of(subject: Subject) -> FlatText:
-    """The output of `subject`, and what is changed in it."""
-    path = Path(subject.home, *subject.module.split(".")).with_suffix(".py")
+def read_flat_text(variant: Variant) -> FlatText:
+    """The output of `variant`, and what is changed in it."""
+    path = Path(variant.home, *variant.module.split(".")).with_suffix(".py")
     text = path.read_text(encoding="utf-8")
     diff = path.with_suffix(".diff")
     changed = (
-        added_by(diff.read_text(encoding="utf-8"))
+        find_added_lines(diff.read_text(encoding="utf-8"))
         if diff.is_file()
-        else _unlike_parent(subject, text)
+        else _unlike_parent(variant, text)
     )
     return FlatText(path.resolve(), text, changed)
 
 
-def added_by(diff: str) -> frozenset[int]:
+def find_added_lines(diff: str) -> frozenset[int]:
     """The numbers of the lines that a unified diff adds, in the new file."""
     return frozenset(number for sign, number in _marked(diff) if sign == "+")
 
 
-def touched_by(diff: str) -> frozenset[int]:
+def find_touched_lines(diff: str) -> frozenset[int]:
     """Those that a unified diff adds, and those that stand where it removes some."""
     return frozenset(number for _, number in _marked(diff))
 
@@ -83,13 +83,13 @@ def _marked(diff: str) -> Iterator[tuple[str, int]]:
             number += 1
 
 
-def _unlike_parent(subject: Subject, text: str) -> frozenset[int]:
+def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
     """Where no diff is written, as for classes with names of their own: under the parent's."""
-    spec = importlib.util.find_spec(subject.parent)
+    spec = importlib.util.find_spec(variant.parent)
     if spec is None or spec.origin is None:
         return frozenset(range(1, text.count("\n") + 1))
     parent = Path(spec.origin).read_text(encoding="utf-8")
-    ours = _renamed(text, subject.heads, parent).split("\n")
+    ours = _renamed(text, variant.heads, parent).split("\n")
     matcher = difflib.SequenceMatcher(None, parent.split("\n"), ours, autojunk=False)
     changed = (
         range(first + 1, last + 1)

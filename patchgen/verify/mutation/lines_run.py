@@ -21,12 +21,12 @@ def _compiled(text: str, name: str) -> CodeType:
     return compile(text, name, "exec", dont_inherit=True)  # as Python imports it
 
 
-def codes_of(code: CodeType) -> Iterator[CodeType]:
+def iterate_codes(code: CodeType) -> Iterator[CodeType]:
     """`code` and all that is defined inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from codes_of(constant)
+            yield from iterate_codes(constant)
 
 
 def lines_of(code: CodeType) -> frozenset[int]:
@@ -35,16 +35,16 @@ def lines_of(code: CodeType) -> frozenset[int]:
     return frozenset(lines - {code.co_firstlineno} if code.co_name != "<module>" else lines)
 
 
-def executable_lines(text: str, name: str) -> frozenset[int]:
+def find_executable_lines(text: str, name: str) -> frozenset[int]:
     """The lines of a file at which something runs, docstrings left out."""
-    lines = {line for code in codes_of(_compiled(text, name)) for line in lines_of(code)}
+    lines = {line for code in iterate_codes(_compiled(text, name)) for line in lines_of(code)}
     return frozenset(lines - _documented(ast.parse(text)))
 
 
-def run_by_import(text: str, name: str) -> frozenset[int]:
+def find_import_lines(text: str, name: str) -> frozenset[int]:
     """The lines that run when the file is imported: of no function."""
     whole = _compiled(text, name)
-    inside = [code for code in codes_of(whole) if not _is_function(code)]
+    inside = [code for code in iterate_codes(whole) if not _is_function(code)]
     return frozenset(line for code in inside for line in lines_of(code))
 
 

@@ -12,7 +12,7 @@ OUTCOMES: tuple[Outcome, ...] = ("seen", "equivalent", "unseen", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class MutantResult:
     """One mutant.
 
     seen: a case compared unequal.  equivalent: cases that run its line, of each kind one, ran the
@@ -68,13 +68,13 @@ def lines_from_json(told: Mapping[str, Any]) -> LinesRun:
     return LinesRun(str(told["file"]), changed, ran, missed, refused, mutants, unplanted)
 
 
-def counted(fates: Iterable[Fate]) -> Mapping[Outcome, int]:
+def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
     """How many of each outcome."""
     found = Counter(fate.outcome for fate in fates)
     return {outcome: found[outcome] for outcome in OUTCOMES}
 
 
-def told(fates: Iterable[Fate], lines: LinesRun | None = None) -> str:
+def told(fates: Iterable[MutantResult], lines: LinesRun | None = None) -> str:
     """ "23 of 24 mutants seen, 2 more equivalent, 1 more failed to run, 31 on lines that did not run"."""
     found = counted(fates)
     decided = found["seen"] + found["unseen"]

@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from patchgen.verify.mutation.operators import slips_of
+from patchgen.verify.mutation.operators import find_mutations
 from patchgen.verify.mutation.places import Place, places_of
 
 _Span = tuple[int, int]
@@ -60,7 +60,7 @@ class Mutant:
         return hashlib.sha256(told.encode()).hexdigest()
 
 
-def mutants_of(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
+def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
     """Every error of a node that begins on one of `lines`, in the order of the text."""
     tree = ast.parse(text)
     offsets = _Offsets(text)
@@ -112,7 +112,7 @@ def _number(node: ast.AST, name: str) -> int:
 
 def _mutants_at(place: Place, offsets: _Offsets) -> Iterator[Mutant]:
     node = place.node
-    for says, new in slips_of(place):
+    for says, new in find_mutations(place):
         narrow = (
             _within_call(node, new, offsets)
             if isinstance(node, ast.Call) and isinstance(new, ast.Call)

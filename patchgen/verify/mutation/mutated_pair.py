@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
-from patchgen.verify.models.build import variant_of
+from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.restore import kept
-from patchgen.verify.parts.part_check import Route, Specimen
+from patchgen.verify.parts.part_check import PairFacts, Route
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class MutatedPair(Pair):
     ) -> PreTrainedModel:
         if not self.is_built_anew:
             return self.loans.enter_context(kept(variant))
-        built = variant_of(self.right.master(dtype, dropout), self.variant_class, self.build, route)
+        built = build_variant(
+            self.right.master(dtype, dropout), self.variant_class, self.build, route
+        )
         return built.to(self.device)
 
     @property
@@ -57,9 +59,9 @@ class MutatedPair(Pair):
         return self.right._seen
 
     @functools.cached_property
-    def specimen(self) -> Specimen:
-        right = self.right.specimen
-        return Specimen(
+    def facts(self) -> PairFacts:
+        right = self.right.facts
+        return PairFacts(
             right.parent_class,
             self.variant_class,
             right.config,
@@ -73,8 +75,8 @@ class MutatedPair(Pair):
         return self.right.is_causal
 
     @property
-    def keeps_packed_apart(self) -> bool:
-        return self.right.keeps_packed_apart
+    def isolates_packed_texts(self) -> bool:
+        return self.right.isolates_packed_texts
 
 
 def mutated(
@@ -82,7 +84,7 @@ def mutated(
 ) -> MutatedPair:
     """`right` with the error that `wrong` has."""
     return MutatedPair(
-        right.subject,
+        right.variant,
         right.head,
         right.device,
         right.changes,

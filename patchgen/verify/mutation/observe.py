@@ -24,7 +24,7 @@ from transformers import set_seed
 
 from patchgen.verify.cases.select import Case
 from patchgen.verify.checks import CHECKS
-from patchgen.verify.checks.context import Nothing, Trial
+from patchgen.verify.checks.context import CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.lines_run import watched
@@ -75,7 +75,7 @@ class Watched:
     @functools.cached_property
     def digest(self) -> str:
         """Of what is computed; empty where it cannot be recorded.  Asked for without any error."""
-        return recording_of(self.case, self.pair, math.inf)
+        return record_operations(self.case, self.pair, math.inf)
 
     @property
     def limit(self) -> float:
@@ -97,8 +97,8 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
     set_seed(0)  # some cases draw weights of their own
     try:
         with _limited(seconds):
-            verdict = CHECKS[case.kind](Trial(pair, case, lambda _: None))
-    except (Nothing, CannotBuild) as reason:
+            verdict = CHECKS[case.kind](CheckContext(pair, case, lambda _: None))
+    except (NothingToCompare, CannotBuild) as reason:
         return "crash", str(reason)
     except Exception as error:  # whatever an error makes of a model
         return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -109,7 +109,7 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
     return "unequal", verdict.note
 
 
-def recording_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
+def record_operations(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
     """The digest of what the variant computes in `case`; empty where that cannot be recorded, or crashes."""
     if case.kind in UNRECORDED:
         return ""
@@ -123,7 +123,9 @@ def recording_of(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
         route = pair.weights_route if weighed else pair.route(case.route)
         try:
             with _limited(seconds):
-                pair.variant_sees(route, getattr(torch, case.dtype), case.scene, weights=weighed)
+                pair.observe_variant(
+                    route, getattr(torch, case.dtype), case.scenario, weights=weighed
+                )
         except Exception:  # as an error makes of it
             return ""
     return recording.digest()

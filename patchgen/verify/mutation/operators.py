@@ -95,7 +95,7 @@ _SYMMETRIC = frozenset(
 _OPTIONAL = ("mask", "bias", "scal", "dropout", "window", "softcap", "position", "weight")
 
 
-def slips_of(place: Place) -> Iterator[Slip]:
+def find_mutations(place: Place) -> Iterator[Slip]:
     """The errors that the expression at `place` can have; none where it is stored into."""
     node = place.node
     if not isinstance(node, ast.expr) or isinstance(

@@ -52,7 +52,7 @@ def cost_of(case: Case) -> float:
     return COSTS.get(case.kind, 1.0) * narrow
 
 
-def most_telling_first(cases: Sequence[Case], paths: Sequence[frozenset[int]]) -> Ordered:
+def order_cases(cases: Sequence[Case], paths: Sequence[frozenset[int]]) -> Ordered:
     """`paths` are the changed lines that each case runs."""
     traits = [frozenset(_traits(case, path)) for case, path in zip(cases, paths, strict=True)]
     left, met, telling = list(range(len(cases))), set[Trait](), list[int]()
@@ -71,20 +71,20 @@ def most_telling_first(cases: Sequence[Case], paths: Sequence[frozenset[int]]) -
 
 
 def _traits(case: Case, path: frozenset[int]) -> Iterator[Trait]:
-    scene = case.scene
+    scenario = case.scenario
     yield "head", case.head
     yield "kind", case.kind, case.detail
     yield "configuration", repr(case.changes)
-    yield "rows", scene.rows, scene.train
+    yield "rows", scenario.rows, scenario.train
     yield "route", case.route
     yield "dtype", case.dtype
-    yield "dropout", scene.train, bool(scene.dropout)
-    yield "checkpointing", repr(scene.checkpointing)
-    yield "length", scene.length
-    yield "labels", scene.labels
-    yield "autocast", scene.autocast
-    yield "accumulated", scene.accumulate
+    yield "dropout", scenario.train, bool(scenario.dropout)
+    yield "checkpointing", repr(scenario.checkpointing)
+    yield "length", scenario.length
+    yield "labels", scenario.labels
+    yield "autocast", scenario.autocast
+    yield "accumulated", scenario.accumulate
     for line in path:
         yield "line", line
-    for way in scene.ways:
+    for way in scenario.ways:
         yield "way", way

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from patchgen.markdown import table_lines
-from patchgen.verify.mutation.mutant_result import OUTCOMES, Fate, LinesRun, counted
+from patchgen.verify.mutation.mutant_result import OUTCOMES, LinesRun, MutantResult, counted
 from patchgen.verify.report.result import Result
-from patchgen.verify.variants import Subject
+from patchgen.verify.variants import Variant
 
 _LEGEND = """\
 A *mutant* is one small error in a line that the variant adds or changes: an operator, a constant,
@@ -28,11 +28,11 @@ the command says.
 """
 
 
-def mutants_page(
-    subjects: Iterable[Subject], results: Sequence[Result], command: str, versions: str
+def format_mutants_page(
+    find_variants: Iterable[Variant], results: Sequence[Result], command: str, versions: str
 ) -> str:
     """The page."""
-    found = {subject.name: _found(subject.name, results) for subject in subjects}
+    found = {variant.name: _found(variant.name, results) for variant in find_variants}
     every = [fate for fates, _ in found.values() for fate in fates]
     total = counted(every)
     decided = total["seen"] + total["unseen"]
@@ -66,13 +66,15 @@ def _of(variants: int) -> str:
     return f"of {variants} variant{'s' if variants != 1 else ''}, those of the table"
 
 
-def _found(variant: str, results: Sequence[Result]) -> tuple[tuple[Fate, ...], LinesRun | None]:
+def _found(
+    variant: str, results: Sequence[Result]
+) -> tuple[tuple[MutantResult, ...], LinesRun | None]:
     own = [result for result in results if result.variant == variant]
     lines = next((result.lines for result in own if result.lines is not None), None)
     return tuple(fate for result in own for fate in result.fates), lines
 
 
-def _of_variant(name: str, fates: Sequence[Fate], run: LinesRun | None) -> Iterator[str]:
+def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) -> Iterator[str]:
     unseen = [fate for fate in fates if fate.outcome == "unseen"]
     missed = [] if run is None else [*run.not_run]
     refused = [] if run is None else [*run.refusals]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 
-from patchgen.verify.mutation.lines_run import codes_of
+from patchgen.verify.mutation.lines_run import iterate_codes
 from patchgen.verify.mutation.mutate import Mutant
 
 _Key = tuple[str, int]  # the qualified name of a function, and the line where it begins
@@ -47,7 +47,7 @@ def is_in_function(mutant: Mutant) -> bool:
 
 
 @contextmanager
-def planted_in(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
+def plant_mutant(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
     """A context in which the module has the error; gives it.  Raises what its text raises."""
     code = compile(mutant.text(right.text), right.path, "exec", dont_inherit=True)
     if not is_in_function(mutant):
@@ -73,7 +73,7 @@ def _wrong_codes(
     right: Living, mutant: Mutant, code: CodeType
 ) -> Iterator[tuple[FunctionType, CodeType]]:
     """Each function whose code differs, with the wrong one: the one that the mutant is in."""
-    own = [each for each in codes_of(code) if each.co_qualname == mutant.function]
+    own = [each for each in iterate_codes(code) if each.co_qualname == mutant.function]
     before = [each for each in own if each.co_firstlineno <= mutant.line]
     if not before:
         raise LookupError(f"{mutant.function} is not compiled")

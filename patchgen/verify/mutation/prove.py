@@ -19,17 +19,29 @@ from types import ModuleType
 from patchgen.verify.cases.select import Case, cases
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.changed_lines import FlatText, flat_text_of
-from patchgen.verify.mutation.lines_run import executable_lines, refusals, run_by_import, watched
-from patchgen.verify.mutation.mutant_result import Fate, LinesRun
-from patchgen.verify.mutation.mutate import Mutant, drawn, mutants_of
+from patchgen.verify.mutation.changed_lines import FlatText, read_flat_text
+from patchgen.verify.mutation.lines_run import (
+    find_executable_lines,
+    find_import_lines,
+    refusals,
+    watched,
+)
+from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult
+from patchgen.verify.mutation.mutate import Mutant, drawn, make_mutants
 from patchgen.verify.mutation.mutated_pair import MutatedPair, mutated
-from patchgen.verify.mutation.observe import KINDS, TooSlow, Watched, judged, recording_of, watch
-from patchgen.verify.mutation.order import most_telling_first
-from patchgen.verify.mutation.plant import Living, is_in_function, living, planted_in
-from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.mutation.observe import (
+    KINDS,
+    TooSlow,
+    Watched,
+    judged,
+    record_operations,
+    watch,
+)
+from patchgen.verify.mutation.order import order_cases
+from patchgen.verify.mutation.plant import Living, is_in_function, living, plant_mutant
+from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Subject
+from patchgen.verify.variants import Variant
 
 # A case as the variant's configuration can have it, and its sides; raises Nothing where it cannot.
 Ready = Callable[[Case], tuple[Case, Pair]]
@@ -38,16 +50,16 @@ FEW = 5
 
 
 @dataclass(frozen=True)
-class Proof:
-    """The changed lines of `subject`, the cases that run them, and errors in them."""
+class MutationTest:
+    """The changed lines of `variant`, the cases that run them, and errors in them."""
 
-    subject: Subject
+    variant: Variant
     pair_for: Ready
     device: str = "cpu"
 
     @functools.cached_property
     def flat(self) -> FlatText:
-        return flat_text_of(self.subject)
+        return read_flat_text(self.variant)
 
     @functools.cached_property
     def tree(self) -> ast.Module:
@@ -112,18 +124,21 @@ class Proof:
 
     def cases(self, plan: Plan) -> Iterator[Case]:
         """Those of a plan whose verdict is a comparison."""
-        for case in cases(self.subject, claims_of(self.subject.claimed), plan):
+        for case in cases(self.variant, find_part_checks(self.variant.checked_parts), plan):
             if case.kind in KINDS and not self._is_slow(case):
                 yield case
 
     def _is_slow(self, case: Case) -> bool:
         """Flex attention is compiled, which takes minutes where it is accepted."""
-        declared = any(claim.attentions is not None for claim in claims_of(self.subject.claimed))
+        declared = any(
+            part_check.attentions is not None
+            for part_check in find_part_checks(self.variant.checked_parts)
+        )
         return case.kind == "attention" and case.detail == "flex_attention" and not declared
 
     @functools.cached_property
     def _module(self) -> ModuleType:
-        return Pair(self.subject, self.subject.heads[0], self.device).module
+        return Pair(self.variant, self.variant.heads[0], self.device).module
 
     @functools.cached_property
     def _path(self) -> Path:
@@ -157,11 +172,11 @@ class Proof:
     @functools.cached_property
     def _can_run(self) -> frozenset[int]:
         """The changed lines at which something can run."""
-        return self.flat.changed & executable_lines(self.flat.text, self.flat.name)
+        return self.flat.changed & find_executable_lines(self.flat.text, self.flat.name)
 
     @functools.cached_property
     def _imported(self) -> frozenset[int]:
-        return run_by_import(self.flat.text, self.flat.name)
+        return find_import_lines(self.flat.text, self.flat.name)
 
     def _missed(self) -> frozenset[int]:
         """The changed lines that no case watched so far has run, nor the import."""
@@ -184,7 +199,7 @@ class Proof:
 
     @functools.cached_property
     def _every_mutant(self) -> tuple[Mutant, ...]:
-        return mutants_of(self.flat.text, self.flat.changed)
+        return make_mutants(self.flat.text, self.flat.changed)
 
     @functools.cached_property
     def _ran(self) -> frozenset[int]:
@@ -193,18 +208,18 @@ class Proof:
     def mutants(self, number: int | None) -> tuple[Mutant, ...]:
         """A sample of `number`, the same in every run, of those whose lines ran; None: all."""
         ran = tuple(mutant for mutant in self._every_mutant if self._has_run(mutant))
-        return drawn(ran, self.flat.text, number, self.subject.name)
+        return drawn(ran, self.flat.text, number, self.variant.name)
 
     def _has_run(self, mutant: Mutant) -> bool:
         return not is_in_function(mutant) or _touches(mutant, self._ran)
 
-    def unknown(self, mutant: Mutant) -> Fate:
+    def unknown(self, mutant: Mutant) -> MutantResult:
         """What is known of `mutant` before it is planted."""
         place, text = f"{self.flat.name}:{mutant.line}", self.flat.text
         diff, digest = mutant.diff(text), mutant.digest(text)
-        return Fate(place, mutant.function, mutant.says, diff, "unseen", digest=digest)
+        return MutantResult(place, mutant.function, mutant.says, diff, "unseen", digest=digest)
 
-    def fate(self, mutant: Mutant) -> Fate:
+    def fate(self, mutant: Mutant) -> MutantResult:
         """What becomes of `mutant`."""
         fate = self.unknown(mutant)
         telling, rest = self._that_run(mutant)
@@ -236,7 +251,7 @@ class Proof:
     @contextmanager
     def _planted(self, mutant: Mutant) -> Iterator[_Wrong]:
         anew = not is_in_function(mutant) or self._runs_at_build(mutant)
-        with planted_in(self._living, mutant) as wrong, ExitStack() as loans:
+        with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
             yield _Wrong(wrong, loans, anew)
 
     def _that_run(self, mutant: Mutant) -> tuple[Sequence[Watched], Sequence[Watched]]:
@@ -249,7 +264,7 @@ class Proof:
             runs = [run for run in runs if _touches(mutant, run.lines | self._built[id(run.pair)])]
         runs = [run for run in runs if run.case.kind != "compiled"] or runs
         paths = [run.lines & self._can_run for run in runs]
-        order = most_telling_first([run.case for run in runs], paths)
+        order = order_cases([run.case for run in runs], paths)
         return [runs[at] for at in order.telling], [runs[at] for at in order.rest]
 
     def _runs_at_build(self, mutant: Mutant) -> bool:
@@ -264,7 +279,7 @@ class Proof:
         recorded = [run for run in runs if run.digest]  # without the error
         with self._planted(mutant) as pairs:
             for run in recorded:
-                digest = recording_of(run.case, pairs.of(run.pair), run.limit)
+                digest = record_operations(run.case, pairs.of(run.pair), run.limit)
                 if digest and digest != run.digest:
                     return 0, ""
                 same += bool(digest)
@@ -299,7 +314,7 @@ class _Trials:
                     return False  # so would the others be
         return False
 
-    def outcome(self, fate: Fate, every: int) -> Fate:
+    def outcome(self, fate: MutantResult, every: int) -> MutantResult:
         """seen; failed where a case crashed, which whoever runs the file finds; else unseen."""
         fate = replace(fate, cases=self.run)
         if self.seen_by:

@@ -17,7 +17,7 @@ def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
     return _is_apart(model, full, changed=-1, looked_at=slice(0, -1))
 
 
-def keeps_packed_apart(model: PreTrainedModel, packed: Inputs) -> bool:
+def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
     """The second of two texts in a row does not see the first."""
     return _is_apart(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
 

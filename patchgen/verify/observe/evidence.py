@@ -31,7 +31,7 @@ class Saved:
 
 @dataclass(slots=True)
 class Evidence:
-    """What one side ran in one step: filled by `gathered`."""
+    """What one side ran in one step: filled by `gather_evidence`."""
 
     trace: Trace = field(default_factory=Trace)
     kernels: Counter[str] = field(
@@ -77,7 +77,7 @@ class Evidence:
 
 
 @contextmanager
-def gathered(model: nn.Module) -> Iterator[Evidence]:
+def gather_evidence(model: nn.Module) -> Iterator[Evidence]:
     """A context for one forward and backward pass of `model`; gives the `Evidence`."""
     evidence = Evidence()
     modules = dict(model.named_modules())

@@ -1,9 +1,11 @@
 """Everything in float64, what a model computes in float32 for safety's sake included.
 
-Llama's norm, its softmax and its rotary embedding are computed in float32 whatever the model's dtype is: two float64
-models that differ in the last bit before a norm then differ by a rounding of float32 behind it.  Within `widened()`
-such a model shows what it computes, to the precision of float64.  Only for comparing: a difference between casts to
-float32 is not seen here, and is seen in bfloat16.
+Llama computes its norm, its softmax and its rotary embedding in float32 whatever the model's dtype
+is.  Two float64 models that differ in the last bit before a norm then differ by a float32 rounding
+behind it.  Inside `compute_in_float64()` such a model computes everything in float64.
+
+Use it for comparisons only: it hides a difference between casts to float32, which the comparison in
+bfloat16 shows.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 
 @contextmanager
-def widened() -> Iterator[None]:
+def compute_in_float64() -> Iterator[None]:
     """A context in which whatever is asked for in float32 is given in float64, and what nobody says a dtype of."""
     default = torch.get_default_dtype()  # what integers become when they are divided
     # Modes are off in the backward pass, where checkpointing runs modules again: each brings its own then.

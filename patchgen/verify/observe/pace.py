@@ -51,7 +51,7 @@ class Pace:
 
 
 @contextmanager
-def paced() -> Iterator[Pace]:
+def count_fast_path() -> Iterator[Pace]:
     """A context for a step; gives its `Pace`."""
     pace = Pace()
     with _Calls(pace), _Dispatched(pace):
@@ -107,7 +107,7 @@ class Compiled:
         return f"{self.graphs} graphs, {self.breaks} breaks, {self.masked} of {self.attentions} attentions with a mask"
 
 
-def compiled_over(model: PreTrainedModel, steps: Sequence[Callable[[], Any]]) -> Compiled:
+def count_compiled(model: PreTrainedModel, steps: Sequence[Callable[[], Any]]) -> Compiled:
     """What is compiled of `model` in `steps`, each of which calls it, by a backend that only counts."""
     found = Compiled()
 

@@ -14,9 +14,9 @@ from transformers import PreTrainedModel, set_seed
 
 from patchgen.runtime.checkpointing import is_on, switch_off, switch_on
 from patchgen.verify.inputs.arguments import Inputs, takes
-from patchgen.verify.inputs.calls import BY_CONFIGURATION, dressed
-from patchgen.verify.observe.float64 import widened
-from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.inputs.calls import BY_CONFIGURATION, apply_model_styles
+from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.parts.part_check import Scenario
 
 SEED = 11  # of dropout
 TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in training alone
@@ -25,27 +25,34 @@ TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in 
 def observe_step(
     model: PreTrainedModel,
     inputs: Inputs,
-    scene: Scene,
+    scenario: Scenario,
     *,
     weights: bool = False,
     checkpointing: bool = True,
 ) -> dict[str, Tensor]:
-    """Every floating output by its path, and the gradient of every parameter, of `model` in `scene`.
+    """Every floating output by its path, and the gradient of every parameter, of `model` in `scenario`.
 
     Per-token outputs are kept at real tokens.  Without a loss the gradients are those of a fixed random sum of the
     outputs.  A parameter without a gradient has no entry.  In a float64 model all is computed in float64.  Buffers,
     such as the running statistics of a norm, are as before afterwards, and so is what a model remembers.
     """
-    model.train(scene.train or model.config.model_type in TRAINED_ONLY)
-    _set_checkpointing(model, scene.checkpointing if checkpointing else None)
+    model.train(scenario.train or model.config.model_type in TRAINED_ONLY)
+    _set_checkpointing(model, scenario.checkpointing if checkpointing else None)
     model.zero_grad(set_to_none=True)
     set_seed(SEED)  # of Python and numpy too: some models draw from them
-    wide: AbstractContextManager[Any] = widened() if model.dtype == torch.float64 else nullcontext()
-    with wide, _kept_buffers(model), remembering_nothing(model), dressed(model, scene.ways):
+    wide: AbstractContextManager[Any] = (
+        compute_in_float64() if model.dtype == torch.float64 else nullcontext()
+    )
+    with (
+        wide,
+        _kept_buffers(model),
+        remembering_nothing(model),
+        apply_model_styles(model, scenario.ways),
+    ):
         seen = (
-            _accumulated(model, inputs, scene)
-            if scene.accumulate > 1
-            else _step(model, inputs, scene, weights)
+            _accumulated(model, inputs, scenario)
+            if scenario.accumulate > 1
+            else _step(model, inputs, scenario, weights)
         )
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
@@ -91,39 +98,41 @@ def _set_checkpointing(model: PreTrainedModel, how: Mapping[str, Any] | None) ->
         switch_on(model, {"use_reentrant": False, **how})
 
 
-def _step(model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool) -> dict[str, Tensor]:
-    out = _forward(model, inputs, scene, weights)
+def _step(
+    model: PreTrainedModel, inputs: Inputs, scenario: Scenario, weights: bool
+) -> dict[str, Tensor]:
+    out = _forward(model, inputs, scenario, weights)
     seen = {name: _at_real_tokens(name, tensor, inputs.real) for name, tensor in outputs(out)}
     loss = seen.get("loss")
     (loss if loss is not None else _random_sum(seen)).backward()
     return seen
 
 
-def _accumulated(model: PreTrainedModel, inputs: Inputs, scene: Scene) -> dict[str, Tensor]:
+def _accumulated(model: PreTrainedModel, inputs: Inputs, scenario: Scenario) -> dict[str, Tensor]:
     """Micro-batches whose losses are of all labels, as `Trainer` makes them."""
     rows = next(iter(inputs.given.values())).shape[0]
     labelled = (inputs.given["labels"] != -100).sum()
     total = torch.zeros((), device=labelled.device)
-    step = math.ceil(rows / scene.accumulate)
+    step = math.ceil(rows / scenario.accumulate)
     for first in range(0, rows, step):
         part = inputs.rows(first, first + step)
-        loss = _forward(model, part, scene, False, num_items_in_batch=labelled).loss
+        loss = _forward(model, part, scenario, False, num_items_in_batch=labelled).loss
         loss.backward()
         total = total + loss.detach()
     return {"loss": total}
 
 
 def _forward(
-    model: PreTrainedModel, inputs: Inputs, scene: Scene, weights: bool, **more: Any
+    model: PreTrainedModel, inputs: Inputs, scenario: Scenario, weights: bool, **more: Any
 ) -> Any:
-    asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": scene.states}
+    asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": scenario.states}
     if takes_cache(type(model)):
         asked["use_cache"] = False
-    if weights and BY_CONFIGURATION not in scene.ways:
+    if weights and BY_CONFIGURATION not in scenario.ways:
         asked["output_attentions"] = True
     asked |= inputs.options
     device = inputs.given[next(iter(inputs.given))].device.type
-    with torch.autocast(device, torch.bfloat16, enabled=scene.autocast):
+    with torch.autocast(device, torch.bfloat16, enabled=scenario.autocast):
         try:
             return model(**inputs.given, **asked, **more)
         except ValueError as error:

@@ -1,1 +1,1 @@
-"""What verify checks of each part: one module a part, with `CLAIM`."""
+"""What verify checks of each part: one module a part, with `PART_CHECK`."""

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from patchgen.verify.compare.tolerance import REORDERED
-from patchgen.verify.parts.part_check import Claim, Plant, Route, Scene, Specimen
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route, Scenario
 from patchgen.verify.parts.sdpa import effect
 
 Given = tuple[Tensor, Tensor | None]
@@ -127,15 +127,15 @@ def swapped_heads(
     return right(module, query, key.flip(1), value.flip(1), *rest, **given)
 
 
-def _is_causal(specimen: Specimen) -> bool:
-    return specimen.causal
+def _is_causal(facts: PairFacts) -> bool:
+    return facts.causal
 
 
-def _is_not_causal(specimen: Specimen) -> bool:
-    return not specimen.causal
+def _is_not_causal(facts: PairFacts) -> bool:
+    return not facts.causal
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="attention_interface",
     says="attention is what transformers' interface gives, and computes what the parent's does",
     routes=routes,
@@ -143,25 +143,27 @@ CLAIM = Claim(
     attentions=("sdpa", "eager"),
     by_flags=True,
     weights_under="eager",
-    plants=(
-        Plant("scale", "scores are twice as large", _around_sdpa(wrong_scale)),
-        Plant(
+    planted_errors=(
+        PlantedError("scale", "scores are twice as large", _around_sdpa(wrong_scale)),
+        PlantedError(
             "forgotten mask",
             "padding on the left is attended to",
             _around_sdpa(forgotten_mask),
-            scene=Scene(rows="left"),
+            scenario=Scenario(rows="left"),
         ),
-        Plant(
+        PlantedError(
             "forgotten padding",
             "padding on the right is attended to",
             _around_sdpa(forgotten_mask),
-            scene=Scene(rows="right"),
+            scenario=Scenario(rows="right"),
             fits=_is_not_causal,  # a causal query before the padding does not see it anyway
         ),
-        Plant(
+        PlantedError(
             "lost causality", "later tokens are seen", _around_sdpa(lost_causality), fits=_is_causal
         ),
-        Plant("mask off by one", "no token sees itself", _around_sdpa(unseen_self)),
-        Plant("heads swapped", "each query reads another's keys", _around_sdpa(swapped_heads)),
+        PlantedError("mask off by one", "no token sees itself", _around_sdpa(unseen_self)),
+        PlantedError(
+            "heads swapped", "each query reads another's keys", _around_sdpa(swapped_heads)
+        ),
     ),
 )

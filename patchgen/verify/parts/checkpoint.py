@@ -20,7 +20,14 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from patchgen.runtime.checkpointing import keep_products
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Claim, Plant, Route, Scene, Specimen, replaced
+from patchgen.verify.parts.part_check import (
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    Scenario,
+    replaced,
+)
 
 DROPOUT = 0.4
 
@@ -36,22 +43,22 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     return same, Route("eager", REORDERED, {"attn_implementation": "eager"})
 
 
-def _layers(specimen: Specimen) -> frozenset[str]:
+def _layers(facts: PairFacts) -> frozenset[str]:
     """The names of the classes of layers that this file makes to be run again."""
     return frozenset(
         name
-        for name, one in vars(specimen.module).items()
+        for name, one in vars(facts.module).items()
         if isinstance(one, type) and issubclass(one, GradientCheckpointingLayer)
     )
 
 
-def _ran_again(name: str, parent: Evidence, variant: Evidence, specimen: Specimen) -> bool:
+def _ran_again(name: str, parent: Evidence, variant: Evidence, facts: PairFacts) -> bool:
     """Whether a class of modules ran twice wherever it runs, or inside each layer that has a gradient."""
-    again = variant.ran(in_variant(name, specimen)) - parent.ran(name)
-    return again > 0 and again in (parent.ran(name), parent.ran_inside(name, _layers(specimen)))
+    again = variant.ran(in_variant(name, facts)) - parent.ran(name)
+    return again > 0 and again in (parent.ran(name), parent.ran_inside(name, _layers(facts)))
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Every attention of a layer ran twice, and fewer bytes were saved."""
     # By kernels: what Python calls in the backward pass is not traced.
     # A softmax is an attention only where SDPA computes none: routers take it too.
@@ -61,19 +68,19 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
         for each in (parent, variant)
     )
     # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
-    layers = sum(map(parent.ran, _layers(specimen)))
+    layers = sum(map(parent.ran, _layers(facts)))
     if ran != 2 * once and not (layers and ran - once >= layers) or not (once or layers):
         yield f"{once} attentions ran {ran} times, not twice each, in {layers} layers"
     # Not every module of a layer does: the recompute ends as soon as it has what was saved.
-    if not any(_ran_again(name, parent, variant, specimen) for name in parent.forwards):
+    if not any(_ran_again(name, parent, variant, facts) for name in parent.forwards):
         yield "no class of modules ran its forward twice as often"
     if variant.saved_bytes >= parent.saved_bytes:
         yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
 
 
-def in_variant(class_name: str, specimen: Specimen) -> str:
+def in_variant(class_name: str, facts: PairFacts) -> str:
     """What a class of the parent is called in the variant, which may have a prefix of its own."""
-    theirs, ours = specimen.parent_class.__name__, specimen.variant_class.__name__
+    theirs, ours = facts.parent_class.__name__, facts.variant_class.__name__
     ending = commonprefix([theirs[::-1], ours[::-1]])[::-1]
     prefix = theirs.removesuffix(ending)
     return (
@@ -99,7 +106,7 @@ Checkpoint = Callable[..., Any]
 def _around_checkpoint(
     wrong: Checkpoint,
 ) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
-    """For `Plant.apply`: transformers runs each layer by `wrong(checkpoint, ...)`."""
+    """For `PlantedError.apply`: transformers runs each layer by `wrong(checkpoint, ...)`."""
 
     def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
         def make(right: Checkpoint) -> Checkpoint:
@@ -125,31 +132,31 @@ def _detached(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) else value
 
 
-def has_dropout(specimen: Specimen) -> bool:
-    settings = specimen.config.to_dict().items()
+def has_dropout(facts: PairFacts) -> bool:
+    settings = facts.config.to_dict().items()
     return any("drop" in name and isinstance(value, float) for name, value in settings)
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="checkpoint",
     says="layers run again in the backward pass, and compute what the parent computes without checkpointing",
     routes=routes,
     effect=effect,
-    shown_in=Scene(train=True, checkpointing={}),
+    effect_scenario=Scenario(train=True, checkpointing={}),
     checkpointing=({}, {"context_fn": keep_products}),
-    plants=(
-        Plant(
+    planted_errors=(
+        PlantedError(
             "dropout reseeded",
             "the recompute draws other dropout masks",
             _around_checkpoint(reseeded),
-            scene=Scene(train=True, dropout=DROPOUT, checkpointing={}),
+            scenario=Scenario(train=True, dropout=DROPOUT, checkpointing={}),
             fits=has_dropout,
         ),
-        Plant(
+        PlantedError(
             "gradient cut off",
             "nothing below a layer gets a gradient from it",
             _around_checkpoint(cut_off),
-            scene=Scene(train=True, checkpointing={}),
+            scenario=Scenario(train=True, checkpointing={}),
         ),
     ),
 )

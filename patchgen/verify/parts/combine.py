@@ -10,7 +10,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REORDERED, loosest
-from patchgen.verify.parts.part_check import Claim, Route, Rows, Scene
+from patchgen.verify.parts.part_check import PartCheck, Route, Rows, Scenario
 
 # The parent as it is by default.
 PLAIN = Route("its defaults", REORDERED)
@@ -18,12 +18,12 @@ ATTENTION = "attn_implementation"
 EAGER = {ATTENTION: "eager"}
 
 
-def claims_of(parts: tuple[str, ...]) -> tuple[Claim, ...]:
+def find_part_checks(parts: tuple[str, ...]) -> tuple[PartCheck, ...]:
     """What each of `parts` claims.  Raises LookupError for a part that claims nothing: it would go unproven."""
     found = []
     for part in parts:
         try:
-            found.append(importlib.import_module(f"patchgen.verify.parts.{part}").CLAIM)
+            found.append(importlib.import_module(f"patchgen.verify.parts.{part}").PART_CHECK)
         except ModuleNotFoundError as error:
             if error.name != f"patchgen.verify.parts.{part}":
                 raise
@@ -33,24 +33,24 @@ def claims_of(parts: tuple[str, ...]) -> tuple[Claim, ...]:
     return tuple(found)
 
 
-def decides_attention(claim: Claim) -> bool:
+def decides_attention(part_check: PartCheck) -> bool:
     """Whether the part replaces the attention, so that it and no other says which one a variant has."""
-    return claim.attentions is not None
+    return part_check.attentions is not None
 
 
-def merged_routes(
-    claims: tuple[Claim, ...], parent_class: type[PreTrainedModel]
+def merge_routes(
+    part_checks: tuple[PartCheck, ...], parent_class: type[PreTrainedModel]
 ) -> tuple[Route, Route]:
     """The closest computation of the parent that all claims know, and the most independent one."""
-    if not claims:  # made by hand
+    if not part_checks:  # made by hand
         return PLAIN, PLAIN
-    deciding = any(map(decides_attention, claims))
+    deciding = any(map(decides_attention, part_checks))
     each = []
-    for claim in claims:
-        routes = claim.routes(parent_class)
+    for part_check in part_checks:
+        routes = part_check.routes(parent_class)
         each.append(
             [_elsewhere(r) for r in routes]
-            if deciding and not decides_attention(claim)
+            if deciding and not decides_attention(part_check)
             else [*routes]
         )
     return _merge([routes[0] for routes in each]), _merge([routes[-1] for routes in each])
@@ -79,15 +79,19 @@ def _merge(routes: list[Route]) -> Route:
     return Route(name, loosest(route.bound for route in routes), parent, variant)
 
 
-def weights_route(claims: tuple[Claim, ...], routes: tuple[Route, Route]) -> Route:
+def weights_route(part_checks: tuple[PartCheck, ...], routes: tuple[Route, Route]) -> Route:
     """Along which both sides give attention weights.
 
     The parent's come from its eager attention.  So do the variant's where no part replaces the attention; else it is
     asked for them in the settings of its closest route, or where a claim says that it gives them.
     """
     closest, independent = routes
-    if any(map(decides_attention, claims)):
-        under = [claim.weights_under for claim in claims if claim.weights_under is not None]
+    if any(map(decides_attention, part_checks)):
+        under = [
+            part_check.weights_under
+            for part_check in part_checks
+            if part_check.weights_under is not None
+        ]
         variant = {**closest.variant, **({ATTENTION: under[0]} if under else {})}
         return replace(independent, name=f"weights under {independent.name}", variant=variant)
     name = f"{closest.name}, both eager"
@@ -96,10 +100,12 @@ def weights_route(claims: tuple[Claim, ...], routes: tuple[Route, Route]) -> Rou
     )
 
 
-def trained(claims: tuple[Claim, ...], rows: Rows = "full") -> Scene:
+def training_scenario(part_checks: tuple[PartCheck, ...], rows: Rows = "full") -> Scenario:
     """A step of training with every part at work, dropout off: checkpointed where a claim is shown so."""
     ways = [
-        claim.shown_in.checkpointing for claim in claims if claim.shown_in.checkpointing is not None
+        part_check.effect_scenario.checkpointing
+        for part_check in part_checks
+        if part_check.effect_scenario.checkpointing is not None
     ]
     together = {name: value for way in ways for name, value in way.items()}
-    return Scene(rows=rows, train=True, checkpointing=together if ways else None)
+    return Scenario(rows=rows, train=True, checkpointing=together if ways else None)

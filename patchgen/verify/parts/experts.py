@@ -11,7 +11,15 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REFORMULATED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Claim, Plant, Route, Scene, Specimen, around, defines
+from patchgen.verify.parts.part_check import (
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    Scenario,
+    around,
+    defines,
+)
 
 Function = Callable[..., Any]
 GROUPED = "aten._grouped_mm"
@@ -22,7 +30,7 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     return (Route("its experts", REFORMULATED),)
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Less is saved than by the parent, and no product is made again."""
     if variant.saved_bytes >= parent.saved_bytes:
         yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
@@ -55,38 +63,38 @@ def frozen_router(run: Function, context: Any, grad_TD: Tensor) -> tuple[Any, ..
     return grad_x, torch.zeros_like(grad_gates), *others
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="experts",
     says="of each token in an expert one product is kept, the rest is made again; the function is the parent's",
     routes=routes,
     effect=effect,
-    shown_in=Scene(train=True),
-    plants=(
-        Plant(
+    effect_scenario=Scenario(train=True),
+    planted_errors=(
+        PlantedError(
             "weights left out",
             "every chosen expert counts alike",
             around("summed", no_weights),
             fits=defines("summed"),
         ),
-        Plant(
+        PlantedError(
             "weights swapped",
             "each expert of a token has the weight of another",
             around("summed", swapped_weights),
             fits=defines("summed"),
         ),
-        Plant(
+        PlantedError(
             "weights left out of gradients",
             "the loss is right, each expert learns as if it alone were chosen",
             around("weighted", weights_without_gradient),
             fits=defines("weighted"),
         ),
-        Plant(
+        PlantedError(
             "gradient of the first expert lost",
             "the loss is right, one expert does not learn",
             around("grouped_outer", first_without_gradient),
             fits=defines("grouped_outer"),
         ),
-        Plant(
+        PlantedError(
             "router without gradient",
             "the loss is right, the router does not learn from the experts",
             around("backward", frozen_router, within="Lean"),

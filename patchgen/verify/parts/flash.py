@@ -19,11 +19,19 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 import patchgen.runtime.varlen
 from patchgen.verify.compare.tolerance import REORDERED
-from patchgen.verify.inputs.dummy import inputs_for
+from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Claim, Plant, Route, Scene, Specimen, around, defines
+from patchgen.verify.parts.part_check import (
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    Scenario,
+    around,
+    defines,
+)
 
-PADDED = Scene(rows="right", train=True, states=False)
+PADDED = Scenario(rows="right", train=True, states=False)
 VARLEN = {"attn_implementation": patchgen.runtime.varlen.NAME}
 
 
@@ -41,18 +49,18 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     return Route("sdpa", REORDERED, sdpa, sdpa if encodes else VARLEN), written_out
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Each layer and each of its matrix products ran on as many tokens as are real, with one call of attention."""
-    real = inputs_for(specimen.parent_class, specimen.config, PADDED).real[0]
+    real = make_inputs(facts.parent_class, facts.config, PADDED).real[0]
     tokens, places = int(real.sum()), real.numel()
     if tokens == places:
         yield "the batch has no padding"
-    for name in layers_of(specimen):
+    for name in layers_of(facts):
         shapes, before = variant.forwards.get(name, []), parent.forwards.get(name, [])
         if len(shapes) != len(before) or any(shape[:2] != (1, tokens) for shape in shapes):
             yield f"{name} ran on {sorted(set(shapes))}, not on one row of {tokens} tokens"
     # A head runs on all places, or on labelled tokens.
-    layers = sum(variant.ran(name) for name in layers_of(specimen))
+    layers = sum(variant.ran(name) for name in layers_of(facts))
     products, heads = products_over(variant, tokens), products_over(variant, places)
     if products < layers or heads >= layers:
         yield f"of the matrix products {products} ran over {tokens} tokens, and {heads} over all {places} places"
@@ -63,10 +71,10 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
         yield f"an attention ran over {wide[0][-2]} keys, and no text has more than {longest} tokens"
 
 
-def layers_of(specimen: Specimen) -> list[str]:
+def layers_of(facts: PairFacts) -> list[str]:
     """The classes of layers that the generated module defines."""
-    members = inspect.getmembers(specimen.module, inspect.isclass)
-    own = ((name, each) for name, each in members if each.__module__ == specimen.module.__name__)
+    members = inspect.getmembers(facts.module, inspect.isclass)
+    own = ((name, each) for name, each in members if each.__module__ == facts.module.__name__)
     return [name for name, each in own if issubclass(each, GradientCheckpointingLayer)]
 
 
@@ -111,19 +119,21 @@ def forgotten_mask(make: Callable[..., Any], *args: Any) -> Any:
     return texts if texts is None else texts._replace(mask=torch.ones_like(texts.mask))
 
 
-def _plant(name: str, says: str, function: str, wrong: Callable[..., Any]) -> Plant:
-    return Plant(name, says, around(function, wrong), scene=PADDED, fits=defines(function))
+def _plant(name: str, says: str, function: str, wrong: Callable[..., Any]) -> PlantedError:
+    return PlantedError(
+        name, says, around(function, wrong), scenario=PADDED, fits=defines(function)
+    )
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="flash",
     says="layers run on real tokens alone, and compute for them what the parent computes",
     routes=routes,
     effect=effect,
-    shown_in=PADDED,
-    same_draws=False,
-    with_states=False,
-    plants=(
+    effect_scenario=PADDED,
+    same_rng_order=False,
+    works_with_hidden_states=False,
+    planted_errors=(
         _plant(
             "boundaries off by one",
             "a text ends with the first token of the next",

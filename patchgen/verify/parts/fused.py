@@ -16,11 +16,11 @@ from transformers import PreTrainedModel
 from patchgen.verify.compare.tolerance import REFORMULATED
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import (
-    Claim,
     Observation,
-    Plant,
+    PairFacts,
+    PartCheck,
+    PlantedError,
     Route,
-    Specimen,
     around,
     defines,
 )
@@ -44,9 +44,9 @@ def fused_in(model: nn.Module) -> dict[str, dict[str, int]]:
     }
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """For each run of a fused layer as many calls of `linear` fewer as it has parts but the first; a GELU likewise."""
-    if defines("FusedLinear")(specimen):
+    if defines("FusedLinear")(facts):
         ran = [
             len(path[-1].parts)
             for path in variant.paths
@@ -55,7 +55,7 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
         fewer = parent.functions["linear"] - variant.functions["linear"]
         if fewer != sum(ran) - len(ran) or not fewer:
             yield f"{fewer} linear layers fewer, where {len(ran)} of {sum(ran)} parts ran"
-    if defines("TANH_GELUS")(specimen):
+    if defines("TANH_GELUS")(facts):
         ours = variant.functions["gelu"] - parent.functions["gelu"]
         theirs = parent.functions["tanh"] - variant.functions["tanh"]
         if ours != theirs or not ours:
@@ -64,7 +64,7 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
             yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
 
 
-def in_parents_terms(seen: Observation, variant: PreTrainedModel) -> Observation:
+def to_parent_names(seen: Observation, variant: PreTrainedModel) -> Observation:
     """Gradients of fused parameters under the names that their parts have in the parent."""
     told: dict[str, Tensor] = {}
     layers = fused_in(variant)
@@ -104,42 +104,42 @@ def no_activation(model: PreTrainedModel) -> Iterator[None]:
     yield
 
 
-def has_bias(specimen: Specimen) -> bool:
-    if not defines("FusedLinear")(specimen):
+def has_bias(facts: PairFacts) -> bool:
+    if not defines("FusedLinear")(facts):
         return False
     with torch.device("meta"):
-        model = specimen.variant_class(specimen.config)
+        model = facts.variant_class(facts.config)
     return all(
         getattr(model.get_submodule(name), "bias", None) is not None for name in fused_in(model)
     )
 
 
-def has_tanh_gelu(specimen: Specimen) -> bool:
-    return defines("TANH_GELUS")(specimen) and any(
-        getattr(specimen.config, name, None) in specimen.module.TANH_GELUS
+def has_tanh_gelu(facts: PairFacts) -> bool:
+    return defines("TANH_GELUS")(facts) and any(
+        getattr(facts.config, name, None) in facts.module.TANH_GELUS
         for name in ("activation_function", "hidden_act", "hidden_activation")
     )
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="fused",
     says="linear layers of one input are one product, and GELU one operation; the function is the parent's",
     routes=routes,
     effect=effect,
-    terms=in_parents_terms,
-    plants=(
-        Plant(
+    terms=to_parent_names,
+    planted_errors=(
+        PlantedError(
             "parts swapped",
             "values are taken for keys, up for gate",
             last_for_each_other,
             fits=defines("FusedLinear"),
         ),
-        Plant(
+        PlantedError(
             "bias dropped",
             "the fused projections lack their bias",
             around("forward", no_bias, within="FusedLinear"),
             fits=has_bias,
         ),
-        Plant("activation left out", "an MLP is linear", no_activation, fits=has_tanh_gelu),
+        PlantedError("activation left out", "an MLP is linear", no_activation, fits=has_tanh_gelu),
     ),
 )

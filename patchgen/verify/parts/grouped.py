@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REFORMULATED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Claim, Plant, Route, Scene, Specimen
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route, Scenario
 
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 
@@ -32,7 +32,7 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     )
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Grouped products ran, and no more products beside them than the parent has."""
     grouped = variant.kernels["aten._grouped_mm"]
     if not grouped or grouped % 3:  # one forward, two backward
@@ -88,17 +88,19 @@ def _without_first(gradient: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(gradient[:1]), gradient[1:]])
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="grouped",
     says="grouped products run all experts, and compute what they do one after the other",
     routes=routes,
     effect=effect,
-    shown_in=Scene(train=True),
-    same_draws=False,  # dropout within experts is drawn for all of them at once
-    plants=(
-        Plant("experts swapped", "each expert runs with the weights of the one before", swapped),
-        Plant("not brought back", "tokens get what others were given", moved),
-        Plant(
+    effect_scenario=Scenario(train=True),
+    same_rng_order=False,  # dropout within experts is drawn for all of them at once
+    planted_errors=(
+        PlantedError(
+            "experts swapped", "each expert runs with the weights of the one before", swapped
+        ),
+        PlantedError("not brought back", "tokens get what others were given", moved),
+        PlantedError(
             "gradient of an expert lost",
             "the loss is right, the first expert does not learn",
             first_does_not_learn,

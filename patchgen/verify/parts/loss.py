@@ -18,18 +18,18 @@ from transformers import PreTrainedModel
 from patchgen.verify.compare.tolerance import REORDERED
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import (
-    Claim,
     Hidden,
-    Plant,
+    PairFacts,
+    PartCheck,
+    PlantedError,
     Route,
-    Scene,
-    Specimen,
+    Scenario,
     around,
     defines,
 )
 
 Loss = Callable[..., Tensor]
-TRAINED = Scene(train=True)
+TRAINED = Scenario(train=True)
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
@@ -38,13 +38,13 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     return Route("logits", REORDERED), Route("logits under eager", REORDERED, parent=eager)
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Nothing of tokens by vocabulary is kept, nor a copy of the head; or the head ran on labelled tokens alone."""
-    words = specimen.config.get_text_config().vocab_size
-    labels = specimen.inputs["labels"]
+    words = facts.config.get_text_config().vocab_size
+    labels = facts.inputs["labels"]
     if not _rows_of(parent, words) >= labels.numel():
         yield "the parent saves no logits either"
-    if MASKED(specimen):
+    if MASKED(facts):
         labelled = int((labels != -100).sum())
         if not any(
             len(shape) == 2 and shape[0] == labelled
@@ -141,47 +141,49 @@ def missing_tokens(
 CAUSAL, MASKED = defines("causal_loss"), defines("labelled_tokens")
 
 
-def _caps(specimen: Specimen) -> bool:
-    cap = getattr(specimen.config.get_text_config(), "final_logit_softcapping", None)
-    return defines("capped_losses")(specimen) and cap is not None
+def _caps(facts: PairFacts) -> bool:
+    cap = getattr(facts.config.get_text_config(), "final_logit_softcapping", None)
+    return defines("capped_losses")(facts) and cap is not None
 
 
-def _has_bias(specimen: Specimen) -> bool:
-    head = specimen.variant_class.forward
-    return defines("biased_losses")(specimen) and "biased_losses" in inspect.getsource(head)
+def _has_bias(facts: PairFacts) -> bool:
+    head = facts.variant_class.forward
+    return defines("biased_losses")(facts) and "biased_losses" in inspect.getsource(head)
 
 
-def _plant(name: str, says: str, wrong: Callable[..., Any], scene: Scene = TRAINED) -> Plant:
-    return Plant(name, says, around("causal_loss", wrong), scene=scene, fits=CAUSAL)
+def _plant(
+    name: str, says: str, wrong: Callable[..., Any], scenario: Scenario = TRAINED
+) -> PlantedError:
+    return PlantedError(name, says, around("causal_loss", wrong), scenario=scenario, fits=CAUSAL)
 
 
-def _unshifted(specimen: Specimen) -> bool:
-    return "shift_labels=labels" in inspect.getsource(specimen.variant_class.forward)
+def _unshifted(facts: PairFacts) -> bool:
+    return "shift_labels=labels" in inspect.getsource(facts.variant_class.forward)
 
 
-def _takes_items(specimen: Specimen) -> bool:
-    return CAUSAL(specimen) and not _unshifted(specimen)
+def _takes_items(facts: PairFacts) -> bool:
+    return CAUSAL(facts) and not _unshifted(facts)
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="loss",
     says="in training the loss is taken without logits of all tokens; value and gradients are the parent's",
     routes=routes,
     effect=effect,
-    shown_in=TRAINED,
+    effect_scenario=TRAINED,
     hides=(
         Hidden(
             "logits",
             "they are not computed in training with labels",
-            lambda scene: scene.train and scene.labels,
+            lambda scenario: scenario.train and scenario.labels,
         ),
     ),
-    plants=(
-        Plant(
+    planted_errors=(
+        PlantedError(
             "loss scaled by accumulation",
             "each micro-batch's loss is its own mean",
             around("causal_loss", forgotten_items),
-            scene=Scene(train=True, accumulate=2),
+            scenario=Scenario(train=True, accumulate=2),
             fits=_takes_items,
         ),
         _plant("shift lost", "each token has the label of another", lost_shift),
@@ -189,32 +191,32 @@ CLAIM = Claim(
         _plant("words without a gradient", "half of the words' rows do not learn", lost_words),
         _plant("last tokens left out", "half of the tokens do not count", lost_tokens),
         _plant("scaled", "logits are twice what they are", scaled),
-        Plant(
+        PlantedError(
             "soft-cap left out",
             "logits are not capped",
             around("capped_losses", no_cap),
-            scene=TRAINED,
+            scenario=TRAINED,
             fits=_caps,
         ),
-        Plant(
+        PlantedError(
             "bias left out",
             "logits lack the head's bias",
             around("biased_losses", no_bias),
-            scene=TRAINED,
+            scenario=TRAINED,
             fits=_has_bias,
         ),
-        Plant(
+        PlantedError(
             "label of the neighbour",
             "each token has the label of the one before",
             around("labelled_tokens", neighbours_label),
-            scene=TRAINED,
+            scenario=TRAINED,
             fits=MASKED,
         ),
-        Plant(
+        PlantedError(
             "missing tokens",
             "every other labelled token does not count",
             around("labelled_tokens", missing_tokens),
-            scene=TRAINED,
+            scenario=TRAINED,
             fits=MASKED,
         ),
     ),

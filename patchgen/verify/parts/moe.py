@@ -22,12 +22,12 @@ from patchgen.verify.compare.tolerance import NARROW, REFORMULATED, REORDERED
 from patchgen.verify.models.weights import GAIN, draw_weights
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import (
-    Claim,
     Observation,
-    Plant,
+    PairFacts,
+    PartCheck,
+    PlantedError,
     Route,
-    Scene,
-    Specimen,
+    Scenario,
     around,
     defines,
 )
@@ -200,7 +200,7 @@ def _are_near(one: Tensor, two: Tensor, dtype: torch.dtype) -> bool:
     return bool(apart.max() <= REORDERED.at(dtype) * size.max())
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Two grouped products for each mixture, and no more products for more experts."""
     ran = variant.ran("Mixture")
     # Each product of a forward pass has two in the backward pass.
@@ -235,34 +235,34 @@ def drawn_anew(model: PreTrainedModel) -> Iterator[None]:
     yield
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="moe",
     says="a mixture of copies of the FFN computes what the dense model does, and its gradients sum up to the FFN's",
     routes=routes,
     effect=effect,
-    shown_in=Scene(train=True),
+    effect_scenario=Scenario(train=True),
     build=build,
     terms=terms,
-    plants=(
-        Plant(
+    planted_errors=(
+        PlantedError(
             "router gradient detached",
             "gates are constants to the router",
             around("forward", detached, within="MixtureRouter"),
             fits=defines("MixtureRouter"),
         ),
-        Plant(
+        PlantedError(
             "gates not renormalised",
             "the gates of a token do not sum to one",
             around("forward", not_renormalised, within="MixtureRouter"),
             fits=defines("MixtureRouter"),
         ),
-        Plant(
+        PlantedError(
             "experts swapped",
             "each expert runs with the weights of the one before",
             around("forward", swapped, within="MixtureExperts"),
             fits=defines("MixtureExperts"),
         ),
-        Plant(
+        PlantedError(
             "missing expert weights",
             "experts were not loaded, and are as they were initialised",
             drawn_anew,

@@ -19,11 +19,11 @@ from transformers import PreTrainedModel
 from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import (
-    Claim,
-    Plant,
+    PairFacts,
+    PartCheck,
+    PlantedError,
     Route,
-    Scene,
-    Specimen,
+    Scenario,
     around,
     defines,
     replaced,
@@ -32,7 +32,7 @@ from patchgen.verify.parts.part_check import (
 Norm = Callable[..., Tensor]
 # At the usual epsilon, a millionth, it could be left out and nothing would show.
 EPSILON = 2.0
-AUTOCAST = Scene(train=True, autocast=True)
+AUTOCAST = Scenario(train=True, autocast=True)
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
@@ -45,14 +45,14 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     )
 
 
-def calls_rms_norm(specimen: Specimen) -> bool:
-    return ".rms_norm(" in inspect.getsource(specimen.module)
+def calls_rms_norm(facts: PairFacts) -> bool:
+    return ".rms_norm(" in inspect.getsource(facts.module)
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """As many calls of `rms_norm` as the parent takes roots of mean squares; under autocast fewer bytes are saved."""
     fewer = variant.saved_bytes < parent.saved_bytes
-    if calls_rms_norm(specimen):
+    if calls_rms_norm(facts):
         calls, wanted = variant.functions["rms_norm"], parent.functions["rsqrt"]
         if calls != wanted or not calls:
             yield f"{calls} calls of rms_norm for {wanted} norms"
@@ -61,7 +61,7 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
         # Elsewhere torch composes it, and keeps what the parent keeps.
         if variant.kernels["aten._fused_rms_norm"] and not fewer:
             yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
-    if defines("LowPrecisionLayerNorm")(specimen):
+    if defines("LowPrecisionLayerNorm")(facts):
         if not fewer:
             yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
         if not variant.ran("LowPrecisionLayerNorm"):
@@ -69,7 +69,7 @@ def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[
 
 
 def around_rms_norm(wrong: Norm) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
-    """For `Plant.apply`: every call of torch's `rms_norm` is `wrong(rms_norm, x, shape, weight, eps)`."""
+    """For `PlantedError.apply`: every call of torch's `rms_norm` is `wrong(rms_norm, x, shape, weight, eps)`."""
     return lambda model: replaced(
         nn.functional,
         "rms_norm",
@@ -106,52 +106,54 @@ def no_weight(forward: Norm, norm: Any, x: Tensor) -> Tensor:
     return (out - bias) / weight + bias
 
 
-def has_epsilon(specimen: Specimen) -> bool:
-    return calls_rms_norm(specimen) and hasattr(type(specimen.config), "rms_norm_eps")
+def has_epsilon(facts: PairFacts) -> bool:
+    return calls_rms_norm(facts) and hasattr(type(facts.config), "rms_norm_eps")
 
 
-def adds_one(specimen: Specimen) -> bool:
-    text = inspect.getsource(sys.modules[specimen.parent_class.__module__])
-    return calls_rms_norm(specimen) and re.search(r"\b1(\.0)? \+ self\.weight", text) is not None
+def adds_one(facts: PairFacts) -> bool:
+    text = inspect.getsource(sys.modules[facts.parent_class.__module__])
+    return calls_rms_norm(facts) and re.search(r"\b1(\.0)? \+ self\.weight", text) is not None
 
 
 RMS, LAYER = calls_rms_norm, defines("LowPrecisionLayerNorm")
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="norm",
     says="each RMSNorm is one call of torch's, and each LayerNorm works in the dtype of autocast",
     routes=routes,
     effect=effect,
-    shown_in=AUTOCAST,
-    own_dtypes=lambda scene: scene.autocast,  # the residual stream behind a LayerNorm
-    plants=(
-        Plant(
+    effect_scenario=AUTOCAST,
+    own_dtypes=lambda scenario: scenario.autocast,  # the residual stream behind a LayerNorm
+    planted_errors=(
+        PlantedError(
             "added one forgotten",
             "a norm lacks its added one",
             around_rms_norm(no_one),
             fits=adds_one,
         ),
-        Plant(
+        PlantedError(
             "epsilon forgotten",
             "nothing is added to mean squares",
             around_rms_norm(no_eps),
             fits=has_epsilon,
         ),
-        Plant(
+        PlantedError(
             "mean taken away",
             "rows are centred, as in LayerNorm",
             around_rms_norm(centred),
             fits=RMS,
         ),
-        Plant("scale detached", "the root has no gradient", around_rms_norm(no_gradient), fits=RMS),
-        Plant(
+        PlantedError(
+            "scale detached", "the root has no gradient", around_rms_norm(no_gradient), fits=RMS
+        ),
+        PlantedError(
             "bias dropped",
             "LayerNorm lacks its bias under autocast",
             around("forward", no_bias, within="LowPrecisionLayerNorm"),
-            scene=AUTOCAST,
+            scenario=AUTOCAST,
             fits=LAYER,
         ),
-        Plant(
+        PlantedError(
             "weight dropped",
             "LayerNorm lacks its weight",
             around("forward", no_weight, within="LowPrecisionLayerNorm"),

@@ -1,7 +1,8 @@
-"""What a part claims of the models that it is put into, and how `patchgen verify` sees that it holds.
+"""What a part promises of the models that it is put into, and how `patchgen verify` checks it.
 
-A `Claim` stands in `patchgen/verify/parts/PART.py` under the name `CLAIM`.  A variant made of several parts has several
-claims: the loosest bound, everything hidden, every effect and every planted error (`patchgen.verify.variants`).
+`patchgen/verify/parts/PART.py` defines the `PartCheck` of a part as `PART_CHECK`.  A variant of
+several parts is checked with all of theirs: the loosest bound, everything that any of them hides,
+every effect and every planted error.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Observation = Mapping[str, Tensor]  # by name: see `parity.observe`
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Scenario:
     """Under what one step of training runs."""
 
     rows: Rows = "full"  # where rows are padded; packed: two texts in each, told by `position_ids`
@@ -45,7 +46,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Specimen:
+class PairFacts:
     """One class of a variant beside the parent's class of the same name, tiny, and what both are given."""
 
     parent_class: type[PreTrainedModel]
@@ -82,16 +83,16 @@ class Hidden:
 
     pattern: str  # "logits", "attentions.*"
     why: str
-    when: Callable[[Scene], bool] = lambda scene: True
+    when: Callable[[Scenario], bool] = lambda scenario: True
 
 
-def anywhere(specimen: Specimen) -> bool:
+def anywhere(facts: PairFacts) -> bool:
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class Plant:
-    """An error that verify must see in `scene`: while `apply(model)` is entered, the variant is wrong.
+class PlantedError:
+    """An error that verify must see in `scenario`: while `apply(model)` is entered, the variant is wrong.
 
     The model is thrown away afterwards, so weights may be changed in place; whatever is changed in a module or a
     class is put back on exit (`replaced`, `around`).  `fits` says in which specimens the error changes what is
@@ -101,8 +102,8 @@ class Plant:
     name: str  # "mask off by one"
     says: str
     apply: Callable[[PreTrainedModel], AbstractContextManager[None]]
-    scene: Scene = Scene()
-    fits: Callable[[Specimen], bool] = anywhere
+    scenario: Scenario = Scenario()
+    fits: Callable[[PairFacts], bool] = anywhere
 
 
 def reload(
@@ -116,12 +117,10 @@ def reload(
     Raises ValueError, which names the keys.
     """
     parent.save_pretrained(folder)
-    return strictly_loaded(variant_class, folder, dtype=parent.dtype, **settings)
+    return load_strictly(variant_class, folder, dtype=parent.dtype, **settings)
 
 
-def strictly_loaded(
-    model_class: type[PreTrainedModel], folder: Path, **how: Any
-) -> PreTrainedModel:
+def load_strictly(model_class: type[PreTrainedModel], folder: Path, **how: Any) -> PreTrainedModel:
     """`from_pretrained` with nothing missing, unexpected, mismatched or failed; else ValueError."""
     model, report = model_class.from_pretrained(folder, output_loading_info=True, **how)
     wrong = {kind: sorted(map(str, keys)) for kind, keys in report.items() if keys}
@@ -130,7 +129,7 @@ def strictly_loaded(
     return model
 
 
-def as_it_is(observation: Observation, variant: PreTrainedModel) -> Observation:
+def keep_names(observation: Observation, variant: PreTrainedModel) -> Observation:
     return observation
 
 
@@ -138,13 +137,13 @@ Build = Callable[[PreTrainedModel, type[PreTrainedModel], Path, Mapping[str, Any
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PartCheck:
     """What one part claims.
 
     `routes` gives, for a class of the parent, the computations to compare with, from the closest to the most
     independent: one at least.  Where several claims meet, their first routes are one, and their last.
 
-    `effect` gets what the parent ran and what the variant ran under `shown_in` (the parent without checkpointing,
+    `effect` gets what the parent ran and what the variant ran under `effect_scenario` (the parent without checkpointing,
     along its first route) and gives a sentence for each thing that did not happen; nothing: the effect was shown.
 
     `build` makes the variant from the parent, which is on the CPU and has the weights of `lab.weights`, in the empty
@@ -155,12 +154,12 @@ class Claim:
     part: str
     says: str  # one sentence, for the report
     routes: Callable[[type[PreTrainedModel]], tuple[Route, ...]]
-    effect: Callable[[Evidence, Evidence, Specimen], Iterable[str]]
-    plants: tuple[Plant, ...]
-    shown_in: Scene = Scene(train=True)
+    effect: Callable[[Evidence, Evidence, PairFacts], Iterable[str]]
+    planted_errors: tuple[PlantedError, ...]
+    effect_scenario: Scenario = Scenario(train=True)
     hides: tuple[Hidden, ...] = ()
     build: Build = reload
-    terms: Callable[[Observation, PreTrainedModel], Observation] = as_it_is
+    terms: Callable[[Observation, PreTrainedModel], Observation] = keep_names
     # What `attn_implementation` may be: others are a ValueError when the model is built.  None: as the parent.
     attentions: tuple[str, ...] | None = None
     # Whether others are what the flags of the class say: run, a ValueError, or an ImportError where not installed.
@@ -170,11 +169,11 @@ class Claim:
     # The `gradient_checkpointing_kwargs` that verify runs, beside none.
     checkpointing: tuple[Mapping[str, Any], ...] = ({},)
     # Whether outputs have dtypes of their own in a scene, where they are documented to.
-    own_dtypes: Callable[[Scene], bool] = lambda scene: False
+    own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
-    same_draws: bool = True
+    same_rng_order: bool = True
     # Whether the part is at work where hidden states are asked for.
-    with_states: bool = True
+    works_with_hidden_states: bool = True
 
 
 # --- for plants
@@ -197,7 +196,7 @@ def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[N
 def around(
     name: str, wrong: Callable[..., Any], *, within: str | None = None
 ) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
-    """For `Plant.apply`: every call `f(*args)` of the generated module's function `name` is `wrong(f, *args)`.
+    """For `PlantedError.apply`: every call `f(*args)` of the generated module's function `name` is `wrong(f, *args)`.
 
     With `within`, of the method `name` of the generated module's class of that name.
     """
@@ -214,6 +213,6 @@ def around(
     return apply
 
 
-def defines(*names: str) -> Callable[[Specimen], bool]:
-    """For `Plant.fits`: the generated module has each of these functions or classes."""
-    return lambda specimen: all(hasattr(specimen.module, name) for name in names)
+def defines(*names: str) -> Callable[[PairFacts], bool]:
+    """For `PlantedError.fits`: the generated module has each of these functions or classes."""
+    return lambda facts: all(hasattr(facts.module, name) for name in names)

@@ -14,7 +14,15 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Claim, Plant, Route, Scene, Specimen, around, defines
+from patchgen.verify.parts.part_check import (
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    Scenario,
+    around,
+    defines,
+)
 
 Sdpa = Callable[..., Tensor]
 
@@ -28,10 +36,10 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     return (same, eager) if parent_class._supports_sdpa else (eager,)
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """As many calls of SDPA as the parent has attentions, and no softmax over scores."""
     # Attention over patches, or over every other token, has lengths that only its calls tell of.
-    keys = {*specimen.lengths, *(call.key[-2] for call in variant.trace.sdpa)}
+    keys = {*facts.lengths, *(call.key[-2] for call in variant.trace.sdpa)}
     calls, wanted = (
         len(variant.trace.sdpa),
         len(parent.trace.sdpa) + parent.trace.softmaxes_over(*keys),
@@ -111,51 +119,51 @@ def swapped_heads(
     return sdpa(query, key.flip(1), value.flip(1), *rest, **kwargs)
 
 
-def _is_causal(specimen: Specimen) -> bool:
-    return defines("sdpa")(specimen) and specimen.causal
+def _is_causal(facts: PairFacts) -> bool:
+    return defines("sdpa")(facts) and facts.causal
 
 
-def _is_not_causal(specimen: Specimen) -> bool:
-    return defines("sdpa")(specimen) and not specimen.causal
+def _is_not_causal(facts: PairFacts) -> bool:
+    return defines("sdpa")(facts) and not facts.causal
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="sdpa",
     says="attention is one call of scaled_dot_product_attention, and computes what the parent's does",
     routes=routes,
     effect=effect,
     attentions=("sdpa", "eager"),
-    plants=(
-        Plant(
+    planted_errors=(
+        PlantedError(
             "scale", "scores are twice as large", around("sdpa", wrong_scale), fits=defines("sdpa")
         ),
-        Plant(
+        PlantedError(
             "forgotten mask",
             "padding on the left is attended to",
             around("sdpa", forgotten_mask),
-            scene=Scene(rows="left"),
+            scenario=Scenario(rows="left"),
             fits=defines("sdpa"),
         ),
-        Plant(
+        PlantedError(
             "forgotten padding",
             "padding on the right is attended to",
             around("sdpa", forgotten_mask),
-            scene=Scene(rows="right"),
+            scenario=Scenario(rows="right"),
             fits=_is_not_causal,  # a causal query before the padding does not see it anyway
         ),
-        Plant(
+        PlantedError(
             "lost causality",
             "later tokens are seen",
             around("sdpa", lost_causality),
             fits=_is_causal,
         ),
-        Plant(
+        PlantedError(
             "mask off by one",
             "no token sees itself",
             around("sdpa", unseen_self),
             fits=defines("sdpa"),
         ),
-        Plant(
+        PlantedError(
             "heads swapped",
             "each query reads another's keys",
             around("sdpa", swapped_heads),

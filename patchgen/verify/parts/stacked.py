@@ -15,7 +15,14 @@ from transformers.core_model_loading import revert_weight_conversion
 
 from patchgen.verify.compare.tolerance import REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Claim, Observation, Plant, Route, Scene, Specimen
+from patchgen.verify.parts.part_check import (
+    Observation,
+    PairFacts,
+    PartCheck,
+    PlantedError,
+    Route,
+    Scenario,
+)
 
 GRADIENT = "gradient of "
 OF_AN_EXPERT = re.compile(r"\bexperts\.\w*\d+\.")
@@ -25,14 +32,14 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     return (Route("its weights", REORDERED),)
 
 
-def effect(parent: Evidence, variant: Evidence, specimen: Specimen) -> Iterator[str]:
+def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Parameters are fewer: some of the parent's are one."""
     theirs, ours = (len(list(each.paths[0][0].parameters())) for each in (parent, variant))
     if ours >= theirs:
         yield f"{ours} parameters where the parent has {theirs}"
 
 
-def in_parents_terms(seen: Observation, variant: PreTrainedModel) -> Observation:
+def to_parent_names(seen: Observation, variant: PreTrainedModel) -> Observation:
     """Gradients under the names and in the layout of the parent's checkpoint.
 
     Without the zeros of experts that no token chose: a loop over modules gives them no gradient.
@@ -61,15 +68,15 @@ def in_another_order(model: PreTrainedModel) -> Iterator[None]:
     yield
 
 
-CLAIM = Claim(
+PART_CHECK = PartCheck(
     part="stacked",
     says="weights are laid out in another way; checkpoints are the parent's, read and written",
     routes=routes,
     effect=effect,
-    terms=in_parents_terms,
-    shown_in=Scene(train=True),
-    plants=(
-        Plant(
+    terms=to_parent_names,
+    effect_scenario=Scenario(train=True),
+    planted_errors=(
+        PlantedError(
             "parts in another order",
             "what was put together is taken for each other",
             in_another_order,

@@ -98,7 +98,7 @@ def places_of(model: nn.Module) -> Places:
     )
 
 
-def plan_findings(model: Any) -> tuple[Finding, ...]:
+def find_plan_faults(model: Any) -> tuple[Finding, ...]:
     """Everything that the model carries by name, and that is not right of it."""
     places = places_of(model)
     return (
@@ -110,8 +110,8 @@ def plan_findings(model: Any) -> tuple[Finding, ...]:
 
 
 def plan_problems(model: Any) -> tuple[Problem, ...]:
-    """`plan_findings` as problems at the model's class."""
-    return tuple(one.at(type(model).__name__) for one in plan_findings(model))
+    """`find_plan_faults` as problems at the model's class."""
+    return tuple(one.at(type(model).__name__) for one in find_plan_faults(model))
 
 
 def _rule_findings(model: Any, kind: Kind, places: Places) -> Iterator[Finding]:
@@ -253,8 +253,8 @@ class Compared:
 
 def compared(model: Any, parent: Any) -> Compared:
     """The plans of `model` beside those of the model that it was made from, of equal sizes."""
-    theirs = {(one.kind, one.rule, one.code) for one in plan_findings(parent)}
-    found = plan_findings(model)
+    theirs = {(one.kind, one.rule, one.code) for one in find_plan_faults(parent)}
+    found = find_plan_faults(model)
     inherited = tuple(one for one in found if (one.kind, one.rule, one.code) in theirs)
     wrong = (*(one for one in found if one not in inherited), *lost_findings(model, parent))
     refused = tuple(f"{CALLED[each]}: {why}" for each in KINDS if (why := refusal_of(model, each)))
@@ -269,7 +269,7 @@ def checked_names(model: Any) -> int:
 # --- before a run
 
 
-def insist_on_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding, ...]:
+def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding, ...]:
     """Refuse a model whose plan for `which` is not right of it, before anything is split.
 
     A generated model is held against its `parent`, of equal sizes, which is made where it is not given: a rule that
@@ -287,10 +287,10 @@ def insist_on_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Findin
     if not plan_of(model, which):
         hint = "run the same model on one process, or under FSDP2, which needs no plan"
         raise PatchgenError("PG842", Location(name), f"has no plan for {CALLED[which]}", hint)
-    found = [one for one in plan_findings(model) if one.kind == which]
+    found = [one for one in find_plan_faults(model) if one.kind == which]
     parent = parent_on_meta(model) if parent is None else parent
     if parent is not None:
-        theirs = {(one.kind, one.rule, one.code) for one in plan_findings(parent)}
+        theirs = {(one.kind, one.rule, one.code) for one in find_plan_faults(parent)}
         passed = [one for one in found if (one.kind, one.rule, one.code) in theirs]
         wrong = [one for one in found if one not in passed]
         wrong += [one for one in lost_findings(model, parent) if one.kind == which]

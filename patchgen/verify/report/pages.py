@@ -11,9 +11,9 @@ from typing import Any
 
 from patchgen.markdown import table_lines
 from patchgen.verify.mutation.mutant_result import counted
-from patchgen.verify.mutation.page import mutants_page
+from patchgen.verify.mutation.page import format_mutants_page
 from patchgen.verify.report.result import Result, counts
-from patchgen.verify.variants import Subject
+from patchgen.verify.variants import Variant
 
 _LEGEND = """\
 Each case compares the variant with its parent: loss, logits, every hidden state, and the gradient of every parameter,
@@ -30,7 +30,7 @@ none saw is listed, with its diff, in [mutants.md](mutants.md).
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class RunDescription:
     """Where and how a report was made."""
 
     command: str
@@ -42,14 +42,14 @@ class Circumstances:
         return self.device != "cpu"
 
 
-def best_device() -> str:
+def find_best_device() -> str:
     """Where models run if nobody says otherwise."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def circumstances(command: str, device: str) -> Circumstances:
+def describe_run(command: str, device: str) -> RunDescription:
     """Of this run.  Asks torch, which is imported."""
     import torch
     import transformers
@@ -65,10 +65,10 @@ def circumstances(command: str, device: str) -> Circumstances:
     }
     if device.startswith("cuda"):
         versions["CUDA"] = str(torch.version.cuda)
-    return Circumstances(command, name, tuple(versions.items()))
+    return RunDescription(command, name, tuple(versions.items()))
 
 
-def as_json(results: Sequence[Result], made: Circumstances) -> str:
+def as_json(results: Sequence[Result], made: RunDescription) -> str:
     """Every case with its numbers."""
     told: dict[str, Any] = {
         "command": made.command,
@@ -80,7 +80,9 @@ def as_json(results: Sequence[Result], made: Circumstances) -> str:
     return json.dumps(told, indent=1) + "\n"
 
 
-def as_markdown(subjects: Iterable[Subject], results: Sequence[Result], made: Circumstances) -> str:
+def as_markdown(
+    find_variants: Iterable[Variant], results: Sequence[Result], made: RunDescription
+) -> str:
     """The page."""
     gpu = (
         f"The kernels of {made.device} ran."
@@ -89,32 +91,32 @@ def as_markdown(subjects: Iterable[Subject], results: Sequence[Result], made: Ci
     )
     lines = ["# Parity", "", f"`{made.command}`, {_versions(made)}. {gpu}", "", _LEGEND]
     by_name = {
-        subject.name: [r for r in results if r.variant == subject.name] for subject in subjects
+        variant.name: [r for r in results if r.variant == variant.name] for variant in find_variants
     }
-    lines += _variants_table(subjects, by_name)
+    lines += _variants_table(find_variants, by_name)
     for name, found in by_name.items():
         lines += ["", f"## {name}", "", *_cases_table(found)]
     return "\n".join(lines) + "\n"
 
 
-def _versions(made: Circumstances) -> str:
+def _versions(made: RunDescription) -> str:
     return ", ".join(f"{name} {version}" for name, version in made.versions)
 
 
 def _variants_table(
-    subjects: Iterable[Subject], by_name: Mapping[str, Sequence[Result]]
+    find_variants: Iterable[Variant], by_name: Mapping[str, Sequence[Result]]
 ) -> list[str]:
     rows = []
-    for subject in subjects:
-        found = by_name[subject.name]
+    for variant in find_variants:
+        found = by_name[variant.name]
         rows.append(
             (
-                f"[{subject.name}](#{subject.name})",
-                f"`{subject.parent.rpartition('.')[2]}`",
-                ", ".join(subject.parts),
+                f"[{variant.name}](#{variant.name})",
+                f"`{variant.parent.rpartition('.')[2]}`",
+                ", ".join(variant.parts),
                 *(str(count) for count in counts(found).values()),
-                lines_told(found),
-                mutants_told(found),
+                format_lines(found),
+                format_mutants(found),
             )
         )
     numbers = ("PASS", "WARN", "FAIL", "NONE", "lines run", "mutants seen")
@@ -130,14 +132,14 @@ def _cases_table(found: Sequence[Result]) -> list[str]:
     return table_lines(("case", "", *numbers, ""), rows, numbers=numbers)
 
 
-def lines_told(results: Iterable[Result]) -> str:
+def format_lines(results: Iterable[Result]) -> str:
     """ "254 of 256" changed lines ran; nothing where nobody asked."""
     return "".join(
         f"{each.lines.ran} of {each.lines.changed}" for each in results if each.lines is not None
     )
 
 
-def mutants_told(results: Iterable[Result]) -> str:
+def format_mutants(results: Iterable[Result]) -> str:
     """ "23 of 24" mutants seen, of those that run and compute something else."""
     found = [counted(each.fates) for each in results if each.fates]
     return "".join(f"{each['seen']} of {each['seen'] + each['unseen']}" for each in found)
@@ -151,12 +153,12 @@ def number(value: float | None) -> str:
 
 
 def write_report(
-    folder: Path, subjects: Sequence[Subject], results: Sequence[Result], made: Circumstances
+    folder: Path, find_variants: Sequence[Variant], results: Sequence[Result], made: RunDescription
 ) -> None:
     """`parity.md`, `parity.json` and `mutants.md` in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "parity.md").write_text(as_markdown(subjects, results, made), encoding="utf-8")
+    (folder / "parity.md").write_text(as_markdown(find_variants, results, made), encoding="utf-8")
     (folder / "parity.json").write_text(as_json(results, made), encoding="utf-8")
     (folder / "mutants.md").write_text(
-        mutants_page(subjects, results, made.command, _versions(made)), encoding="utf-8"
+        format_mutants_page(find_variants, results, made.command, _versions(made)), encoding="utf-8"
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from patchgen.verify.mutation.mutant_result import Fate, LinesRun, counted, lines_from_json
+from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult, counted, lines_from_json
 from patchgen.verify.mutation.mutant_result import told as told_of
 
 Status = Literal[
@@ -34,7 +34,7 @@ class Result:
     note: str = ""
     seconds: float = 0.0
     lines: LinesRun | None = None  # of the case LINES
-    fates: tuple[Fate, ...] = ()  # of the case MUTANTS
+    fates: tuple[MutantResult, ...] = ()  # of the case MUTANTS
 
     def as_json(self) -> dict[str, Any]:
         """For JSON, which has no infinity."""
@@ -57,7 +57,7 @@ class Result:
         )
 
 
-def result_of_lines(variant: str, lines: LinesRun) -> Result:
+def make_lines_result(variant: str, lines: LinesRun) -> Result:
     """PASS where every line ran but those that only refuse."""
     note = f"{lines.ran} of {lines.changed} changed lines ran"
     note += f", {len(lines.refusals)} more only refuse" if lines.refusals else ""
@@ -66,8 +66,8 @@ def result_of_lines(variant: str, lines: LinesRun) -> Result:
     return Result(variant, LINES, "WARN" if lines.not_run else "PASS", note=note, lines=lines)
 
 
-def result_of_mutants(
-    variant: str, fates: tuple[Fate, ...], lines: LinesRun | None = None
+def make_mutants_result(
+    variant: str, fates: tuple[MutantResult, ...], lines: LinesRun | None = None
 ) -> Result:
     """PASS where each that runs was seen, or computes the same."""
     found = counted(fates)
@@ -89,7 +89,7 @@ def counts(results: Iterable[Result]) -> dict[str, int]:
     return {status: found[status] for status in ("PASS", "WARN", "FAIL", "NONE")}
 
 
-def unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
+def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
     """Those of `variants` of which no number was held against anything: each case is NONE, or of something else."""
     shown = {
         each.variant for each in results if each.apart is not None and " planted: " not in each.case
@@ -102,5 +102,5 @@ def from_json(told: dict[str, Any]) -> Result:
     for name in ("apart", "bound", "seen"):
         told[name] = None if told[name] is None else float(told[name])
     lines = lines_from_json(told["lines"]) if told.get("lines") else None
-    fates = tuple(Fate(**fate) for fate in told.get("fates", ()))
+    fates = tuple(MutantResult(**fate) for fate in told.get("fates", ()))
     return Result(**{**told, "lines": lines, "fates": fates})

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen.verify.report.result import Result
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Subject
+from patchgen.verify.variants import Variant
 
 if TYPE_CHECKING:
-    from patchgen.verify.case_runner import Bench
+    from patchgen.verify.case_runner import CaseRunner
     from patchgen.verify.cases.select import Case
-    from patchgen.verify.mutation.prove import Proof
+    from patchgen.verify.mutation.prove import MutationTest
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """What one child is to do."""
 
-    subject: Subject
+    variant: Variant
     plan: Plan
     device: str
     skip: tuple[str, ...] = ()  # names of cases that are done, and of what is not to be tried again
@@ -48,10 +48,10 @@ class Work:
         return json.dumps(asdict(self))
 
 
-def work_of(text: str) -> Work:
+def read_work(text: str) -> Work:
     """The inverse of `Work.as_text`."""
     told: dict[str, Any] = json.loads(text, object_hook=_with_tuples)
-    return Work(**{**told, "subject": Subject(**told["subject"]), "plan": Plan(**told["plan"])})
+    return Work(**{**told, "variant": Variant(**told["variant"]), "plan": Plan(**told["plan"])})
 
 
 def _with_tuples(told: dict[str, Any]) -> dict[str, Any]:
@@ -66,14 +66,14 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
-    work = work_of(sys.stdin.read())
+    work = read_work(sys.stdin.read())
 
     import torch
     from transformers.utils import logging
 
-    from patchgen.verify.case_runner import Bench
+    from patchgen.verify.case_runner import CaseRunner
     from patchgen.verify.cases.select import cases
-    from patchgen.verify.parts.combine import claims_of
+    from patchgen.verify.parts.combine import find_part_checks
 
     def say(**told: Any) -> None:
         print(json.dumps(told), file=answers, flush=True)
@@ -81,11 +81,11 @@ def main() -> None:
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     try:
-        todo = cases(work.subject, claims_of(work.subject.claimed), work.plan)
+        todo = cases(work.variant, find_part_checks(work.variant.checked_parts), work.plan)
     except LookupError as error:
         say(refused=str(error))
         return
-    bench = Bench(work.subject, work.device)
+    bench = CaseRunner(work.variant, work.device)
     compared = set(work.compared)
     proof = _proof_of(work, bench)
     watches = proof is not None and work.device == "cpu"
@@ -101,17 +101,19 @@ def main() -> None:
     say(done=True)
 
 
-def _proof_of(work: Work, bench: Bench) -> Proof | None:
+def _proof_of(work: Work, bench: CaseRunner) -> MutationTest | None:
     """Of the changed lines, where the plan asks for it; always on a CPU."""
-    from patchgen.verify.case_runner import Bench
-    from patchgen.verify.mutation.prove import Proof
+    from patchgen.verify.case_runner import CaseRunner
+    from patchgen.verify.mutation.prove import MutationTest
 
     if not work.plan.lines and work.plan.mutants == 0:
         return None
-    return Proof(work.subject, (bench if work.device == "cpu" else Bench(work.subject)).ready)
+    return MutationTest(
+        work.variant, (bench if work.device == "cpu" else CaseRunner(work.variant)).ready
+    )
 
 
-def _run_watched(bench: Bench, case: Case, proof: Proof) -> Result:
+def _run_watched(bench: CaseRunner, case: Case, proof: MutationTest) -> Result:
     """The result of `case`, and in `proof` which lines ran in it."""
     begun = time.process_time()
     with proof.watching(case) as lines:
@@ -121,7 +123,9 @@ def _run_watched(bench: Bench, case: Case, proof: Proof) -> Result:
     return result
 
 
-def _prove(work: Work, proof: Proof, compared: Collection[str], say: Callable[..., None]) -> None:
+def _prove(
+    work: Work, proof: MutationTest, compared: Collection[str], say: Callable[..., None]
+) -> None:
     """Which changed lines run in which case, and what becomes of errors in them; of cases that compared well alone."""
     for case in proof.cases(work.plan):
         name = f"lines of {case.name}"

@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from patchgen.verify.mutation.mutant_result import Fate, LinesRun, lines_from_json
-from patchgen.verify.report.result import Result, from_json, result_of_lines, result_of_mutants
+from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult, lines_from_json
+from patchgen.verify.report.result import Result, from_json, make_lines_result, make_mutants_result
 from patchgen.verify.run.child import Work
 from patchgen.verify.run.process import Child, resident, spent
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Subject
+from patchgen.verify.variants import Variant
 
 SECONDS = 60  # a case, of the processor's time: on a busy machine it takes no more of it
 WAITING = 10  # times as long by the clock, if all that it does is to wait
@@ -48,12 +48,12 @@ class Wanted:
 
 
 def verify(
-    subjects: Sequence[Subject],
+    find_variants: Sequence[Variant],
     wanted: Wanted,
     jobs: int = 0,
     progress: Progress = lambda result: None,
 ) -> tuple[Result, ...]:
-    """The results of every case of every variant, in the order of `subjects`; `progress` hears of each as it comes.
+    """The results of every case of every variant, in the order of `find_variants`; `progress` hears of each as it comes.
 
     `jobs` children work at once, 0: one for each processor, on an accelerator one.
     """
@@ -61,34 +61,34 @@ def verify(
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
     several = jobs or (processors if wanted.device == "cpu" else 1)
-    several = max(1, min(several, len(subjects)))
+    several = max(1, min(several, len(find_variants)))
     told = threading.Lock()
 
-    def one(subject: Subject) -> list[Result]:
+    def one(variant: Variant) -> list[Result]:
         found = []
-        for result in results_of(Work(subject, wanted.plan, wanted.device), wanted.limits):
+        for result in run_work(Work(variant, wanted.plan, wanted.device), wanted.limits):
             found.append(result)
             with told:
                 progress(result)
         return found
 
     with ThreadPoolExecutor(several) as pool:
-        return tuple(result for found in pool.map(one, subjects) for result in found)
+        return tuple(result for found in pool.map(one, find_variants) for result in found)
 
 
-def results_of(work: Work, limits: Limits) -> Iterator[Result]:
+def run_work(work: Work, limits: Limits) -> Iterator[Result]:
     """Every result of `work` as it comes, by as many children as it takes."""
-    found = _Found(work.subject.name)
+    found = _Found(work.variant.name)
     while True:
         at: str | None = None
-        mutant: Fate | None = None
+        mutant: MutantResult | None = None
         finished, fault = False, "the process died"
         # The models are tiny: a second thread waits longer than it computes.
         child = Child(COMMAND, work.as_text(), {"OMP_NUM_THREADS": "1"})
         for answer in _within(limits, child):
             if "begun" in answer:
                 at = answer["begun"]
-                mutant = Fate(**answer["mutant"]) if "mutant" in answer else None
+                mutant = MutantResult(**answer["mutant"]) if "mutant" in answer else None
             elif "result" in answer:
                 result = from_json(answer["result"])
                 work, at = work.with_result(result), None
@@ -96,10 +96,10 @@ def results_of(work: Work, limits: Limits) -> Iterator[Result]:
             elif "lines" in answer:
                 found.lines, at = lines_from_json(answer["lines"]), None
             elif "fate" in answer:
-                found.fates.append(Fate(**answer["fate"]))
+                found.fates.append(MutantResult(**answer["fate"]))
                 work, at, mutant = work.without(found.fates[-1].name), None, None
             elif "refused" in answer:
-                yield Result(work.subject.name, "all", "FAIL", note=answer["refused"])
+                yield Result(work.variant.name, "all", "FAIL", note=answer["refused"])
                 finished = True
             elif "fault" in answer:
                 fault = answer["fault"]
@@ -111,7 +111,7 @@ def results_of(work: Work, limits: Limits) -> Iterator[Result]:
             found.fates.append(replace(mutant, outcome="failed", note=fault))
         elif at is None or not at.startswith("lines of "):
             yield Result(
-                work.subject.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}"
+                work.variant.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}"
             )
         if at is None:
             return  # it would die again
@@ -124,13 +124,13 @@ class _Found:
 
     variant: str
     lines: LinesRun | None = None
-    fates: list[Fate] = field(default_factory=list)
+    fates: list[MutantResult] = field(default_factory=list)
 
     def results(self) -> Iterator[Result]:
         if self.lines is not None:
-            yield result_of_lines(self.variant, self.lines)
+            yield make_lines_result(self.variant, self.lines)
         if self.fates:
-            yield result_of_mutants(self.variant, tuple(self.fates), self.lines)
+            yield make_mutants_result(self.variant, tuple(self.fates), self.lines)
 
 
 def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from patchgen.verify.report.result import Result
 from patchgen.verify.run.children import Limits, Wanted, verify
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import subject_at
+from patchgen.verify.variants import find_variant_at
 
 SHORT = Plan(short=True)
 
@@ -41,18 +41,18 @@ def verify_variant(
 
     Raises LookupError where no record has the file.
     """
-    subject = subject_at(path)
+    variant = find_variant_at(path)
     if not here:
-        return verify([subject], Wanted(plan, device, limits or Limits()), jobs=1)
-    from patchgen.verify.case_runner import Bench
+        return verify([variant], Wanted(plan, device, limits or Limits()), jobs=1)
+    from patchgen.verify.case_runner import CaseRunner
     from patchgen.verify.cases.select import cases
-    from patchgen.verify.parts.combine import claims_of
+    from patchgen.verify.parts.combine import find_part_checks
 
     try:
-        todo = cases(subject, claims_of(subject.claimed), plan)
+        todo = cases(variant, find_part_checks(variant.checked_parts), plan)
     except LookupError as error:  # as in a child
-        return (Result(subject.name, "all", "FAIL", note=str(error)),)
-    bench = Bench(subject, device)
+        return (Result(variant.name, "all", "FAIL", note=str(error)),)
+    bench = CaseRunner(variant, device)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return tuple(bench.run(case) for case in todo)

@@ -14,7 +14,7 @@ from patchgen.parts.flash.lengths import find_texts
 from patchgen.parts.flash.rows import make_texts, unpad
 from patchgen.verify.configs.tiny import batch, tiny_config
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.evidence import gathered
+from patchgen.verify.observe.evidence import gather_evidence
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -110,7 +110,7 @@ class TestPaddingFree:
     def test_layers_run_on_real_tokens(self, kind):
         parent, variant = pair(kind)
         words, asked = given()
-        with gathered(variant) as evidence:
+        with gather_evidence(variant) as evidence:
             ours = variant(**asked).logits
         torch.testing.assert_close(
             ours[words.real], parent(**asked).logits[words.real], rtol=0, atol=EXACT
@@ -137,7 +137,7 @@ class TestPaddingFree:
     def test_under_other_attention(self, kind, attention):
         parent, variant = pair(kind, attention=attention)
         words, asked = given()
-        with gathered(variant) as evidence:
+        with gather_evidence(variant) as evidence:
             ours = variant(**asked).logits
         torch.testing.assert_close(
             ours[words.real], parent(**asked).logits[words.real], rtol=0, atol=EXACT
@@ -168,7 +168,7 @@ class TestPaddingFree:
         variant = (
             pair(kind, attention_dropout=0.5, attention_probs_dropout_prob=0.5)[1].float().train()
         )
-        with gathered(variant) as evidence, torch.autocast("cpu", torch.bfloat16):
+        with gather_evidence(variant) as evidence, torch.autocast("cpu", torch.bfloat16):
             variant(**given()[1])
         assert len(evidence.trace.sdpa) == len(evidence.forwards[LAYERS[kind]])
         if kind == "llama":  # no mask keeps the fast kernels from groups of heads
@@ -311,7 +311,7 @@ class TestTogether:
             model = copy.deepcopy(variant).train()
             if checkpointed:
                 model.gradient_checkpointing_enable()
-            with gathered(model) as evidence:
+            with gather_evidence(model) as evidence:
                 model(**batch("right").inputs()).loss.backward()
             saved.append(evidence.saved_bytes)
             gradients.append([parameter.grad for parameter in model.parameters()])
@@ -324,7 +324,7 @@ class TestTogether:
         ).BertForMaskedLM
         words = batch("right")
         model = model_class(tiny_config("bert")).train()
-        with gathered(model) as evidence:
+        with gather_evidence(model) as evidence:
             model(**words.inputs()).loss.backward()
         labelled, tokens = int((words.labels != -100).sum()), int(words.real.sum())
         rows = {shape[:-1].numel() for shape in map(torch.Size, evidence.forwards["Linear"])}

@@ -19,7 +19,7 @@ from transformers.activations import ACT2FN
 
 from patchgen.parts.fused import TANH_GELUS, FusedLinear, Rows
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.parts.part_check import strictly_loaded
+from patchgen.verify.parts.part_check import load_strictly
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -64,7 +64,7 @@ def test_rows_are_joined_and_taken_apart():
 def test_biased_projections_keep_their_biases(fused, parent, tmp_path):
     """The tiny Llama of `patchgen verify` has none."""
     parent.save_pretrained(tmp_path)
-    model = strictly_loaded(fused.LlamaForCausalLM, tmp_path, dtype=torch.float64).eval()
+    model = load_strictly(fused.LlamaForCausalLM, tmp_path, dtype=torch.float64).eval()
     torch.testing.assert_close(model(IDS).logits, parent(IDS).logits, rtol=1e-12, atol=1e-12)
     layer = model.model.layers[0].self_attn.qkv_proj
     layer.bias.data.zero_()
@@ -91,17 +91,17 @@ def test_a_new_model_is_saved_as_the_parent_reads_it(fused, tmp_path):
         "qkv" in key or "gate_up" in key
         for key in load_file(tmp_path / "new" / "model.safetensors")
     )
-    back = strictly_loaded(LlamaForCausalLM, tmp_path / "new").eval()
+    back = load_strictly(LlamaForCausalLM, tmp_path / "new").eval()
     torch.testing.assert_close(back(IDS).logits, model(IDS).logits)
     model.save_pretrained(tmp_path / "fused", save_original_format=False)
-    again = strictly_loaded(fused.LlamaForCausalLM, tmp_path / "fused").eval()
+    again = load_strictly(fused.LlamaForCausalLM, tmp_path / "fused").eval()
     assert torch.equal(again(IDS).logits, model(IDS).logits)
 
 
 def test_transformers_own_llama_stays_as_it_is(fused, parent, tmp_path):
     fused.LlamaForCausalLM(BIASED)
     parent.save_pretrained(tmp_path)
-    strictly_loaded(LlamaForCausalLM, tmp_path)
+    load_strictly(LlamaForCausalLM, tmp_path)
     _, report = LlamaModel.from_pretrained(tmp_path, output_loading_info=True)
     assert not report["missing_keys"]
 

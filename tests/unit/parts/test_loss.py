@@ -20,7 +20,7 @@ from patchgen.parts.loss.states import loss_without_logits
 from patchgen.verify.compare.differences import differences, worst
 from patchgen.verify.configs.tiny import batch, tiny_config
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.float64 import widened
+from patchgen.verify.observe.float64 import compute_in_float64
 
 ROWS, TOKENS, SIZE, WORDS = 3, 11, 8, 37
 CHUNK = 5  # of which neither the tokens nor the words are a multiple
@@ -100,7 +100,7 @@ def apart(expected, found):
 def test_the_loss_is_that_of_transformers(form, dtype, items):
     model = Model(**form, dtype=dtype)
     with (
-        widened() if dtype == torch.float64 else nullcontext()
+        compute_in_float64() if dtype == torch.float64 else nullcontext()
     ):  # its loss is float32 in a float64 model too
         expected = model.reference(num_items_in_batch=items)
         assert apart(expected, model.candidate(num_items_in_batch=items)) < NEAR[dtype]
@@ -360,7 +360,7 @@ def seen(model, **inputs):
 @pytest.mark.parametrize("name", GALLERY)
 @pytest.mark.parametrize("how", [{}, {"num_items_in_batch": 20}], ids=["mean", "sum"])
 def test_a_model_trains_as_its_parent(name, how):
-    with widened():
+    with compute_in_float64():
         expected = seen(built(name, "parent", torch.float64), **given(name, **how))
         found = seen(built(name, "variant", torch.float64, loss_chunk_size=4), **given(name, **how))
     assert apart(expected, found) < 10 * NEAR[torch.float64]
@@ -407,11 +407,11 @@ def test_an_adapter_on_the_head_is_trained():
     )
     out = adapted.train()(**given("llama"))
     out.loss.backward()
-    trained = {name: p.grad for name, p in adapted.named_parameters() if "lora" in name}
+    training_scenario = {name: p.grad for name, p in adapted.named_parameters() if "lora" in name}
     assert (
         out.logits is not None
-        and len(trained) == 2
-        and all(grad.any() for grad in trained.values())
+        and len(training_scenario) == 2
+        and all(grad.any() for grad in training_scenario.values())
     )
 
 
@@ -444,7 +444,7 @@ def test_no_labelled_token_gives_what_the_parent_gives(name):
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_fixed_number_of_tokens_is_exact_or_nan(compiled):
-    def trained(fraction):
+    def training_scenario(fraction):
         model = built("bert", "variant", max_labelled_fraction=fraction)
         run = torch.compile(model, backend="aot_eager", fullgraph=True) if compiled else model
         loss = run(**given("bert")).loss
@@ -453,10 +453,10 @@ def test_a_fixed_number_of_tokens_is_exact_or_nan(compiled):
 
     expected = built("bert", "parent")
     expected(**given("bert")).loss.backward()
-    loss, gradient = trained(0.5)
+    loss, gradient = training_scenario(0.5)
     want = expected.get_input_embeddings().weight.grad
     assert (gradient - want).abs().max() < 2e-5 * want.abs().max()
-    loss, gradient = trained(0.1)
+    loss, gradient = training_scenario(0.1)
     assert loss.isnan() and gradient.isnan().any()
 
 

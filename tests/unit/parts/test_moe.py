@@ -18,8 +18,8 @@ from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.verify.compare.differences import differences, worst
 from patchgen.verify.configs.tiny import batch, tiny_config
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.evidence import gathered
-from patchgen.verify.observe.float64 import widened
+from patchgen.verify.observe.evidence import gather_evidence
+from patchgen.verify.observe.float64 import compute_in_float64
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -125,7 +125,7 @@ def test_how_many_experts_there_are_changes_no_number_of_operations():
     counts = []
     for experts in (4, 16):
         layer = mixture(num_experts=experts)
-        with gathered(layer) as evidence:
+        with gather_evidence(layer) as evidence:
             ran(layer, torch.randn(3, 7, 16), "grouped_mm")
         counts.append(dict(evidence.kernels))
     assert counts[0] == counts[1]
@@ -178,7 +178,7 @@ def test_an_upcycled_model_is_the_dense_one_at_step_0(which, every):
     loop = {"experts_implementation": "eager"}
     made = upcycle(dense, mixture_class, num_experts=EXPERTS, moe_every=every, **loop).eval()
     given = batch("right")
-    with widened():
+    with compute_in_float64():
         theirs, ours = dense(**given.inputs()), made(**given.inputs())
     assert (theirs.logits - ours.logits)[given.real].abs().max() < 1e-12
     assert abs(theirs.loss - ours.loss) < 1e-12
@@ -305,7 +305,7 @@ def test_accumulated_losses_are_those_of_one_batch(every):
     halves = [
         {name: each[part] for name, each in given.items()} for part in (slice(0, 2), slice(2, 4))
     ]
-    with widened():
+    with compute_in_float64():
         outs = [made(**half, num_items_in_batch=items) for half in halves]
         plain = made.eval()(**given, num_items_in_batch=items).loss
     added = sum(out.loss for out in outs) - plain

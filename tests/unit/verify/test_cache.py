@@ -8,21 +8,21 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import Case
 from patchgen.verify.checks.generation import CUTS
-from patchgen.verify.parts.part_check import Scene, replaced
-from patchgen.verify.variants import subjects
+from patchgen.verify.parts.part_check import Scenario, replaced
+from patchgen.verify.variants import find_variants
 from tests.toytree import REPOSITORY
 
 HEAD = "LlamaForCausalLM"
-CASE = Case("", "cache", HEAD, "float64", scene=Scene(labels=False))
+CASE = Case("", "cache", HEAD, "float64", scenario=Scenario(labels=False))
 
 
 @pytest.fixture(scope="module")
 def bench():
-    (subject,) = subjects(REPOSITORY, ["llama_loss"])
-    return Bench(subject)
+    (variant,) = find_variants(REPOSITORY, ["llama_loss"])
+    return CaseRunner(variant)
 
 
 @pytest.fixture

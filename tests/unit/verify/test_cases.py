@@ -6,16 +6,16 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.cases.select import cases
-from patchgen.verify.parts.combine import claims_of, trained
+from patchgen.verify.parts.combine import find_part_checks, training_scenario
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Subject
+from patchgen.verify.variants import Variant
 
 
 def planned(*parts, **how):
-    subject = Subject("x", "x", "x", parts, ("XForCausalLM", "XModel"), ".")
+    variant = Variant("x", "x", "x", parts, ("XForCausalLM", "XModel"), ".")
     return {
         case.name.removeprefix("XForCausalLM "): case
-        for case in cases(subject, claims_of(parts), Plan(**how))
+        for case in cases(variant, find_part_checks(parts), Plan(**how))
     }
 
 
@@ -34,22 +34,22 @@ def test_layers_are_checkpointed_where_that_is_what_the_part_is_for(name):
         planned("sdpa", "checkpoint", full=True)[name],
         planned("sdpa", full=True)[name],
     )
-    assert (checkpointed.scene.checkpointing, plain.scene.checkpointing) == ({}, None)
-    assert checkpointed.scene.train and plain.scene.train
+    assert (checkpointed.scenario.checkpointing, plain.scenario.checkpointing) == ({}, None)
+    assert checkpointed.scenario.train and plain.scenario.train
 
 
 def test_autocast_meets_a_mask():
     made = planned("sdpa")
-    assert made["float32 autocast, padded"].scene.rows == "right"
+    assert made["float32 autocast, padded"].scenario.rows == "right"
     assert all(
-        made[name].scene.autocast for name in ("float32 autocast", "float32 autocast, padded")
+        made[name].scenario.autocast for name in ("float32 autocast", "float32 autocast, padded")
     )
     assert not [name for name in planned("sdpa", dtypes=("float32",)) if "autocast" in name]
 
 
 def test_a_short_plan_trains_with_every_part_at_work():
-    claims = claims_of(("checkpoint",))
+    part_checks = find_part_checks(("checkpoint",))
     made = planned("checkpoint", short=True)
-    assert made["float32 right closest"].scene == trained(claims, "right")
+    assert made["float32 right closest"].scenario == training_scenario(part_checks, "right")
     kinds = {case.kind for case in made.values()}
     assert kinds == {"checkpoints", "effect", "fresh", "kept", "numbers", "planted"}

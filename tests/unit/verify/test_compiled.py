@@ -7,13 +7,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import Case
 from patchgen.verify.checks import compiled
 from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Scene
-from patchgen.verify.variants import Subject
+from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.variants import Variant
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -24,11 +24,11 @@ LLAMA, T5 = ("llama", "LlamaModel"), ("t5", "T5ForConditionalGeneration")
 @functools.cache
 def bench(model, head):
     module = f"transformers.models.{model}.modeling_{model}"
-    return Bench(Subject(model, module, module, (), (head,), "."))
+    return CaseRunner(Variant(model, module, module, (), (head,), "."))
 
 
 def case(head):
-    return Case("", "compiled", head, scene=Scene(train=True), detail="eager")
+    return Case("", "compiled", head, scenario=Scenario(train=True), detail="eager")
 
 
 def test_what_is_compiled_is_counted():

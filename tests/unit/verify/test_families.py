@@ -9,9 +9,9 @@ pytest.importorskip("transformers")
 
 from patchgen.verify.configs.families import FAMILIES
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.inputs.dummy import inputs_for
-from patchgen.verify.models.build import parent_of
-from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.inputs.dummy import make_inputs
+from patchgen.verify.models.build import build_parent
+from patchgen.verify.parts.part_check import Scenario
 
 CLASSES = {
     "autoformer": "AutoformerForPrediction",
@@ -40,9 +40,9 @@ def test_a_class_of_the_family_runs_on_its_inputs(model):
         importlib.import_module(f"transformers.models.{model}.modeling_{model}"), CLASSES[model]
     )
     config = tiny_config(made.config_class)
-    given = inputs_for(made, config, Scene()).to("cpu", torch.float32).given
+    given = make_inputs(made, config, Scenario()).to("cpu", torch.float32).given
     with torch.no_grad():
-        out = parent_of(made, config, torch.float32)(**given)
+        out = build_parent(made, config, torch.float32)(**given)
     assert all(torch.isfinite(one).all() for one in out.values() if isinstance(one, torch.Tensor))
 
 

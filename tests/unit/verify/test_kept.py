@@ -6,11 +6,11 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.runtime import checkpointing
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import cases
-from patchgen.verify.parts.combine import claims_of
+from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.parts.part_check import replaced
-from patchgen.verify.variants import subjects
+from patchgen.verify.variants import find_variants
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWa
 
 @pytest.fixture(scope="module")
 def bench():
-    (subject,) = subjects(REPOSITORY, ["openai_checkpoint"])
-    return Bench(subject)
+    (variant,) = find_variants(REPOSITORY, ["openai_checkpoint"])
+    return CaseRunner(variant)
 
 
 def verdicts(bench):
-    every = cases(bench.subject, claims_of(bench.subject.claimed))
+    every = cases(bench.variant, find_part_checks(bench.variant.checked_parts))
     return [bench.run(case).status for case in every if case.kind == "kept"]
 
 

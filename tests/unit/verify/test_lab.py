@@ -15,10 +15,10 @@ from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 from patchgen.verify.compare.differences import (
     GRADIENT_FLOOR,
     differences,
-    in_noises,
+    find_other_dtypes,
+    measure_in_noise,
     nearer,
     observe,
-    of_other_dtypes,
     usual,
     worst,
 )
@@ -164,7 +164,7 @@ def test_a_bias_without_a_gradient_is_measured_in_the_noise_of_its_matrix():
 
     def apart(truth, narrow, candidate):
         wide, one, other = seen(0, truth), seen(1e-2, truth + narrow), seen(1e-2, truth + candidate)
-        found = in_noises(differences(one, other), differences(wide, one))
+        found = measure_in_noise(differences(one, other), differences(wide, one))
         return next(each.largest for each in found if each.name == "gradient of k.bias")
 
     assert apart(1e-9, 1e-5, 1e-3) < 2  # a tenth of the matrix's, a hundred times its own
@@ -203,7 +203,8 @@ def test_a_variant_on_the_other_side_of_the_truth_is_held_against_the_truth():
     def apart(logits, loss):
         seen = {"logits": torch.ones(4) * logits, "loss": torch.ones(1) * loss}
         found = nearer(
-            in_noises(differences(narrow, seen), noise), in_noises(differences(wide, seen), noise)
+            measure_in_noise(differences(narrow, seen), noise),
+            measure_in_noise(differences(wide, seen), noise),
         )
         return {each.name: round(each.largest, 1) for each in found}
 
@@ -222,14 +223,14 @@ def test_what_the_reference_gives_as_no_number_is_no_pass():
     }
     found = {
         each.name: each.largest
-        for each in in_noises(differences(narrow, candidate), differences(wide, narrow))
+        for each in measure_in_noise(differences(narrow, candidate), differences(wide, narrow))
     }
     assert found == {"loss": math.inf, "logits": pytest.approx(0.99, abs=0.02)}
 
 
 def test_what_is_no_number_on_either_side_and_the_same_is_equal():
     hidden = {"logits": torch.tensor([1.0, -math.inf])}
-    (found,) = in_noises(
+    (found,) = measure_in_noise(
         differences(hidden, hidden),
         differences({"logits": torch.tensor([1.01, -math.inf])}, hidden),
     )
@@ -241,6 +242,6 @@ def test_equal_values_in_another_dtype_are_told():
         {"logits": torch.ones(2, dtype=dtype)} for dtype in (torch.float32, torch.bfloat16)
     )
     assert worst(differences(wide, narrow)) == 0
-    (found,) = of_other_dtypes(wide, narrow | {"more": torch.ones(1)})
+    (found,) = find_other_dtypes(wide, narrow | {"more": torch.ones(1)})
     assert found.largest == math.inf and "logits, torch.bfloat16 for torch.float32" in str(found)
-    assert not of_other_dtypes(wide, wide)
+    assert not find_other_dtypes(wide, wide)

@@ -9,25 +9,31 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.changes import changes_of
-from patchgen.verify.mutation.changed_lines import added_by, flat_text_of
+from patchgen.verify.mutation.changed_lines import find_added_lines, read_flat_text
 from patchgen.verify.mutation.lines_run import (
-    executable_lines,
+    find_executable_lines,
+    find_import_lines,
     refusals,
-    run_by_import,
     watched,
 )
-from patchgen.verify.mutation.mutant_result import Fate, LinesRun, counted, lines_from_json, told
-from patchgen.verify.mutation.mutate import drawn, mutants_of
+from patchgen.verify.mutation.mutant_result import (
+    LinesRun,
+    MutantResult,
+    counted,
+    lines_from_json,
+    told,
+)
+from patchgen.verify.mutation.mutate import drawn, make_mutants
 from patchgen.verify.mutation.operation_log import recorded
-from patchgen.verify.mutation.page import mutants_page
-from patchgen.verify.mutation.plant import living, planted_in
-from patchgen.verify.mutation.prove import Proof
+from patchgen.verify.mutation.page import format_mutants_page
+from patchgen.verify.mutation.plant import living, plant_mutant
+from patchgen.verify.mutation.prove import MutationTest
 from patchgen.verify.mutation.restore import kept
-from patchgen.verify.report.result import from_json, result_of_lines, result_of_mutants
+from patchgen.verify.report.result import from_json, make_lines_result, make_mutants_result
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Subject, subjects
+from patchgen.verify.variants import Variant, find_variants
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -51,8 +57,8 @@ DIFF = """\
 
 
 def test_the_lines_that_a_diff_adds_are_numbered_in_the_new_file():
-    assert added_by(DIFF) == {3, 4, 21}
-    assert added_by("") == frozenset()
+    assert find_added_lines(DIFF) == {3, 4, 21}
+    assert find_added_lines("") == frozenset()
 
 
 TOY = textwrap.dedent('''\
@@ -108,11 +114,11 @@ def test_lines_that_run_are_seen_and_those_of_other_files_are_not(toy):
         textwrap.dedent("x")
     assert line("y = x * scale") in seen and line("y = y.clamp") in seen
     assert seen.isdisjoint({line("y = y + bias"), line("raise"), line("return z")})
-    assert seen <= executable_lines(TOY, "toy")
+    assert seen <= find_executable_lines(TOY, "toy")
 
 
 def test_what_import_runs_is_no_function_and_no_docstring():
-    ran = run_by_import(TOY, "toy") & executable_lines(TOY, "toy")
+    ran = find_import_lines(TOY, "toy") & find_executable_lines(TOY, "toy")
     assert {line("LIMIT = 3"), line("slope = 2")} <= ran
     assert ran.isdisjoint({1, line("y = x"), line("return z")})
 
@@ -140,7 +146,7 @@ def test_a_compiled_line_counts(toy):
 def mutants(source, says=""):
     """What the file becomes by each error that is called so, the function's body alone."""
     text = f"def f(self, a, b, c):\n    {source}\n"
-    made = mutants_of(text, {2})
+    made = make_mutants(text, {2})
     return {m.text(text).split("\n")[1].strip() for m in made if says in m.says}
 
 
@@ -208,11 +214,11 @@ def test_no_error_in_what_only_speaks_or_refuses(source):
 def test_no_error_in_the_test_before_a_refusal():
     refusing = "    if a < 1:\n        raise ValueError\n"
     text = f"def f(a):\n{refusing}    elif a < 2:\n        return 3\n    return 4\n"
-    assert {m.line for m in mutants_of(text, range(1, 7))} == {4, 5, 6}
+    assert {m.line for m in make_mutants(text, range(1, 7))} == {4, 5, 6}
 
 
 def test_every_error_is_python():
-    made = mutants_of(TOY, EVERY)
+    made = make_mutants(TOY, EVERY)
     assert len(made) > 20
     for mutant in made:
         compile(mutant.text(TOY), "toy", "exec")
@@ -221,7 +227,7 @@ def test_every_error_is_python():
 
 def test_the_other_arguments_of_a_call_stay_as_they_are_written():
     text = "def f(a, b):\n    return g(\n        a,\n        b,\n        mask=a,\n        **b,\n    )\n"
-    made = {m.says: m.diff(text) for m in mutants_of(text, {2})}
+    made = {m.says: m.diff(text) for m in make_mutants(text, {2})}
     assert made["without mask="] == "-         mask=a,"
     assert made["without **b"] == "-         **b,"
     assert made["arguments 1 and 2 swapped"].split("\n") == [
@@ -233,11 +239,11 @@ def test_the_other_arguments_of_a_call_stay_as_they_are_written():
 
 
 def test_only_changed_lines_have_errors():
-    assert {m.line for m in mutants_of(TOY, {line("y = x * scale")})} == {line("y = x * scale")}
+    assert {m.line for m in make_mutants(TOY, {line("y = x * scale")})} == {line("y = x * scale")}
 
 
 def test_a_sample_is_the_same_each_time_and_has_one_of_each_line_first():
-    made = mutants_of(TOY, EVERY)
+    made = make_mutants(TOY, EVERY)
     lines = len({mutant.line for mutant in made})
     few = drawn(made, TOY, lines, "toy")
     assert few == drawn(made, TOY, lines, "toy") and {m.line for m in few} == {m.line for m in made}
@@ -249,19 +255,19 @@ def test_a_sample_is_the_same_each_time_and_has_one_of_each_line_first():
 
 
 def the_mutant(text, says):
-    return next(m for m in mutants_of(TOY, {line(text)}) if m.says == says)
+    return next(m for m in make_mutants(TOY, {line(text)}) if m.says == says)
 
 
 def test_an_error_is_in_the_module_and_then_no_more(toy):
     right = living(toy, TOY)
     kept_name = toy.weigh  # as a decorator or another module keeps it
-    with planted_in(right, the_mutant("y = x * scale", "right of * dropped")):
+    with plant_mutant(right, the_mutant("y = x * scale", "right of * dropped")):
         assert kept_name(torch.ones(1), 3.0) == 1
     assert kept_name(torch.ones(1), 3.0) == 3
 
 
 def test_an_error_in_a_function_inside_a_function(toy):
-    with planted_in(living(toy, TOY), the_mutant("return z - self.slope", "- becomes +")):
+    with plant_mutant(living(toy, TOY), the_mutant("return z - self.slope", "- becomes +")):
         assert toy.Layer().forward(1) == 3
     assert toy.Layer().forward(1) == -1
 
@@ -270,7 +276,7 @@ def test_an_error_in_a_function_inside_a_function(toy):
     ("text", "says", "wrong"), [("slope = 2", "one more", -2), ("LIMIT = 3", "one less", -1)]
 )
 def test_an_error_outside_of_functions_is_in_a_module_of_its_own(toy, text, says, wrong):
-    with planted_in(living(toy, TOY), the_mutant(text, says)) as module:
+    with plant_mutant(living(toy, TOY), the_mutant(text, says)) as module:
         assert module is sys.modules[toy.__name__] is not toy
         assert module.Layer().forward(1) == wrong
         assert toy.Layer().forward(1) == -1
@@ -340,8 +346,8 @@ def test_constants_are_part_of_a_recording():
 
 @pytest.fixture(scope="module")
 def proof():
-    (subject,) = subjects(REPOSITORY, ["mpnet_sdpa_checkpoint"])
-    proof = Proof(subject, Bench(subject).ready)
+    (variant,) = find_variants(REPOSITORY, ["mpnet_sdpa_checkpoint"])
+    proof = MutationTest(variant, CaseRunner(variant).ready)
     names = (
         "float64 full closest",
         "float64 right closest",
@@ -357,8 +363,8 @@ def proof():
 
 def fate_of(proof, text, says):
     found = [number for number in proof.flat.changed if text in proof.flat.line(number)]
-    made = [m for m in mutants_of(proof.flat.text, found) if m.says == says]
-    assert made, sorted(m.says for m in mutants_of(proof.flat.text, found))
+    made = [m for m in make_mutants(proof.flat.text, found) if m.says == says]
+    assert made, sorted(m.says for m in make_mutants(proof.flat.text, found))
     return proof.fate(made[0])
 
 
@@ -389,10 +395,11 @@ def test_what_becomes_of_an_error(proof, text, says, outcome):
 def test_nothing_of_an_error_remains(proof):
     assert fate_of(proof, "attention_mask,", "argument is None").outcome == "seen"
     run = next(run for run in proof.runs if run.case.name.endswith("right closest"))
-    from patchgen.verify.mutation.observe import judged, recording_of
+    from patchgen.verify.mutation.observe import judged, record_operations
 
     assert (
-        judged(run.case, run.pair)[0] == "equal" and recording_of(run.case, run.pair) == run.digest
+        judged(run.case, run.pair)[0] == "equal"
+        and record_operations(run.case, run.pair) == run.digest
     )
 
 
@@ -408,7 +415,7 @@ def test_lines_that_did_not_run_are_named(proof):
 
 
 def a_fate(outcome, **more):
-    return Fate("modeling_x.py:3", "f", "+ becomes -", "- a + b\n+ a - b", outcome, **more)
+    return MutantResult("modeling_x.py:3", "f", "+ becomes -", "- a + b\n+ a - b", outcome, **more)
 
 
 FATES = (
@@ -427,29 +434,29 @@ def test_a_crash_and_an_equivalent_are_in_no_denominator():
 
 
 def test_what_is_unseen_or_did_not_run_is_a_warning():
-    assert result_of_mutants("x", FATES).status == "WARN"
-    assert result_of_mutants("x", FATES[:3]).status == "PASS"
-    assert result_of_mutants("x", FATES[-1:]).status == "NONE"
+    assert make_mutants_result("x", FATES).status == "WARN"
+    assert make_mutants_result("x", FATES[:3]).status == "PASS"
+    assert make_mutants_result("x", FATES[-1:]).status == "NONE"
     assert (
-        result_of_lines("x", LINES).status == "WARN"
-        and "modeling_x.py:7" in result_of_lines("x", LINES).note
+        make_lines_result("x", LINES).status == "WARN"
+        and "modeling_x.py:7" in make_lines_result("x", LINES).note
     )
-    assert result_of_lines("x", LinesRun("x.py", 3, 2, (), ((9, "raise"),))).status == "PASS"
+    assert make_lines_result("x", LinesRun("x.py", 3, 2, (), ((9, "raise"),))).status == "PASS"
 
 
 def test_fates_and_lines_go_through_json():
     import json
 
-    for result in (result_of_mutants("x", FATES), result_of_lines("x", LINES)):
+    for result in (make_mutants_result("x", FATES), make_lines_result("x", LINES)):
         assert from_json(json.loads(json.dumps(result.as_json()))) == result
     assert lines_from_json(json.loads(json.dumps(LINES.as_json()))) == LINES
 
 
 def test_the_page_has_each_unseen_mutant_with_its_diff():
-    subject = Subject("x", "x", "transformers.models.x", (), ("XModel",), ".")
-    page = mutants_page(
-        [subject],
-        [result_of_mutants("x", FATES), result_of_lines("x", LINES)],
+    variant = Variant("x", "x", "transformers.models.x", (), ("XModel",), ".")
+    page = format_mutants_page(
+        [variant],
+        [make_mutants_result("x", FATES), make_lines_result("x", LINES)],
         "patchgen verify",
         "",
     )
@@ -491,8 +498,8 @@ def test_what_is_turned_on_is_read_from_the_diff(added, parts, changes, tmp_path
 
 
 def test_without_a_diff_the_parent_is_compared_under_its_own_names():
-    (subject,) = subjects(REPOSITORY, ["llama_moe"])
-    flat = flat_text_of(subject)
+    (variant,) = find_variants(REPOSITORY, ["llama_moe"])
+    flat = read_flat_text(variant)
     changed = {flat.line(number) for number in flat.changed}
     assert (
         "class LlamaMoeModel(LlamaMoePreTrainedModel):" not in changed

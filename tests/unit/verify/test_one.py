@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.run.one import verify_variant
-from patchgen.verify.variants import home_of, subject_at
+from patchgen.verify.variants import find_variant_at, home_of
 from tests.toytree import REPOSITORY
 
 PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'
@@ -60,7 +60,11 @@ def test_a_variant_of_another_project_is_verified_here(elsewhere, monkeypatch):
 
 
 def test_a_file_that_no_record_has_is_said(elsewhere):
-    assert subject_at(elsewhere).home == str(home_of([str(elsewhere)])) == str(elsewhere.parents[2])
+    assert (
+        find_variant_at(elsewhere).home
+        == str(home_of([str(elsewhere)]))
+        == str(elsewhere.parents[2])
+    )
     other = elsewhere.with_name("modular_other.py")
     other.write_text("")
     with pytest.raises(LookupError, match="no variant that patchgen.lock records"):

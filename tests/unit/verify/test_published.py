@@ -10,12 +10,12 @@ transformers = pytest.importorskip("transformers")
 
 from patchgen.verify.cases.select import cases
 from patchgen.verify.configs.published import OF_PARTS, PUBLISHED
-from patchgen.verify.parts.combine import claims_of
-from patchgen.verify.variants import subjects
+from patchgen.verify.parts.combine import find_part_checks
+from patchgen.verify.variants import find_variants
 from tests.toytree import REPOSITORY
 
 MODELS = Path(transformers.__file__).parent / "models"
-GALLERY = {subject.name: subject for subject in subjects(REPOSITORY)}
+GALLERY = {variant.name: variant for variant in find_variants(REPOSITORY)}
 EVERYWHERE = (
     "rope_parameters",
     "tie_word_embeddings",
@@ -35,7 +35,7 @@ def test_the_model_reads_every_name(family):
 
 
 def test_every_family_of_the_gallery_is_there():
-    assert {subject.parent.split(".")[-2] for subject in GALLERY.values()} <= set(PUBLISHED)
+    assert {variant.parent.split(".")[-2] for variant in GALLERY.values()} <= set(PUBLISHED)
 
 
 @pytest.mark.parametrize("part", OF_PARTS)
@@ -48,13 +48,13 @@ def test_parts_read_what_is_said_of_them(part):
 
 
 def test_disentangled_attention_runs():
-    subject = GALLERY["deberta_v2_sdpa_checkpoint"]
+    variant = GALLERY["deberta_v2_sdpa_checkpoint"]
     made = [
         case
-        for case in cases(subject, claims_of(subject.parts))
+        for case in cases(variant, find_part_checks(variant.parts))
         if dict(case.changes).get("relative_attention")
     ]
-    assert {case.scene.rows for case in made} == {"full", "left"}
-    assert any(case.scene.dropout and case.scene.train for case in made)
-    assert any(case.scene.dropout and not case.scene.train for case in made)
+    assert {case.scenario.rows for case in made} == {"full", "left"}
+    assert any(case.scenario.dropout and case.scenario.train for case in made)
+    assert any(case.scenario.dropout and not case.scenario.train for case in made)
     assert {dict(case.changes)["pos_att_type"] for case in made} >= {"p2c|c2p", "c2p", "p2c"}

@@ -2,13 +2,13 @@
 
 import pytest
 
-from patchgen.verify.configs.diff import defaults_of, read_by_changes
+from patchgen.verify.configs.diff import find_defaults, find_reads
 
 DIFF = "--- a\n+++ b\n@@ -{0},1 +{0},1 @@\n-was\n+is\n"
 
 
 def read(text: str, line: int, **defaults):
-    return read_by_changes(text, DIFF.format(line), defaults)
+    return find_reads(text, DIFF.format(line), defaults)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,11 @@ def test_what_is_not_changed_or_not_tested_is_left_alone():
 
 def test_lines_that_are_only_removed_change_a_class():
     diff = "--- a\n+++ b\n@@ -1,4 +1,3 @@\n class A:\n     def f(self):\n-        x()\n         return 1\n"
-    assert read_by_changes("class A:\n    def f(self):\n        return 1\n", diff, {}).classes == (
-        "A",
-    )
+    assert find_reads("class A:\n    def f(self):\n        return 1\n", diff, {}).classes == ("A",)
 
 
 def test_defaults_of_a_configuration():
-    assert defaults_of(
+    assert find_defaults(
         "class C(B):\n    a: int = 3\n    b: bool | None = None\n    c: str\n    d: float = 2 * 3\n"
     ) == {
         "a": 3,

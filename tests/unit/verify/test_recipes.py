@@ -11,11 +11,11 @@ pytest.importorskip("transformers")
 
 from torch.nn import functional as F
 
-from patchgen.verify.case_runner import Bench
+from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import DROPOUT, Case
-from patchgen.verify.observe.pace import paced
-from patchgen.verify.parts.part_check import Scene, replaced
-from patchgen.verify.variants import subjects
+from patchgen.verify.observe.pace import count_fast_path
+from patchgen.verify.parts.part_check import Scenario, replaced
+from patchgen.verify.variants import find_variants
 from tests.toytree import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWa
 
 @pytest.fixture(scope="module")
 def bert():
-    return Bench(subjects(REPOSITORY, ["bert_padding_free"])[0])
+    return CaseRunner(find_variants(REPOSITORY, ["bert_padding_free"])[0])
 
 
 HEAD = "BertForMaskedLM"
-PADDED = Scene(rows="right", train=True, states=False)
+PADDED = Scenario(rows="right", train=True, states=False)
 
 
 @contextmanager
@@ -52,13 +52,13 @@ def wrong(bench, name, make):
     ],
 )
 def test_waits_are_counted(step, waits):
-    with paced() as pace:
+    with count_fast_path() as pace:
         step(torch.ones(()))
     assert pace.waited == waits
 
 
 def test_attentions_are_counted():
-    with paced() as pace:
+    with count_fast_path() as pace:
         F.scaled_dot_product_attention(*(torch.ones(1, 1, 2, 4) for _ in range(3)))
     assert pace.attentions == 1
 
@@ -68,7 +68,7 @@ def test_attentions_are_counted():
 )
 def test_dropout_moves_as_much_as_the_parents(bert, rate, status):
     case = Case(
-        "", "drops", HEAD, scene=Scene(rows="right", labels=False, states=False), detail=rate
+        "", "drops", HEAD, scenario=Scenario(rows="right", labels=False, states=False), detail=rate
     )
     assert bert.run(case).status == status
 
@@ -79,7 +79,7 @@ def test_dropout_that_never_drops_or_twice_as_much_is_seen(bert, factor):
         "",
         "drops",
         HEAD,
-        scene=Scene(rows="right", labels=False, states=False),
+        scenario=Scenario(rows="right", labels=False, states=False),
         detail="attention_probs_dropout_prob",
     )
 
@@ -92,7 +92,7 @@ def test_dropout_that_never_drops_or_twice_as_much_is_seen(bert, factor):
 
 def test_one_call_for_each_text_is_off_the_fast_path(bert):
     """As padding-free attention once was under dropout."""
-    case = Case("", "pace", HEAD, scene=replace(PADDED, dropout=DROPOUT), detail="dropout")
+    case = Case("", "pace", HEAD, scenario=replace(PADDED, dropout=DROPOUT), detail="dropout")
     assert bert.run(case).status == "PASS"
 
     def text_by_text(was):
@@ -114,9 +114,9 @@ def test_one_call_for_each_text_is_off_the_fast_path(bert):
 
 def test_a_packed_model_keeps_its_path_under_autocast():
     """Rotary positions leave queries and keys in float32, values are in bfloat16."""
-    bench = Bench(subjects(REPOSITORY, ["llama_packed"])[0])
+    bench = CaseRunner(find_variants(REPOSITORY, ["llama_packed"])[0])
     case = Case(
-        "", "pace", "LlamaForCausalLM", scene=replace(PADDED, autocast=True), detail="autocast"
+        "", "pace", "LlamaForCausalLM", scenario=replace(PADDED, autocast=True), detail="autocast"
     )
     result = bench.run(case)
     assert result.status == "PASS" and result.note.startswith("3 attentions"), result

@@ -16,12 +16,12 @@ from transformers import (
 from transformers.models.bark.modeling_bark import BarkCoarseModel
 
 from patchgen.verify.configs.tiny import batch, tiny_config
-from patchgen.verify.inputs.dummy import inputs_for
+from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.evidence import gathered
+from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.step import outputs, remembering_nothing
 from patchgen.verify.observe.trace import traced
-from patchgen.verify.parts.part_check import Scene
+from patchgen.verify.parts.part_check import Scenario
 
 STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 
@@ -97,7 +97,7 @@ class Model(nn.Module):
 
 def test_runs_inside_a_layer_are_told_from_those_outside_and_from_layers_without_a_gradient():
     model = Model()
-    with gathered(model) as evidence:
+    with gather_evidence(model) as evidence:
         model(STATES).sum().backward()
     assert evidence.ran("Linear") == 4  # the used layer's twice: the unused one's is not run again
     assert evidence.ran_inside("Linear", frozenset({"Layer"})) == 2
@@ -107,7 +107,9 @@ def test_runs_inside_a_layer_are_told_from_those_outside_and_from_layers_without
 def test_what_a_model_remembers_of_a_step_is_forgotten():
     config = tiny_config(OmDetTurboForObjectDetection.config_class)
     model = OmDetTurboForObjectDetection(config).eval()
-    given = inputs_for(OmDetTurboForObjectDetection, config, Scene()).to("cpu", torch.float32).given
+    given = (
+        make_inputs(OmDetTurboForObjectDetection, config, Scenario()).to("cpu", torch.float32).given
+    )
     with remembering_nothing(model), torch.no_grad():
         model(**given)
         assert model.language_cache_class.cache
@@ -132,13 +134,13 @@ def test_outputs_lie_where_their_paths_say():
     ],
 )
 def test_labels_are_given_where_they_are_taken(model_class, labelled):
-    given = inputs_for(model_class, tiny_config(model_class.config_class), Scene()).given
+    given = make_inputs(model_class, tiny_config(model_class.config_class), Scenario()).given
     assert ("labels" in given) == labelled
 
 
 def test_a_text_beside_an_image_ends_where_its_padding_begins():
     config = tiny_config(AltCLIPModel.config_class)
-    ids = inputs_for(AltCLIPModel, config, Scene(rows="right")).given["input_ids"]
+    ids = make_inputs(AltCLIPModel, config, Scenario(rows="right")).given["input_ids"]
     real = batch("right").real
     ends = [row[kept][-1].item() for row, kept in zip(ids, real, strict=True)]
     assert ends == [config.text_config.eos_token_id] * len(ends)

@@ -11,28 +11,28 @@ pytest.importorskip("transformers")
 from patchgen.verify.compare.tolerance import EQUAL, REFORMULATED, REORDERED, loosest
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
-from patchgen.verify.inputs.dummy import inputs_for
-from patchgen.verify.observe.float64 import widened
+from patchgen.verify.inputs.dummy import make_inputs
+from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import (
     ATTENTION,
-    claims_of,
-    merged_routes,
-    trained,
+    find_part_checks,
+    merge_routes,
+    training_scenario,
     weights_route,
 )
-from patchgen.verify.parts.part_check import Scene
-from patchgen.verify.report.pages import Circumstances, as_json, as_markdown
-from patchgen.verify.report.result import Result, counts, from_json, unproven
-from patchgen.verify.run.child import Work, work_of
-from patchgen.verify.run.children import Limits, Wanted, results_of, verify
+from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.report.pages import RunDescription, as_json, as_markdown
+from patchgen.verify.report.result import Result, counts, find_unproven, from_json
+from patchgen.verify.run.child import Work, read_work
+from patchgen.verify.run.children import Limits, Wanted, run_work, verify
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Subject, heads_of, subjects
+from patchgen.verify.variants import Variant, find_heads, find_variants
 from tests.toytree import REPOSITORY
 
 
 def named(*names):
-    return [subject.name for subject in subjects(REPOSITORY, names)]
+    return [variant.name for variant in find_variants(REPOSITORY, names)]
 
 
 def test_a_variant_is_found_by_name_module_output_and_modular_file(monkeypatch):
@@ -51,11 +51,11 @@ def test_a_variant_is_found_by_name_module_output_and_modular_file(monkeypatch):
 
 def test_to_verify_all_of_nothing_is_an_error(tmp_path):
     with pytest.raises(LookupError, match="no variant: run patchgen convert"):
-        subjects(tmp_path)
+        find_variants(tmp_path)
 
 
 def test_parent_parts_and_heads_are_read_from_the_record():
-    (found,) = subjects(REPOSITORY, ["bert_mlm"])
+    (found,) = find_variants(REPOSITORY, ["bert_mlm"])
     assert (found.parent, found.parts) == ("transformers.models.bert.modeling_bert", ("loss",))
     assert found.heads[:2] == ("BertForMaskedLM", "BertModel")
 
@@ -68,7 +68,7 @@ def test_a_language_model_comes_before_a_decoder_made_of_an_encoder():
         "XPreTrainedModel",
         "XForTokenClassification",
     ]
-    assert heads_of(f"__all__ = {listed}") == (
+    assert find_heads(f"__all__ = {listed}") == (
         "XForMaskedLM",
         "XModel",
         "XForCausalLM",
@@ -76,14 +76,14 @@ def test_a_language_model_comes_before_a_decoder_made_of_an_encoder():
     )
 
 
-LLAMA = Subject(
+LLAMA = Variant(
     "llama", *["transformers.models.llama.modeling_llama"] * 2, ("sdpa",), ("LlamaModel",), "."
 )
 
 
 def test_work_goes_through_a_pipe():
     work = Work(LLAMA, Plan(dtypes=("float32",)), "cpu").without("one", "two")
-    assert work_of(work.as_text()) == work
+    assert read_work(work.as_text()) == work
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_work_goes_through_a_pipe():
     ids=["memory", "time"],
 )
 def test_a_case_beyond_its_limits_fails_and_is_told(limits, note):
-    first = next(results_of(Work(LLAMA, Plan(dtypes=("float32",)), "cpu"), limits))
+    first = next(run_work(Work(LLAMA, Plan(dtypes=("float32",)), "cpu"), limits))
     assert first.status == "FAIL" and note in first.note
 
 
 @pytest.mark.slow
 def test_a_part_without_a_claim_fails():
-    unclaimed = Subject("x", LLAMA.module, LLAMA.parent, ("unheard_of",), LLAMA.heads, ".")
+    unclaimed = Variant("x", LLAMA.module, LLAMA.parent, ("unheard_of",), LLAMA.heads, ".")
     (result,) = verify([unclaimed], Wanted())
     assert (result.status, result.case) == ("FAIL", "all") and "unheard_of" in result.note
 
@@ -113,7 +113,7 @@ RESULTS = (
 
 
 def test_results_go_through_json_infinity_included():
-    told = json.loads(as_json(RESULTS, Circumstances("patchgen verify", "cpu", ())))
+    told = json.loads(as_json(RESULTS, RunDescription("patchgen verify", "cpu", ())))
     assert told["counts"] == counts(RESULTS) == {"PASS": 1, "WARN": 0, "FAIL": 1, "NONE": 0}
     assert [from_json(case) for case in told["cases"]] == list(RESULTS)
 
@@ -132,8 +132,8 @@ LOADED = Result("llama", "LlamaModel checkpoints", "PASS")
 
 
 def test_a_variant_of_which_nothing_is_compared_is_told():
-    assert unproven(["llama", "other"], [SILENT, PLANTED, LOADED]) == ("llama", "other")
-    assert unproven(["llama"], [SILENT, RESULTS[0]]) == ()
+    assert find_unproven(["llama", "other"], [SILENT, PLANTED, LOADED]) == ("llama", "other")
+    assert find_unproven(["llama"], [SILENT, RESULTS[0]]) == ()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_variant_of_which_nothing_is_compared_is_told():
 )
 def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
     monkeypatch.setattr("patchgen.verify.run.children.verify", lambda *args: results)
-    monkeypatch.setattr("patchgen.verify.variants.subjects", lambda *args: (LLAMA,))
+    monkeypatch.setattr("patchgen.verify.variants.find_variants", lambda *args: (LLAMA,))
     from patchgen.cli.verify import verify as command
 
     switches = {
@@ -161,7 +161,7 @@ def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
 
 def test_a_page_says_whether_a_gpu_was_there():
     for device, words in [("cpu", "No GPU"), ("NVIDIA H100", "The kernels of NVIDIA H100 ran")]:
-        assert words in as_markdown([LLAMA], RESULTS, Circumstances("patchgen verify", device, ()))
+        assert words in as_markdown([LLAMA], RESULTS, RunDescription("patchgen verify", device, ()))
 
 
 def test_the_loosest_bound_of_several_parts_counts():
@@ -173,7 +173,7 @@ def test_the_loosest_bound_of_several_parts_counts():
 def test_nothing_is_computed_in_float32_where_all_is_widened():
     x = torch.full((3,), 1 / 3, dtype=torch.float64)
     assert x.float().dtype == torch.float32
-    with widened():
+    with compute_in_float64():
         for wide in (x.float(), x.to(torch.float32), torch.softmax(x, -1, dtype=torch.float32)):
             assert wide.dtype == torch.float64
 
@@ -197,7 +197,7 @@ def test_a_model_of_any_kind_is_given_what_it_takes(model, names):
 
     model_class = getattr(transformers, model)
     config = tiny_config(model_class.config_class)
-    inputs = inputs_for(model_class, config, Scene())
+    inputs = make_inputs(model_class, config, Scenario())
     assert set(inputs.given) == names
     with torch.no_grad():
         model_class(config)(
@@ -209,10 +209,10 @@ def test_each_choice_is_a_row_of_its_own_where_it_is_padded():
     import transformers
 
     config = tiny_config("bert")
-    inputs = inputs_for(transformers.BertForMultipleChoice, config, Scene(rows="right"))
+    inputs = make_inputs(transformers.BertForMultipleChoice, config, Scenario(rows="right"))
     (real,) = inputs.real
     assert torch.equal(inputs.given["attention_mask"].flatten(0, 1).bool(), real)
-    seen = observe_step(transformers.BertForMultipleChoice(config), inputs, Scene(rows="right"))
+    seen = observe_step(transformers.BertForMultipleChoice(config), inputs, Scenario(rows="right"))
     assert seen["hidden_states.1"].shape == (int(real.sum()), config.hidden_size)
 
 
@@ -221,7 +221,7 @@ def test_what_cannot_be_made_is_said():
 
     vit = transformers.ViTForImageClassification
     with pytest.raises(CannotBuild, match="no text to pad"):
-        inputs_for(vit, tiny_config("vit"), Scene(rows="left"))
+        make_inputs(vit, tiny_config("vit"), Scenario(rows="left"))
 
 
 def test_what_is_run_again_in_the_backward_pass_is_wide_too():
@@ -234,7 +234,7 @@ def test_what_is_run_again_in_the_backward_pass_is_wide_too():
             seen.append(wide.dtype)
             return wide.sin().float()  # the recompute ends before its end
 
-    with widened():
+    with compute_in_float64():
         torch.utils.checkpoint.checkpoint(Layer(), x, use_reentrant=False).sum().backward()
     assert seen == [torch.float64] * 2
 
@@ -249,12 +249,12 @@ def test_buffers_are_as_before_after_a_step():
     model, x = Normed(4), torch.randn(5, 4)
     before = model.running_mean.clone()
     for _ in range(2):
-        observe_step(model, Inputs({"x": x}), Scene(train=True))
+        observe_step(model, Inputs({"x": x}), Scenario(train=True))
         assert torch.equal(model.running_mean, before) and model.num_batches_tracked == 0
 
 
 def test_parts_that_leave_attention_alone_follow_one_that_does_not():
-    mpnet = Subject(
+    mpnet = Variant(
         "mpnet",
         *["transformers.models.mpnet.modeling_mpnet"] * 2,
         ("sdpa", "checkpoint"),
@@ -263,13 +263,15 @@ def test_parts_that_leave_attention_alone_follow_one_that_does_not():
     )
     from transformers import MPNetForMaskedLM
 
-    claims = claims_of(mpnet.parts)
-    closest, independent = merged_routes(claims, MPNetForMaskedLM)
+    part_checks = find_part_checks(mpnet.parts)
+    closest, independent = merge_routes(part_checks, MPNetForMaskedLM)
     assert closest == independent
     assert (closest.parent, closest.variant) == ({ATTENTION: "eager"}, {ATTENTION: "sdpa"})
-    assert trained(claims, "left") == Scene(rows="left", train=True, checkpointing={})
-    alone = claims[1:]
-    along = weights_route(alone, merged_routes(alone, MPNetForMaskedLM))
+    assert training_scenario(part_checks, "left") == Scenario(
+        rows="left", train=True, checkpointing={}
+    )
+    alone = part_checks[1:]
+    along = weights_route(alone, merge_routes(alone, MPNetForMaskedLM))
     assert along.parent == along.variant == {ATTENTION: "eager"}
 
 
@@ -277,9 +279,12 @@ def test_attention_weights_are_asked_of_the_path_that_gives_them():
     from transformers import LlamaForCausalLM
 
     for parts, asked in ((("sdpa",), "sdpa"), (("flash",), "eager"), (("flash", "loss"), "eager")):
-        claims = claims_of(parts)
-        along = weights_route(claims, merged_routes(claims, LlamaForCausalLM))
+        part_checks = find_part_checks(parts)
+        along = weights_route(part_checks, merge_routes(part_checks, LlamaForCausalLM))
         assert (along.parent[ATTENTION], along.variant[ATTENTION]) == ("eager", asked), parts
         assert not [
-            hidden for claim in claims for hidden in claim.hides if "attentions" in hidden.pattern
+            hidden
+            for part_check in part_checks
+            for hidden in part_check.hides
+            if "attentions" in hidden.pattern
         ], parts
