@@ -1,7 +1,10 @@
-"""Annotations of a class that name the class itself.
+"""Quote annotations of a class that name the class itself.
 
-`def link(self, other: llama.LlamaMLP)` in a class `LlamaMLP` names the parent, which exists already; in the flat file
-the name is the class's own, which does not exist before its body has run.  A quoted annotation says the same.
+    class LlamaMLP(llama.LlamaMLP):                      class LlamaMLP(nn.Module):
+        def link(self, other: llama.LlamaMLP): ...  ->       def link(self, other: "LlamaMLP"): ...
+
+In the modular file the annotation names the parent, which exists already.  In the flat file it
+names the class itself, which does not exist before its body has run.
 """
 
 from __future__ import annotations
@@ -11,26 +14,28 @@ from collections.abc import Iterator
 
 
 def quote_own_name(text: str, name: str) -> str:
-    """The class statement `text` with each unquoted annotation that reads `name` put in quotes.
+    """Put each unquoted annotation of the class statement `text` that reads `name` in quotes.
 
     Annotations with quotes of their own, or over several lines, stay as they are.
     """
     if text.count(name) < 2:
         return text
     lines = text.split("\n")
-    found = [node for node in _annotations(ast.parse(text)) if _reads(node, name)]
+    found = [node for node in _find_annotations(ast.parse(text)) if _reads(node, name)]
+    # From the last to the first, so that the positions of the others stay true.
     for node in sorted(found, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+        if node.end_lineno != node.lineno:
+            continue
         line = lines[node.lineno - 1].encode()
-        written = line[node.col_offset : node.end_col_offset].decode()
-        if node.end_lineno == node.lineno and not set(written) & {'"', "'"}:
-            quoted = f'"{written}"'.encode()
-            lines[node.lineno - 1] = (
-                line[: node.col_offset] + quoted + line[node.end_col_offset :]
-            ).decode()
+        before, written = line[: node.col_offset], line[node.col_offset : node.end_col_offset]
+        if b'"' in written or b"'" in written:
+            continue
+        after = line[node.end_col_offset :]
+        lines[node.lineno - 1] = b"".join([before, b'"', written, b'"', after]).decode()
     return "\n".join(lines)
 
 
-def _annotations(tree: ast.Module) -> Iterator[ast.expr]:
+def _find_annotations(tree: ast.Module) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         match node:
             case (

@@ -1,21 +1,28 @@
-"""Whether two symbols are one thing under two addresses.
+"""Decide whether two symbols stand for the same thing.
 
-`transformers.utils.can_return_tuple` is a re-export of `transformers.utils.generic.can_return_tuple`, and
-`rotate_half` is copied from model to model: code of two modules that reads either can stand in one file.
+    transformers.utils.can_return_tuple              re-exported from the second
+    transformers.utils.generic.can_return_tuple
+
+    models.llama.modeling_llama.rotate_half          copies of one text
+    models.mistral.modeling_mistral.rotate_half
+
+Code that reads the one and code that reads the other can stand in one file.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.changes import is_plain, is_plain_value
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location
-from patchgen.syntax.blocks import Block
+from patchgen.syntax.blocks import Block, ModuleIndex
 
-_OF_LIBRARIES = frozenset({"torch", "nn"})
-_PLAIN_DECORATORS = frozenset(
+_LIBRARIES = frozenset({"torch", "nn"})
+# Decorators that store nothing: an object made with one of them is as good as its copy.
+_STATELESS_DECORATORS = frozenset(
     (
         "property setter getter deleter staticmethod classmethod abstractmethod contextmanager"
         " wraps overload dataclass total_ordering override final deprecated strict"
@@ -29,8 +36,7 @@ _PLAIN_DECORATORS = frozenset(
     ).split()
 )
 _NOWHERE = Location("")
-_RE_EXPORTS = 8  # deeper than any chain of imports in transformers
-
+_MAX_RE_EXPORTS = 8  # deeper than any chain of imports in transformers
 
 Pairs = frozenset[tuple[Symbol, Symbol]]
 
@@ -40,71 +46,86 @@ def is_same_definition(
 ) -> bool:
     """Whether `a` and `b` have one definition, or two of the same text that mean the same.
 
-    `assumed` are pairs that are being compared already: functions may call each other.
+    `assumed` holds the pairs that are being compared already, because functions may call each
+    other.
     """
     if a.is_same(b) or (a, b) in assumed:
         return True
-    first, second = _resolved(a, bindings), _resolved(b, bindings)
-    return first.is_same(second) or _same_text(first, second, bindings, assumed | {(a, b)})
+    first, second = _follow_re_exports(a, bindings), _follow_re_exports(b, bindings)
+    return first.is_same(second) or _are_copies(first, second, bindings, assumed | {(a, b)})
 
 
-def _resolved(symbol: Symbol, bindings: Bindings) -> Symbol:
+def _follow_re_exports(symbol: Symbol, bindings: Bindings) -> Symbol:
     """The symbol with every re-export inside transformers followed."""
-    for _ in range(_RE_EXPORTS):
-        known = symbol.name and symbol.module.partition(".")[0] == "transformers"
-        if not known or bindings.env.path(symbol.module) is None:
+    for _ in range(_MAX_RE_EXPORTS):
+        in_transformers = symbol.module.partition(".")[0] == "transformers"
+        if not symbol.name or not in_transformers or bindings.env.path(symbol.module) is None:
             break
         index = bindings.env.index(symbol.module, _NOWHERE)
-        item = None if index.definition(symbol.name) else index.imported(symbol.name)
+        if index.definition(symbol.name):
+            break
+        item = index.imported(symbol.name)
         if item is None:
             break
         symbol = bindings.imported_symbol(index, item)
     return symbol
 
 
-def _same_text(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool:
-    """Whether two functions or constants are copies, and what they read of their modules is the same too."""
-    if not all(
-        bindings.flatten_scope.flattens(s.module) and bindings.env.path(s.module) for s in (a, b)
-    ):
-        return False
+def _are_copies(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool:
+    """Whether two functions or constants have one text, and read the same things."""
+    for symbol in (a, b):
+        if not bindings.flatten_scope.flattens(symbol.module):
+            return False
+        if not bindings.env.path(symbol.module):
+            return False
     first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
     one, other = first.definition(a.name), second.definition(b.name)
-    if (
-        one is None
-        or other is None
-        or one.text != other.text
-        or one.kind == "class"
-        or not is_copied_freely(one)
-    ):
+    if one is None or other is None or one.text != other.text:
         return False
-    meanings = [
-        (bindings.meaning(first, name), bindings.meaning(second, name))
-        for name in one.uses - {a.name}
-    ]
-    return all(
-        x == y or (x and y and is_same_definition(x, y, bindings, assumed)) for x, y in meanings
-    )
+    # Two classes of one text are still two: `isinstance` tells them apart.
+    if one.kind == "class" or not is_copied_freely(one):
+        return False
+    return mean_the_same(one.uses - {a.name}, first, second, bindings, assumed)
+
+
+def mean_the_same(
+    names: Iterable[str],
+    first: ModuleIndex,
+    second: ModuleIndex,
+    bindings: Bindings,
+    assumed: Pairs = frozenset(),
+) -> bool:
+    """Whether each of `names` stands for the same thing in both modules."""
+    for name in names:
+        one, other = bindings.meaning(first, name), bindings.meaning(second, name)
+        if one == other:
+            continue
+        if one is None or other is None:
+            return False
+        if not is_same_definition(one, other, bindings, assumed):
+            return False
+    return True
 
 
 def is_copied_freely(block: Block) -> bool:
-    """Whether nobody can tell two objects that `block` makes from one: a function, a class without state, a number.
+    """Whether one object does for two that `block` would make in two modules.
 
-    `CACHE = {}` in two modules is two dictionaries.  A guarded import brings one object, however often it runs.
+    So it is for a function, a class without state and a number.  `CACHE = {}` in two modules is two
+    dictionaries.  A guarded import brings one object, however often it runs.
     """
     if block.is_guarded:
-        return all(map(_only_imports, ast.parse(block.text).body))
+        return all(_only_imports(node) for node in ast.parse(block.text).body)
     if block.kind not in ("class", "def"):
         return is_plain(block)
-    (node,) = ast.parse(block.text).body
-    members = node.body if isinstance(node, ast.ClassDef) else [node]
-    return all(map(_has_no_state, members)) and not any(
-        _remembers(n, block.name) for n in ast.walk(node)
-    )
+    (definition,) = ast.parse(block.text).body
+    members = definition.body if isinstance(definition, ast.ClassDef) else [definition]
+    if not all(_has_no_state(member) for member in members):
+        return False
+    return not any(_stores_state(node, block.name) for node in ast.walk(definition))
 
 
-def _remembers(node: ast.AST, name: str) -> bool:
-    """Whether what `name` stands for keeps something from one use to the next."""
+def _stores_state(node: ast.AST, name: str) -> bool:
+    """Whether the definition `name`, which `node` is a part of, keeps something between uses."""
     match node:
         case ast.Global() | ast.Attribute(attr="__subclasses__" | "__dict__"):
             return True
@@ -112,15 +133,15 @@ def _remembers(node: ast.AST, name: str) -> bool:
             ast.Attribute(value=owner, ctx=ast.Store() | ast.Del())
             | ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, *_])
         ):
-            return _is_class_or_function(owner, name)
+            return _is_definition(owner, name)
         case ast.FunctionDef(decorator_list=decorators) | ast.ClassDef(decorator_list=decorators):
-            return not all(map(_keeps_nothing, decorators))
+            return not all(_is_stateless(decorator) for decorator in decorators)
         case _:
             return False
 
 
-def _is_class_or_function(owner: ast.expr, name: str) -> bool:
-    """Whether an attribute of `owner` is one of the definition `name` itself, and not of an object: `type(self).n`."""
+def _is_definition(owner: ast.expr, name: str) -> bool:
+    """Whether `owner` is the class or function `name` itself: `cls`, `type(self)`."""
     match owner:
         case ast.Name(id=found):
             return found in ("cls", name)
@@ -130,21 +151,22 @@ def _is_class_or_function(owner: ast.expr, name: str) -> bool:
             return False
 
 
-def _keeps_nothing(decorator: ast.expr) -> bool:
-    """Whether a decorator is one of Python's that remember nothing, or one of torch and transformers."""
+def _is_stateless(decorator: ast.expr) -> bool:
+    """Whether a decorator is known to store nothing; all of torch are taken for such."""
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    first, *rest = ast.unparse(called).split(".")
-    return first in _OF_LIBRARIES or (rest or [first])[-1] in _PLAIN_DECORATORS
+    names = ast.unparse(called).split(".")
+    return names[0] in _LIBRARIES or names[-1] in _STATELESS_DECORATORS
 
 
 def _only_imports(node: ast.stmt) -> bool:
-    """Whether `node` binds names to what is imported by its absolute name, or to plain values, and does no more."""
+    """Whether `node` only imports by absolute names and binds plain values."""
     match node:
         case ast.Try():
             handled = [child for handler in node.handlers for child in handler.body]
-            return all(map(_only_imports, [*node.body, *handled, *node.orelse, *node.finalbody]))
+            inner = [*node.body, *handled, *node.orelse, *node.finalbody]
+            return all(_only_imports(child) for child in inner)
         case ast.If(test=ast.Name() | ast.Call(func=ast.Name(), args=[], keywords=[])):
-            return all(map(_only_imports, [*node.body, *node.orelse]))
+            return all(_only_imports(child) for child in [*node.body, *node.orelse])
         case ast.Assign(targets=[ast.Name()], value=value):
             return is_plain_value(value)
         case ast.ImportFrom():
@@ -154,17 +176,13 @@ def _only_imports(node: ast.stmt) -> bool:
 
 
 def _has_no_state(node: ast.stmt) -> bool:
+    """Whether a member of a class, or a function, holds no object that can change."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            defaults = [
-                *node.args.defaults,
-                *(default for default in node.args.kw_defaults if default),
-            ]
-            return not any(
-                isinstance(n, ast.Call | ast.List | ast.Dict | ast.Set)
-                for d in defaults
-                for n in ast.walk(d)
-            )
+            # `def f(x, seen=[])` keeps a list between calls.
+            defaults = [*node.args.defaults, *node.args.kw_defaults]
+            parts = [part for default in defaults if default for part in ast.walk(default)]
+            return not any(isinstance(n, ast.Call | ast.List | ast.Dict | ast.Set) for n in parts)
         case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
             return is_plain_value(value) or isinstance(value, ast.Name | ast.Attribute)
         case _:

@@ -1,7 +1,7 @@
-"""In which order Python would run the statements that a flat file is made of.
+"""Number statements in the order in which Python would run them.
 
-In: the modular file and the modules that something is carried from.  Out: a number for each statement.  An import runs
-the module that it names, once, where it stands:
+In: the modular file and the modules that something is carried from.  Out: a number for each of
+their statements.  An import runs the module that it names, once, where it stands:
 
     modular_neo.py                        1  import os                       modular_neo
     import os                             2  os.environ["FAST"] = "1"        modular_neo
@@ -23,87 +23,98 @@ _NOWHERE = Location("")
 
 
 def trace_execution(modules: Iterable[str], builder: Builder) -> dict[BlockId, int]:
-    """The place in the order of execution of every statement of the modular file and of `modules`."""
+    """The place of every statement of the modular file and of `modules` in the execution."""
+    bindings = builder.naming.bindings
     run = _Run(frozenset(modules), builder)
     own = [layer.source.module for layer in builder.naming.plan.layers]
-    # What is reached by other ways than an import statement of these files was there before.
-    reached = {module for start in with_packages(own[0]) for module in run.reached_from(start)}
+    reached: set[str] = set()
+    for start in with_packages(own[0]):
+        reached |= run.find_reached(start)
+    # A module that no import of these files reaches was imported before.
     for module in sorted(run.modules - reached - set(own)):
-        run.module(module)
+        run.execute(module)
     for name in own:
         for module in with_packages(name):
-            if module == name or is_followed(module, builder.naming.bindings):
-                run.module(module)
+            if module == name or is_followed(module, bindings):
+                run.execute(module)
     return run.places
 
 
 class _Run:
+    """Executes modules on paper."""
+
     def __init__(self, modules: frozenset[str], builder: Builder) -> None:
         self.modules, self._builder = modules, builder
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
         self.places: dict[BlockId, int] = {}
 
-    def reached_from(self, module: str) -> set[str]:
-        """The modules that running `module` runs."""
+    def find_reached(self, module: str) -> set[str]:
+        """The modules that an execution of `module` executes."""
         seen: set[str] = set()
         queue = [module]
         while queue:
             name = queue.pop()
-            if name not in seen:
-                seen.add(name)
-                if name not in self.modules and not is_followed(
-                    name, self._builder.naming.bindings
-                ):
-                    continue
+            if name in seen:
+                continue
+            seen.add(name)
+            if self._counts(name):
                 index = self._builder.index(name)
-                queue += [
-                    target for block in index.blocks for target in self._targets(index, block)
-                ]
+                for block in index.blocks:
+                    queue += self._find_imported(index, block)
         return seen
 
-    def module(self, name: str) -> None:
-        """Run `name`, if it was not begun."""
-        if name in self._begun:
+    def execute(self, name: str) -> None:
+        """Number the statements of `name`, and of what they import; a second time does nothing."""
+        if name in self._started:
             return
-        self._begun.add(name)
+        # As in Python, a module that imports itself in a circle is not executed twice.
+        self._started.add(name)
         index = self._builder.index(name)
         for block in index.blocks:
-            for target in self._targets(index, block):
-                self.module(target)
+            for target in self._find_imported(index, block):
+                self.execute(target)
             self.places[BlockId(name, block.first)] = len(self.places)
 
-    def _targets(self, index: ModuleIndex, block: Block) -> list[str]:
-        """The modules that an import statement runs, of those that something is carried from or reached through."""
-        bindings = self._builder.naming.bindings
-        found = executed_modules(index, block, bindings)
-        return [
-            module for module in found if module in self.modules or is_followed(module, bindings)
-        ]
+    def _find_imported(self, index: ModuleIndex, block: Block) -> list[str]:
+        """The modules that an import statement executes, of those that count."""
+        found = executed_modules(index, block, self._builder.naming.bindings)
+        return [module for module in found if self._counts(module)]
+
+    def _counts(self, module: str) -> bool:
+        """Whether something is carried from `module`, or it is one of the project."""
+        return module in self.modules or is_followed(module, self._builder.naming.bindings)
 
 
 def is_followed(module: str, bindings: Bindings) -> bool:
-    """Whether `module` is one of the project, whose imports and statements count wherever they are reached from."""
+    """Whether `module` is one of the project.
+
+    Its imports and its statements count wherever it is imported from.
+    """
     return bindings.flatten_scope.is_own(module) and bindings.env.path(module) is not None
 
 
 def executed_modules(index: ModuleIndex, block: Block, bindings: Bindings) -> tuple[str, ...]:
-    """The modules that the import statements in `block` run, in order: packages before what is in them."""
+    """The modules that the imports in `block` execute, in order: packages before what they hold."""
+    if block.is_for_types:
+        return ()
     found: dict[str, None] = {}
-    for item in () if block.is_for_types else block.imports:
+    for item in block.imports:
         try:
             symbol = bindings.imported_symbol(index, item)
-            meant = bindings.canonical(symbol, _NOWHERE)
+            defined = bindings.canonical(symbol, _NOWHERE)
         except PatchgenError:
             continue  # reported where the name is carried
-        named = item.module if item.binds_package else symbol.module
-        submodule = [] if item.binds_package else [str(symbol)]
-        found.update(
-            dict.fromkeys([*with_packages(named), *submodule, *with_packages(meant.module)])
-        )
+        if item.binds_package:
+            found |= dict.fromkeys(with_packages(item.module))
+        else:
+            # `from . import parts` executes a submodule of that name, if there is one.
+            found |= dict.fromkeys([*with_packages(symbol.module), str(symbol)])
+        found |= dict.fromkeys(with_packages(defined.module))
     return tuple(found)
 
 
 def with_packages(module: str) -> Iterator[str]:
     """`a`, `a.b` and `a.b.c` for `a.b.c`."""
     parts = module.split(".")
-    yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+    for end in range(1, len(parts) + 1):
+        yield ".".join(parts[:end])

@@ -1,10 +1,11 @@
-"""Which classes of a variant does nothing use?  Such a name is probably misspelt.
+"""Warn of classes of a variant that nothing uses: their names are probably misspelt.
 
     class LlamaRMSNrm(llama.LlamaRMSNorm): ...      # LlamaRMSNorm stays in use, as it was
 
-In: the modules of one plan.  Out: a warning for each class of the modular file that has another name than its parent,
-is named nowhere else in the outputs and not in `__all__`, while the parent keeps its place.  Models and configurations
-are for those who import the output, and are warned of only where the name is nearly the parent's.
+In: the modules of one plan.  Out: a warning for each class of the modular file that has another
+name than its parent, while the parent stays in the output, and that neither code nor `__all__`
+names.  Models and configurations are for those who import the output: of them, only a name that is
+nearly the parent's is worth a warning.
 """
 
 from __future__ import annotations
@@ -21,46 +22,53 @@ from patchgen.errors import PatchgenError, Problem
 _FOR_USERS = frozenset(
     {"PreTrainedModel", "PreTrainedConfig", "PretrainedConfig", "ProcessorMixin"}
 )
-_NEARLY = 0.9  # of the letters are the same, in the same order
+# Two names are similar if so much of their letters is the same, in the same order.
+_SIMILAR = 0.9
 
 
 def find_unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Problem]:
     """A warning for each such class; `blocks` are those of all outputs."""
     plan = builder.naming.plan
+    if not plan.bases:
+        return  # without a followed parent, nothing is replaced
     exported = {name for layer in plan.layers for name in layer.exports or ()}
-    for declaration in plan.declarations if plan.bases else ():
-        name, ancestors = declaration.symbol.name, _ancestors(declaration, builder)
-        parent = _parent(name, ancestors, plan)
-        if (
-            parent is None
-            or name in exported
-            or declaration.symbol.module != plan.modular.source.module
-        ):
+    for declaration in plan.declarations:
+        name = declaration.symbol.name
+        if declaration.symbol.module != plan.modular.source.module or name in exported:
             continue
-        if (
-            not _is_carried(name, blocks)
-            or _is_named(name, blocks)
-            or not _is_carried(parent.name, blocks)
-        ):
+        ancestors = _find_ancestors(declaration, builder)
+        parent = _find_parent(name, ancestors, plan)
+        if parent is None or not _is_carried(parent.name, blocks):
             continue
-        nearly = _is_nearly(name, parent.name)
-        if nearly or not any(symbol.name in _FOR_USERS for symbol in ancestors):
-            what = f"nothing uses the class {name}, and {parent.name} stays as it is"
-            meant = f"did you mean {parent.name}? " if nearly else ""
-            hint = f"{meant}only a class with its parent's name takes its place; what others import belongs in __all__"
-            yield Problem(declaration.at, "PG420", what, hint, "warning")
+        if not _is_carried(name, blocks) or _is_named(name, blocks):
+            continue
+        is_similar = _is_similar(name, parent.name)
+        is_for_users = any(symbol.name in _FOR_USERS for symbol in ancestors)
+        if is_similar or not is_for_users:
+            yield _make_warning(declaration, parent, is_similar)
 
 
-def _ancestors(declaration: Declaration, builder: Builder) -> tuple[Symbol, ...]:
-    """The classes that `declaration` derives from, merged into it or not; none where they cannot be known."""
+def _make_warning(declaration: Declaration, parent: Symbol, is_similar: bool) -> Problem:
+    name = declaration.symbol.name
+    what = f"nothing uses the class {name}, and {parent.name} stays as it is"
+    hint = (
+        "only a class with its parent's name takes its place; what others import belongs in __all__"
+    )
+    if is_similar:
+        hint = f"did you mean {parent.name}? {hint}"
+    return Problem(declaration.at, "PG420", what, hint, "warning")
+
+
+def _find_ancestors(declaration: Declaration, builder: Builder) -> tuple[Symbol, ...]:
+    """The classes that `declaration` derives from; none where they cannot be known."""
     try:
         return builder.lineages.mro(declaration.symbol, declaration.at)[1:]
     except PatchgenError:
         return ()
 
 
-def _parent(name: str, ancestors: Sequence[Symbol], plan: ModulePlan) -> Symbol | None:
-    """The nearest of the `ancestors` that is a model's class, where none of them has the `name`."""
+def _find_parent(name: str, ancestors: Sequence[Symbol], plan: ModulePlan) -> Symbol | None:
+    """The nearest ancestor that is a model's class; None where one of them has the `name`."""
     models = {*plan.parents, *plan.bases.values()}
     if any(symbol.name == name for symbol in ancestors):
         return None
@@ -77,9 +85,8 @@ def _is_named(name: str, blocks: Sequence[FlatBlock]) -> bool:
     return any(name not in block.defines and word.search(block.text) for block in blocks)
 
 
-def _is_nearly(name: str, other: str) -> bool:
-    extends = name.startswith(other) or name.endswith(other)
-    return (
-        not extends
-        and difflib.SequenceMatcher(None, name, other, autojunk=False).ratio() >= _NEARLY
-    )
+def _is_similar(name: str, other: str) -> bool:
+    """Whether one name may be the other misspelt; `LlamaNorm2` is meant as it is."""
+    if name.startswith(other) or name.endswith(other):
+        return False
+    return difflib.SequenceMatcher(None, name, other, autojunk=False).ratio() >= _SIMILAR

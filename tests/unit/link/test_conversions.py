@@ -8,10 +8,10 @@ import pytest
 
 from patchgen.compiler.link.conversions import (
     IMPORT,
-    model_types,
-    registered_names,
-    registration,
-    to_register,
+    read_model_types,
+    read_registered_names,
+    render_registrations,
+    select_registered,
 )
 
 MAPPING = """
@@ -31,7 +31,7 @@ def _build_checkpoint_conversion_mapping():
 
 
 def test_names_come_from_the_aliases_and_from_what_the_builder_stores():
-    assert registered_names(MAPPING) == {
+    assert read_registered_names(MAPPING) == {
         "minimax",
         "AriaModel",
         "mixtral",
@@ -43,7 +43,7 @@ def test_names_come_from_the_aliases_and_from_what_the_builder_stores():
 
 def test_a_text_of_another_shape_is_refused():
     with pytest.raises(ValueError, match="keeps its conversions elsewhere"):
-        registered_names("CONVERSIONS = {}")
+        read_registered_names("CONVERSIONS = {}")
 
 
 def test_model_types_of_a_configuration():
@@ -55,20 +55,20 @@ class Config(PreTrainedConfig):
     sub_configs = {"text_config": TextConfig}
 model_type = "not of a class"
 """
-    assert model_types(text) == {"mixtral_text", "mixtral"}
+    assert read_model_types(text) == {"mixtral_text", "mixtral"}
 
 
 def test_only_names_with_an_entry_are_registered():
     sources = {name: name for name in ("mixtral", "MixtralModel", "llama")}
-    assert to_register({"mixtral", "legacy"}, sources) == {"mixtral": "mixtral"}
+    assert select_registered({"mixtral", "legacy"}, sources) == {"mixtral": "mixtral"}
 
 
 def test_nothing_to_register_is_no_text():
-    assert registration({}) == ""
+    assert render_registrations({}) == ""
 
 
 def test_a_name_of_its_own_takes_the_entry_of_its_source():
-    text = registration({"my_mixtral": "mixtral"})
+    text = render_registrations({"my_mixtral": "mixtral"})
     assert '("my_mixtral", get_checkpoint_conversion_mapping("mixtral"), overwrite=True)' in text
 
 
@@ -83,7 +83,7 @@ def conversions(monkeypatch):
 
 def test_every_name_of_the_installed_transformers_is_seen(conversions):
     text = Path(conversions.__file__).read_text(encoding="utf-8")
-    assert registered_names(text) == conversions._build_checkpoint_conversion_mapping().keys()
+    assert read_registered_names(text) == conversions._build_checkpoint_conversion_mapping().keys()
 
 
 def outside_transformers(module: types.ModuleType) -> types.ModuleType:
@@ -153,7 +153,7 @@ def test_a_registered_flat_module_loads_and_saves_what_its_parent_does(
     assert keys_saved(flat(config), tmp_path / "defect") != keys
 
     for _ in range(2):  # a module may be executed again
-        exec(f"{IMPORT}\n{registration(sources)}", {})
+        exec(f"{IMPORT}\n{render_registrations(sources)}", {})
         loaded, report = flat.from_pretrained(tmp_path / "parent", output_loading_info=True)
         assert not report["missing_keys"] and not report["unexpected_keys"]
         for key, value in model.state_dict().items():
@@ -181,7 +181,7 @@ def test_registering_changes_nothing_for_the_parent(family, conversions, tmp_pat
     module, name, config, sources = family()
     parent = getattr(module, name)
     before = described(conversions, parent(config))
-    exec(f"{IMPORT}\n{registration(sources)}", {})
+    exec(f"{IMPORT}\n{render_registrations(sources)}", {})
     assert described(conversions, parent(config)) == before
     parent(config).save_pretrained(tmp_path)
     _, report = parent.from_pretrained(tmp_path, output_loading_info=True)
@@ -190,5 +190,5 @@ def test_registering_changes_nothing_for_the_parent(family, conversions, tmp_pat
 
 def test_an_entry_that_the_user_registered_stays(conversions):
     conversions.register_checkpoint_conversion_mapping("mixtral", [], overwrite=True)
-    exec(f"{IMPORT}\n{registration({'mixtral': 'mixtral'})}", {})
+    exec(f"{IMPORT}\n{render_registrations({'mixtral': 'mixtral'})}", {})
     assert conversions.get_checkpoint_conversion_mapping("mixtral") == []
