@@ -10,12 +10,12 @@ from torch import nn
 from patchgen.training.bench.entry import SDPA, variant
 from patchgen.training.bench.fused import find_fused_weights
 from patchgen.training.bench.matrix import B3
-from patchgen.training.bench.optimizers import build_optimizer
 from patchgen.training.bench.reference import reference_of
 from patchgen.training.bench.round import TINY_ROUNDS, first_round
 from patchgen.training.bench.setup import CaseSetup, Scale, share_parameters
 from patchgen.training.bench.step import Trainer
 from patchgen.training.bench.tiny import tiny_case
+from patchgen.training.optimizers import build_optimizer
 
 FUSED = variant("bert_fused")
 
@@ -28,7 +28,7 @@ def setup():
 def stepped(setup, entry):
     """The loss before and after a step."""
     prepared = setup.enter(entry)
-    trainer = Trainer(prepared, build_optimizer("fused", setup.begin(prepared)), "cpu")
+    trainer = Trainer(prepared, build_optimizer("adamw", setup.begin(prepared)), "cpu")
     return [float(trainer.step().detach()) for _ in range(3)]
 
 

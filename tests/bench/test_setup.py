@@ -17,7 +17,7 @@ from transformers import modeling_flash_attention_utils as flash_utils
 
 from patchgen.training.bench.case import Shape
 from patchgen.training.bench.claims import broken_claims
-from patchgen.training.bench.competitors import Unavailable, check_available, patched
+from patchgen.training.bench.competitors import Unavailable, check_available
 from patchgen.training.bench.compiling import allow_many_models, compile_model, layers_of
 from patchgen.training.bench.entry import (
     COMPILED,
@@ -33,7 +33,6 @@ from patchgen.training.bench.entry import (
 from patchgen.training.bench.fits import ladder, largest, rows_that_fit
 from patchgen.training.bench.kernels import attention_kernels
 from patchgen.training.bench.matrix import B1, B2, B2_AMP, L1, L2, L2_AMP
-from patchgen.training.bench.optimizers import build_optimizer
 from patchgen.training.bench.reference import reference_of
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.round import TINY_ROUNDS, first_round
@@ -41,6 +40,8 @@ from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.bench.setup import CaseSetup, Scale, config_of, share_parameters
 from patchgen.training.bench.step import Trainer
 from patchgen.training.bench.tiny import tiny_case
+from patchgen.training.optimizers import build_optimizer
+from patchgen.training.patching import patched
 
 TINY = Scale("cpu", tiny=True)
 
@@ -288,7 +289,7 @@ def test_kernels_of_half_precision_are_not_asked_for_more(how):
 
 def test_a_patch_is_held_while_it_is_on():
     home = types.SimpleNamespace(rotate="theirs")
-    with pytest.raises(KeyError), patched(((home, "rotate", "ours"),)):
+    with pytest.raises(KeyError), patched((home, "rotate", "ours")):
         assert home.rotate == "ours"
         raise KeyError
     assert home.rotate == "theirs"
@@ -311,7 +312,7 @@ def test_eager_keeps_scores(llama):
 def test_batches_of_many_lengths_take_turns(case):
     setup = CaseSetup(tiny_case(case), TINY)
     prepared = setup.enter(case.entry("sdpa"))
-    trainer = Trainer(prepared, build_optimizer("fused", setup.begin(prepared)), "cpu")
+    trainer = Trainer(prepared, build_optimizer("adamw", setup.begin(prepared)), "cpu")
     seen = []
     prepared.model.register_forward_pre_hook(
         lambda model, args, given: seen.append(given["input_ids"].shape[1]), with_kwargs=True

@@ -20,8 +20,8 @@ from transformers import TrainerCallback
 from transformers.trainer import DEFAULT_CALLBACKS
 
 from patchgen.errors import PatchgenError
+from patchgen.training.device_memory import GIB, peak_memory, reset_peak_memory
 from patchgen.training.loop.folder import RunFolder
-from patchgen.training.loop.machine import GIB, forget_peak, peak_memory
 from tests.train.runs import Remembered, losses, run
 
 
@@ -127,7 +127,7 @@ def test_batch_size_auto_keeps_within_the_memory_that_it_is_given(tmp_path):
         "vocabulary": 2048,
         "config": ("hidden_size=128", "intermediate_size=512"),
     }
-    forget_peak("cpu")  # else it is that of whatever test was before
+    reset_peak_memory("cpu")  # else it is that of whatever test was before
     memory = peak_memory("cpu") / GIB + 0.25
     ended = run(tmp_path / "run", batch_size="auto", memory=memory, **wide)
     found = RunFolder(ended.folder).found()
@@ -171,7 +171,7 @@ def test_a_batch_that_cannot_fit(tmp_path, batch):
         "vocabulary": 2048,
         "config": ("hidden_size=128", "intermediate_size=512"),
     }
-    forget_peak("cpu")
+    reset_peak_memory("cpu")
     with pytest.raises(PatchgenError, match="PG816") as refused:
         run(
             tmp_path / "run",

@@ -65,13 +65,12 @@ def main() -> None:
     def say(**told: Any) -> None:
         print(json.dumps(told), file=answers, flush=True)
 
-    from transformers.utils import logging
-
     from patchgen.training.bench.machine import machine, versions
     from patchgen.training.bench.run_case import Budget, run_case
     from patchgen.training.bench.sets import cases_of
+    from patchgen.training.silence import silence_process
 
-    logging.set_verbosity_error()
+    silence_process()
     budget = Budget(began + work.seconds, work.times)
     say(machine=machine(work.device), versions=versions())
     for case in cases_of(work.table, work.cases, work.only, tiny=work.tiny):

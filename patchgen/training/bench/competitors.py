@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -23,6 +22,7 @@ from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.masking_utils import flash_attention_mask
 
 from patchgen.runtime.varlen import Form, Texts, attend
+from patchgen.training.patching import Patch
 
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
@@ -97,10 +97,7 @@ def flash_attn_varlen_func(
     )
 
 
-Patch = tuple[tuple[Any, str, Any], ...]
-
-
-def flash_of_torch() -> Patch:
+def flash_of_torch() -> tuple[Patch, ...]:
     """What has transformers call these functions where it looks for those of flash-attn."""
     return (
         (flash_utils, "_loaded_implementation", "unpadding"),
@@ -118,7 +115,7 @@ def flash_of_torch() -> Patch:
     )
 
 
-def apply_liger(model: PreTrainedModel) -> Patch:
+def apply_liger(model: PreTrainedModel) -> tuple[Patch, ...]:
     """Liger-Kernel's kernels in this model; what it changed in the model's modules beside, which is undone here.
 
     Such names (`apply_rotary_pos_emb`) are looked up when a model runs: hold them by `patched`, for no other model may
@@ -141,19 +138,6 @@ def apply_liger(model: PreTrainedModel) -> Patch:
     for name in [name for _, name, _ in changed]:
         setattr(home, name, before[name])
     return tuple(changed)
-
-
-@contextmanager
-def patched(patch: Patch) -> Iterator[None]:
-    """Names of modules set, and set back."""
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in patch]
-    for owner, name, value in patch:
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
 
 
 def check_available(attention: str, backend: str, device: str, dtype: torch.dtype) -> None:

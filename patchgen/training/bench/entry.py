@@ -48,7 +48,7 @@ class Entry:
     liger: bool = False
     experts: str = ""
     precision: Precision = "pure-bf16"
-    optimizer: str = "fused"
+    optimizer: str = "adamw"
     accumulate: int = 1
     rows: int | None = None
     layout: Layout = "padded"

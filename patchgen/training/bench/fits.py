@@ -12,11 +12,12 @@ from dataclasses import replace
 import torch
 
 from patchgen.training.bench.entry import Entry
-from patchgen.training.bench.optimizers import build_optimizer
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.bench.setup import CaseSetup, PreparedEntry
 from patchgen.training.bench.step import Trainer, products
+from patchgen.training.bisection import find_last
+from patchgen.training.optimizers import build_optimizer
 from patchgen.training.rate.timing import time_runs
 
 LIMIT = 130 * 2**30
@@ -27,15 +28,9 @@ TINY_LADDER = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 
 
 def largest(sizes: Sequence[int], fits: Callable[[int], bool]) -> int | None:
-    """The largest size that fits, where whatever is smaller than one that fits does too; None where none does."""
-    low, high = 0, len(sizes)  # all before `low` fit, none from `high` on
-    while low < high:
-        middle = (low + high) // 2
-        if fits(sizes[middle]):
-            low = middle + 1
-        else:
-            high = middle
-    return sizes[low - 1] if low else None
+    """Return the largest of the ascending sizes that fits; None where none does."""
+    last = find_last(-1, len(sizes), lambda index: fits(sizes[index]))
+    return None if last < 0 else sizes[last]
 
 
 def ladder(rows: int, *, tiny: bool) -> tuple[int, ...]:

@@ -1,34 +1,29 @@
-"""Median and quartiles of a few values, and when two of them are apart."""
+"""Median and quartiles of measured times."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Quartiles:
-    """Of several times, in their unit."""
+    """The lower quartile, the median and the upper quartile, in the unit of the values."""
 
     low: float
     median: float
     high: float
 
     def apart_from(self, other: Quartiles) -> bool:
-        """Whether the interquartile ranges do not overlap."""
+        """Return whether the interquartile ranges do not overlap."""
         return self.high < other.low or other.high < self.low
 
 
 def quartiles(values: Sequence[float]) -> Quartiles:
-    """By linear interpolation between the sorted values; ValueError where there are none."""
+    """Interpolate linearly between the sorted values; ValueError for no values."""
     if not values:
-        raise ValueError("quartiles of nothing")
-    ordered = sorted(values)
-
-    def at(part: float) -> float:
-        place = part * (len(ordered) - 1)
-        below = int(place)
-        above = min(below + 1, len(ordered) - 1)
-        return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-    return Quartiles(at(0.25), at(0.5), at(0.75))
+        raise ValueError("no values to take quartiles of")
+    if len(values) == 1:
+        return Quartiles(values[0], values[0], values[0])
+    return Quartiles(*statistics.quantiles(values, n=4, method="inclusive"))

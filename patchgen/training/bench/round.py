@@ -14,7 +14,6 @@ from torch import Tensor
 
 from patchgen.training.bench.compiling import record_masks
 from patchgen.training.bench.kernels import attention_kernels
-from patchgen.training.bench.optimizers import build_optimizer
 from patchgen.training.bench.reference import (
     NARROW,
     WIDE,
@@ -28,6 +27,7 @@ from patchgen.training.bench.result import Result
 from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.bench.setup import CaseSetup, PreparedEntry
 from patchgen.training.bench.step import Trainer, autocast, products
+from patchgen.training.optimizers import build_optimizer
 from patchgen.training.rate.timing import time_runs
 
 

@@ -24,6 +24,7 @@ from patchgen.training.bench.result import Result
 from patchgen.training.bench.round import TINY_ROUNDS, Steps, first_round, next_round
 from patchgen.training.bench.setup import CaseSetup, PreparedEntry, Scale, config_of
 from patchgen.training.bench.texts import Batch
+from patchgen.training.optimizers import NotInstalled
 from patchgen.training.rate.flops import ForwardCost, count_forward_flops, count_pairs
 
 EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0
@@ -147,7 +148,7 @@ def _result(act: Callable[[Entry], Result], entry: Entry) -> Result:
     """What `act` gives, or why it gives nothing.  Raises what broke the device."""
     try:
         return act(entry)
-    except Unavailable as reason:
+    except (Unavailable, NotInstalled) as reason:
         return Result("unavailable", str(reason))
     except torch.OutOfMemoryError:
         return Result("does not fit")

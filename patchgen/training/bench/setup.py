@@ -23,18 +23,17 @@ from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant
 from patchgen.training.bench.case import Case
 from patchgen.training.bench.competitors import (
-    Patch,
     Unavailable,
     apply_liger,
     check_available,
     flash_of_torch,
     forced,
-    patched,
 )
 from patchgen.training.bench.compiling import Masks, compile_model
 from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.fused import FusedWeight, find_fused_weights, names_of_parts
 from patchgen.training.bench.texts import Batch, batch_of
+from patchgen.training.patching import Patch, patched
 from patchgen.training.precision import autocast_to, weights_in
 from patchgen.verify.configs.tiny import tiny_config
 
@@ -58,7 +57,7 @@ class PreparedEntry:
     entry: Entry
     model: PreTrainedModel
     batch: Batch
-    patch: Patch
+    patches: tuple[Patch, ...]
     masks: Masks = field(default_factory=list)
     fused_weights: tuple[FusedWeight, ...] = ()  # of its fused layers
     more: tuple[Batch, ...] = ()  # batches that take turns with the first
@@ -66,7 +65,7 @@ class PreparedEntry:
     def on(self) -> ExitStack:
         """A context in which it runs as it is meant to."""
         stack = ExitStack()
-        stack.enter_context(patched(self.patch))
+        stack.enter_context(patched(*self.patches))
         stack.enter_context(forced(self.entry.backend))
         return stack
 
@@ -213,7 +212,7 @@ def switch_checkpointing_on(model: PreTrainedModel, policy: str) -> None:
     return switch_on(model, options_of(policy))
 
 
-def _patch(entry: Entry, model: PreTrainedModel) -> Patch:
+def _patch(entry: Entry, model: PreTrainedModel) -> tuple[Patch, ...]:
     patch = apply_liger(model) if entry.liger else ()
     return patch + (flash_of_torch() if entry.attention == "unpadding" else ())
 

@@ -29,9 +29,9 @@ _AUTOCAST_LABELLED: dict[str, Any] = {"precision": "amp-bf16", "settings": _LABE
 _LARGER = 128
 
 _FLOAT32 = Entry(
-    "float32, one tensor at a time", attention="eager", precision="fp32", optimizer="loop"
+    "float32, one tensor at a time", attention="eager", precision="fp32", optimizer="adamw-loop"
 )
-_FOREACH = replace(_FLOAT32, name="+ optimizer by lists (foreach)", optimizer="foreach")
+_FOREACH = replace(_FLOAT32, name="+ optimizer by lists (foreach)", optimizer="adamw-foreach")
 _TF32 = replace(_FOREACH, name="+ TF32", precision="tf32")
 _FLOAT16 = replace(_TF32, name="+ float16 (autocast)", precision="amp-fp16")
 _BFLOAT16 = replace(_TF32, name="+ bfloat16 (autocast) in its place", precision="amp-bf16")
@@ -41,16 +41,16 @@ _SDPA = replace(_COMPILED, name="+ SDPA", attention="sdpa")
 _NORM = replace(
     _SDPA, name="+ LayerNorm in bfloat16 (bert_norm)", role="variant", variant="bert_norm"
 )
-_FUSED = replace(_NORM, name="+ fused optimizer", optimizer="fused")
-_EIGHT = replace(_NORM, name="+ optimizer in 8 bits in its place", optimizer="8bit")
+_FUSED = replace(_NORM, name="+ fused optimizer", optimizer="adamw")
+_EIGHT = replace(_NORM, name="+ optimizer in 8 bits in its place", optimizer="adamw-8bit")
 _PURE = replace(
-    _SDPA, name="stock, weights in bfloat16, fused", precision="pure-bf16", optimizer="fused"
+    _SDPA, name="stock, weights in bfloat16, fused", precision="pure-bf16", optimizer="adamw"
 )
 _PADDING_FREE = variant(
     "bert_padding_free",
     said=", weights in bfloat16, fused",
     precision="pure-bf16",
-    optimizer="fused",
+    optimizer="adamw",
     rows=_LARGER,
 )
 
@@ -124,12 +124,16 @@ PRETRAIN = Case(
     seconds=180,
 )
 
-_PLAIN = Entry("float32", attention="eager", precision="fp32", optimizer="foreach")
+_PLAIN = Entry("float32", attention="eager", precision="fp32", optimizer="adamw-foreach")
 _PARTS = replace(_PLAIN, name="accumulation, 4 parts", accumulate=4)
 _CHECKPOINTED = replace(_PLAIN, name="checkpointing", checkpoint="full")
 _MIXED = replace(_PLAIN, name="autocast to bfloat16", precision="amp-bf16")
 _ALL = replace(
-    _MIXED, name="all of these, Adafactor", accumulate=4, checkpoint="full", optimizer="adafactor"
+    _MIXED,
+    name="all of these, Adafactor",
+    accumulate=4,
+    checkpoint="full",
+    optimizer="torch-adafactor",
 )
 _NARROW = replace(
     _ALL, name="all of these, Adafactor, SDPA, bfloat16", attention="sdpa", precision="pure-bf16"
@@ -149,14 +153,17 @@ MEMORY = Case(
         _PARTS,
         _CHECKPOINTED,
         _MIXED,
-        replace(_PLAIN, name="Adafactor", optimizer="adafactor"),
-        replace(_PLAIN, name="AdamW in 8 bits", optimizer="8bit"),
+        replace(_PLAIN, name="Adafactor", optimizer="torch-adafactor"),
+        replace(_PLAIN, name="AdamW in 8 bits", optimizer="adamw-8bit"),
         _ALL,
-        replace(_ALL, name="all of these, AdamW in 8 bits", optimizer="8bit"),
+        replace(_ALL, name="all of these, AdamW in 8 bits", optimizer="adamw-8bit"),
         replace(_PLAIN, name="SDPA", attention="sdpa"),
         replace(_ALL, name="all of these, Adafactor, SDPA", attention="sdpa"),
         variant(
-            "bert_norm", said=", autocast to bfloat16", precision="amp-bf16", optimizer="foreach"
+            "bert_norm",
+            said=", autocast to bfloat16",
+            precision="amp-bf16",
+            optimizer="adamw-foreach",
         ),
         _NARROW,
     ),

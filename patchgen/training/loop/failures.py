@@ -21,7 +21,7 @@ from patchgen.training.loop.fit import OutOfMemory, smaller_step_hint, translate
 from patchgen.training.loop.folder import RunFolder, lock_run
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import ignore_termination, is_peer_failure
-from patchgen.training.silence import quiet
+from patchgen.training.silence import silence_transformers
 
 # What a full or failing disk is called; a file that may not be so large is one to whoever writes it.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
@@ -42,7 +42,7 @@ def guard_run(folder: RunFolder, engine: Engine, *, fresh: bool) -> Iterator[Non
 
     Of a `fresh` run that is refused before anything is trained, nothing is left.
     """
-    with lock_run(folder, engine), quiet():
+    with lock_run(folder, engine), silence_transformers():
         try:
             with _failures(folder, engine):
                 yield

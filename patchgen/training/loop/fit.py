@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.training.loop.machine import GIB, forget_peak, free_memory, peak_memory
+from patchgen.training.device_memory import GIB, free_memory, peak_memory, reset_peak_memory
 from patchgen.training.loop.rows import Row
 from patchgen.training.loop.switches import refuse
 
@@ -82,11 +82,12 @@ def _budget(device: str, memory: float) -> int:
     """Bytes that may be in use, with what is in use already."""
     if memory:
         return int(memory * GIB)
-    return int(_in_use(device) + SHARE * free_memory(device))
+    free = free_memory(device) or 0
+    return int(_in_use(device) + SHARE * free)
 
 
 def _in_use(device: str) -> int:
-    forget_peak(device)
+    reset_peak_memory(device)
     return peak_memory(device)
 
 
@@ -102,7 +103,7 @@ def _expected(tried: Sequence[TriedBatch]) -> int | None:
 
 def _peak(rows: Sequence[Row], size: int, step: Step, device: str) -> int | None:
     longest = sorted(rows, key=lambda row: len(row["input_ids"]), reverse=True)[:size]
-    forget_peak(device)
+    reset_peak_memory(device)
     try:
         with translate_out_of_memory():
             step(longest, size)

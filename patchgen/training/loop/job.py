@@ -17,6 +17,7 @@ import torch
 from transformers import PrinterCallback, Trainer, get_scheduler
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.training.device_memory import free_memory
 from patchgen.training.loop.arguments import make_arguments
 from patchgen.training.loop.batch_scaling import ROWS, rows_per_step, scale_batch
 from patchgen.training.loop.corpus import check_text_is_shared
@@ -24,7 +25,7 @@ from patchgen.training.loop.engine import check_engine_switches, choose_device
 from patchgen.training.loop.fit import format_gib
 from patchgen.training.loop.folder import FOUND, RunFolder
 from patchgen.training.loop.loss_normalization import ignores_label_count, shortened
-from patchgen.training.loop.machine import check_machine, describe_environment, free_memory
+from patchgen.training.loop.machine import check_machine, describe_environment
 from patchgen.training.loop.meter import Meter, Rates, Watch
 from patchgen.training.loop.models import Source, count_parameters, find_source, weight_dtype
 from patchgen.training.loop.recipe import Recipe

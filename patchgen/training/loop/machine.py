@@ -17,21 +17,13 @@ import torch
 from transformers.training_args import OptimizerNames
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.training.device_memory import GIB
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.switches import compiling, refuse
+from patchgen.training.optimizers import TRAINER_NAMES
 
-# Names that say what is meant, for those of Trainer.
-OPTIMIZERS = {
-    "adamw": "adamw_torch",
-    "foreach": "adamw_torch",
-    "fused": "adamw_torch_fused",
-    "adafactor": "adafactor",
-    "8bit": "adamw_bnb_8bit",
-    "sgd": "sgd",
-}
 EIGHT_BIT = ("bnb", "8bit")  # in the names of optimizers of bitsandbytes
 AMPERE = (8, 0)
-GIB = 2**30
 TOLD = (
     "torch",
     "transformers",
@@ -149,73 +141,15 @@ def _compiler() -> str | None:
 
 def trainer_optimizer(recipe: Recipe) -> str:
     """Trainer's name of the optimizer."""
-    name = OPTIMIZERS.get(recipe.optim, recipe.optim)
+    name = TRAINER_NAMES.get(recipe.optim, recipe.optim)
     known = {str(each.value) for each in OptimizerNames}
     if name not in known:
         hint = (
-            did_you_mean(name, known | OPTIMIZERS.keys())
-            or f"there are {', '.join(OPTIMIZERS)}, and Trainer's own"
+            did_you_mean(name, known | TRAINER_NAMES.keys())
+            or f"there are {', '.join(TRAINER_NAMES)}, and Trainer's own"
         )
         refuse("optim", recipe.optim, "is no optimizer that Trainer knows", hint)
     return name
-
-
-def free_memory(device: str) -> int:
-    """Bytes that can be had: of the device, or of this machine within the limit of its group of processes."""
-    if device == "cuda":
-        return int(torch.cuda.mem_get_info()[0])
-    found = [_available(), *(limit - used for limit, used in _groups())]
-    return min((each for each in found if each is not None), default=0)
-
-
-def _available() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next(
-        (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None
-    )
-
-
-def _groups() -> list[tuple[int, int]]:
-    """(limit, used) of the control group, in both versions of those; none where there is no limit."""
-    found = []
-    for folder, most, used in (
-        ("/sys/fs/cgroup", "memory.max", "memory.current"),
-        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
-        try:
-            found.append(
-                tuple(int(Path(folder, name).read_text(encoding="ascii")) for name in (most, used))
-            )
-        except (OSError, ValueError):  # no such group, or "max"
-            continue
-    return [(most, used) for most, used in found]
-
-
-def forget_peak(device: str) -> None:
-    """Let the peak of memory begin anew, where the system can."""
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        return
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # see proc(5)
-    except OSError:
-        return
-
-
-def peak_memory(device: str) -> int:
-    """Bytes that were in use at most, by torch on the device, or by this process."""
-    if device == "cuda":
-        return int(torch.cuda.max_memory_allocated())
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        import resource
-
-        return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
 
 
 def describe_environment(device: str) -> dict[str, Any]:

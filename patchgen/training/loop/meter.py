@@ -16,8 +16,8 @@ from transformers import TrainerCallback
 
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.charts.lines import Line, lines
+from patchgen.training.device_memory import peak_memory, reset_peak_memory
 from patchgen.training.loop.folder import CURVE, RunFolder, points_of
-from patchgen.training.loop.machine import forget_peak, peak_memory
 from patchgen.training.parallel.engine import Engine
 
 REDRAWN = 5.0  # seconds between two pictures
@@ -89,7 +89,7 @@ class Meter(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Begin to count."""
-        forget_peak(self.device)
+        reset_peak_memory(self.device)
         self.seconds, self.tokens, self.warm, self.window = 0.0, 0, WARM, (0.0, 0)
         self.watch.steps(state.global_step, state.max_steps)
         self._resume_clock(state)

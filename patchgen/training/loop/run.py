@@ -15,6 +15,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
+from patchgen.training.device_memory import peak_memory
 from patchgen.training.loop.checkpoints import (
     CheckpointSealer,
     checkpoint_step,
@@ -26,7 +27,6 @@ from patchgen.training.loop.failures import guard_run
 from patchgen.training.loop.fit import check_fit, format_gib, largest_batch
 from patchgen.training.loop.folder import RESULT, RunFolder
 from patchgen.training.loop.job import Job, make_meter, prepare_job, record_engine, record_run
-from patchgen.training.loop.machine import peak_memory
 from patchgen.training.loop.meter import Meter, Watch, draw_loss
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.rows import Row

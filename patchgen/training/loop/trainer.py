@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from transformers import Trainer
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_pt_utils import nested_truncate
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from patchgen.errors import Location, PatchgenError
@@ -21,7 +20,7 @@ from patchgen.training.loop.checkpoints import clear_checkpoint
 from patchgen.training.loop.rows import IGNORED
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import wait
-from patchgen.training.parallel.rng_state import share_rng_state
+from patchgen.training.parallel.rng_state import RngStateSharing
 from patchgen.training.parallel.sharded_checkpoint import (
     is_sharded,
     read_states,
@@ -47,6 +46,7 @@ class EngineTrainer(Trainer):
         )
         super().__init__(args=args, **rest)
         self.args.save_only_model = keeps
+        self.add_callback(RngStateSharing(engine))
         if scale_loss:
             self.model_accepts_loss_kwargs = True  # so that the labels of a step are counted
 
@@ -78,24 +78,19 @@ class EngineTrainer(Trainer):
             else seen
         )
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """As Trainer's, where nothing is left of an attempt that came as far before: see `--at`."""
-        if self.engine.is_first:
-            clear_checkpoint(
-                Path(
-                    self._get_output_dir(trial=trial),
-                    f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}",
-                )
-            )
-        wait(self.engine)
-        super()._save_checkpoint(model, trial)
-
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Of a checkpoint, what this process holds."""
-        if not (self.engine.shards_weights and _internal_call and output_dir):
-            super().save_model(output_dir, _internal_call)
+        """Save the model; in a checkpoint of sharded weights, what this process holds."""
+        is_checkpoint = _internal_call and output_dir is not None
+        if is_checkpoint:
+            # The first thing that Trainer writes of a checkpoint.  With `--at`, an earlier
+            # attempt may have written a checkpoint of the same step.
+            if self.engine.is_first:
+                clear_checkpoint(Path(str(output_dir)))
+            wait(self.engine)
+        if is_checkpoint and self.engine.shards_weights:
+            write_weights(self.model, Path(str(output_dir)), first=self.engine.is_first)
             return
-        write_weights(self.model, Path(output_dir), first=self.engine.is_first)
+        super().save_model(output_dir, _internal_call)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if not self.engine.shards_weights:
@@ -132,12 +127,6 @@ class EngineTrainer(Trainer):
         told = torch.load(folder / SCHEDULER_NAME, weights_only=True)
         self.lr_scheduler.load_state_dict(of_groups(told, len(optimizer.param_groups)))
         wait(self.engine)
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        """As Trainer's; processes that compute the same rows draw the same, whatever engine wrote the checkpoint."""
-        super()._load_rng_state(checkpoint)
-        if checkpoint is not None:
-            share_rng_state(self.engine)
 
     def _weights_in_order(self) -> list[Any]:
         """As Trainer counts them where it makes one group of what decays and one of the rest."""

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from patchgen.training.patching import Patch, patched
+
 aten = torch.ops.aten
 
 HALVES = (torch.bfloat16, torch.float16)
@@ -82,7 +84,7 @@ def use_kernels(device: str) -> Iterator[None]:
     if device_label(device) == device:
         yield
         return
-    replaced = [
+    replaced: list[Patch] = [
         (F, "dropout", _dropout),
         (F, "scaled_dot_product_attention", _attention),
         (F, "rms_norm", _rms_norm),
@@ -93,18 +95,9 @@ def use_kernels(device: str) -> Iterator[None]:
         for name in names
         if hasattr(owner, name)
     ]
-    # Attributes and no mode of functions: modes are off in the backward pass, where checkpoints run forwards again.
-    before = [(owner, name, owner.__dict__.get(name)) for owner, name, _ in replaced]
-    for owner, name, function in replaced:
-        setattr(owner, name, function)
-    try:
+    # No function mode: modes are off in the backward pass, where checkpoints run forwards again.
+    with patched(*replaced):
         yield
-    finally:
-        for owner, name, own in before:
-            if own is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, own)
 
 
 def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:

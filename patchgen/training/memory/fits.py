@@ -7,15 +7,15 @@ says what is missing.
 from __future__ import annotations
 
 import functools
-import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
 from patchgen.errors import Location, PatchgenError
+from patchgen.training.bisection import find_last
+from patchgen.training.device_memory import free_memory
 from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.report import MOST, format_size
 from patchgen.training.memory.setup import Setup, setup_error
@@ -63,24 +63,21 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
 
 
 def _last_within(peaks: Callable[[int], tuple[int, ...]], room: int) -> int:
-    """The largest batch up to `MOST` within `room`, of which 1 is.
+    """Return the largest batch up to `MOST` within `room`, of which 1 is.
 
-    `peaks` are those of the phases, each of which grows with the batch, almost straight where it grows at all.
+    `peaks` gives the peak of each phase, which grows almost linearly with the batch, or not at all.
     """
-    low, high = 1, MOST + 1  # the largest that is known to fit, the smallest that is known not to
-    while high - low > 1:
+
+    def fits(batch: int) -> bool:
+        return max(peaks(batch)) <= room
+
+    def guess(low: int, high: int) -> Iterator[int]:
         crossing = _crossing(peaks, low, high, room)
-        neighbour = (
-            crossing + 1
-            if low <= crossing < high and max(peaks(crossing)) <= room
-            else crossing - 1
-        )
-        # Half the way at last, so that no bend of the line takes long.
-        for batch in (crossing, neighbour, None):
-            batch = batch or (min(2 * low, MOST) if high > MOST else (low + high) // 2)
-            if low < batch < high:
-                low, high = (batch, high) if max(peaks(batch)) <= room else (low, batch)
-    return low
+        yield crossing
+        # The neighbour settles the answer where the crossing was exact.
+        yield crossing + 1 if low <= crossing < high and fits(crossing) else crossing - 1
+
+    return find_last(1, MOST + 1, fits, guess, ceiling=MOST)
 
 
 def _crossing(peaks: Callable[[int], tuple[int, ...]], low: int, high: int, room: int) -> int:
@@ -113,7 +110,7 @@ def check_device(device: str) -> None:
 
 def check_free_memory(target: Target, needed: int, device: str) -> None:
     """Nothing, where a step that holds `needed` bytes can be run here; else PatchgenError PG823."""
-    free = torch.cuda.mem_get_info()[0] if device == "cuda" else _free()
+    free = free_memory(device)
     if free is not None and needed > free:
         what = (
             f"the step takes {format_size(needed)}, and this machine has {format_size(free)} free"
@@ -121,18 +118,3 @@ def check_free_memory(target: Target, needed: int, device: str) -> None:
         raise PatchgenError(
             "PG823", Location(target.name), what, "predict it without --measure, or make it smaller"
         )
-
-
-def _free() -> int | None:
-    """Memory that this machine could give now; None where it does not tell."""
-    try:  # what is free by itself leaves out the files that the system gives up when memory is asked for
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(
-            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
-        )
-    except (OSError, StopIteration):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None

@@ -8,7 +8,8 @@ tensor is told by counts of references, which a small backward pass with a known
 from __future__ import annotations
 
 import functools
-import sys
+import inspect
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 _ENGINE = "_engine_run_backward"  # of torch/autograd/graph.py: what Python calls the engine with
+
+# Files that run between the engine and a mode: this package, and what calls modes for torch.
+_MACHINERY = ("/patchgen/training/memory/", "_dynamo", "_compile.py", "<")
 
 
 def is_in_place_sum(func: Any, args: Sequence[Any], alone: tuple[int, int]) -> bool:
@@ -36,14 +40,10 @@ def is_in_place_sum(func: Any, args: Sequence[Any], alone: tuple[int, int]) -> b
 
 
 def _called_by_engine() -> bool:
-    frame = sys._getframe(3)
-    while frame is not None:
-        # How modes are called is torch's affair; in between there is nothing of its compiler's.
-        if not any(part in frame.f_code.co_filename for part in ("_dynamo", "_compile.py", "<")):
+    """Return whether the innermost code that is not part of a mode is autograd's engine."""
+    for frame, _ in traceback.walk_stack(inspect.currentframe()):
+        if not any(part in frame.f_code.co_filename for part in _MACHINERY):
             return frame.f_code.co_name == _ENGINE
-        if frame.f_back is None:
-            return False
-        frame = frame.f_back
     return False
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +23,7 @@ from torch.utils._pytree import tree_leaves
 from patchgen.training.memory.collectives import Exchange, describe_exchange, is_collective
 from patchgen.training.memory.custom_ops import find_python_body
 from patchgen.training.memory.inplace_gradients import is_in_place_sum, sole_counts
+from patchgen.training.patching import patched
 
 PHASES = ("before", "forward", "backward", "optimizer")
 # The role of storages that are emptied and filled again.
@@ -218,6 +218,9 @@ class Ledger(TorchDispatchMode):
                 last = len(inside) - 1 - inside[::-1].index(module)
                 del inside[last:], self._paths[last:]
 
+        def resize(storage: torch.UntypedStorage, size: int) -> None:
+            self._resized(storage, size)
+
         removers = [
             register_module_forward_pre_hook(enter),
             register_module_forward_hook(leave, always_call=True),
@@ -226,11 +229,7 @@ class Ledger(TorchDispatchMode):
         try:
             with (
                 torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor),
-                patch.object(
-                    torch.UntypedStorage,
-                    "resize_",
-                    lambda storage, size: self._resized(storage, size),
-                ),
+                patched((torch.UntypedStorage, "resize_", resize)),
             ):
                 yield
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import traceback
 
 from patchgen.errors import Location
@@ -13,14 +13,10 @@ _MACHINERY = ("/transformers/utils/", "/transformers/modeling_layers.py")
 
 
 def find_caller() -> Location:
-    """The line of the model that is running now."""
-    frame = sys._getframe(1)
-    while frame is not None:
+    """Return the line of the model that is running now."""
+    for frame, line in traceback.walk_stack(inspect.currentframe()):
         if _is_model(frame.f_code.co_filename):
-            return Location(_shown(frame.f_code.co_filename), frame.f_lineno, 1)
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
+            return Location(_shown(frame.f_code.co_filename), line, 1)
     return Location("the model")
 
 

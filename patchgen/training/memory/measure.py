@@ -22,18 +22,19 @@ from transformers import PreTrainedModel
 from patchgen.training.memory.figures import Figures, is_activation
 from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.ledger import Ledger
-from patchgen.training.memory.predict import GRAINS, quiet
+from patchgen.training.memory.predict import GRAINS
 from patchgen.training.memory.ranks import distribute
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.step import (
     build_model,
-    build_optimizer,
     create_optimizer_states,
+    make_optimizer,
     optimizer_states,
     run_step,
 )
 from patchgen.training.memory.target import Target
 from patchgen.training.memory.thread_frees import on_this_thread
+from patchgen.training.silence import silence_models
 
 Step = Callable[
     [Callable[[str], None]], None
@@ -45,7 +46,7 @@ def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
 
     The device is there (`patchgen.training.memory.fits.insist_on_device`).
     """
-    with quiet():
+    with silence_models():
         torch.manual_seed(seed)
         given = batch_for(target.model_class, target.config, setup.batch, setup.length)
         dtype = torch.bfloat16 if setup.precision == "pure-bf16" else None
@@ -59,7 +60,7 @@ def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
             if setup.layout
             else model
         )
-        optimizer = build_optimizer(model.parameters(), setup.optimizer)
+        optimizer = make_optimizer(model.parameters(), setup.optimizer)
         create_optimizer_states(model, optimizer)
         step = partial(run_step, model, inputs, setup, optimizer, called=called)
         held = {

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from transformers.utils import import_utils
+
+from patchgen.training.patching import Patch, patched
 
 _convert = nn.Module._apply
 
@@ -25,13 +26,14 @@ _convert = nn.Module._apply
 @contextmanager
 def pass_as_plain_tensors(modules: Iterable[ModuleType]) -> Iterator[None]:
     """A context in which it is so; types in `modules` alone."""
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(nn.Module, "_apply", _converted))
-        stack.enter_context(patch.object(FakeTensor, "__format__", _formatted))
-        if hasattr(import_utils, "is_fake_tensor"):
-            stack.enter_context(patch.object(import_utils, "is_fake_tensor", lambda tensor: False))
-        for module in modules:
-            stack.enter_context(patch.object(module, "type", OrdinaryType, create=True))
+    patches: list[Patch] = [
+        (nn.Module, "_apply", _converted),
+        (FakeTensor, "__format__", _formatted),
+        *((module, "type", OrdinaryType) for module in modules),
+    ]
+    if hasattr(import_utils, "is_fake_tensor"):
+        patches.append((import_utils, "is_fake_tensor", lambda tensor: False))
+    with patched(*patches):
         yield
 
 

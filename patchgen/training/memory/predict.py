@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import logging as python_logging
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from transformers.utils import logging
 
 from patchgen.training.memory.collectives import Exchange
 from patchgen.training.memory.cuda_kernels import device_label, use_kernels
@@ -22,12 +17,13 @@ from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.shape_mode import Known, shapes_only
 from patchgen.training.memory.step import (
     build_model,
-    build_optimizer,
     create_optimizer_states,
+    make_optimizer,
     optimizer_states,
     run_step,
 )
 from patchgen.training.memory.target import Target
+from patchgen.training.silence import silence_models
 
 # CUDA's caching allocator gives multiples of it.
 GRAINS = {"cuda": 512}
@@ -60,7 +56,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
     module = sys.modules[target.model_class.__module__]
     spread = setup.layout if setup.layout and not setup.layout.computed else None
     with (
-        quiet(),
+        silence_models(),
         simulate_first_rank(spread),
         shapes_only(module, device=setup.device) as known,
         use_kernels(setup.device),
@@ -78,7 +74,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
                     model, spread, device_label(setup.device), setup.precision == "fsdp-mixed"
                 )
             ledger.forget_dead()
-        optimizer = build_optimizer(model.parameters(), setup.optimizer)
+        optimizer = make_optimizer(model.parameters(), setup.optimizer)
         create_optimizer_states(model, optimizer)
         ledger.note(model.parameters(), "weights")
         ledger.note(model.buffers(), "buffers")
@@ -121,18 +117,3 @@ def _vocabulary(model: nn.Module) -> int:
     head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
     weight = getattr(head, "weight", None)
     return int(weight.shape[0]) if isinstance(weight, Tensor) else 0
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Nothing of what transformers and torch say when models are made and run, and fail."""
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    # Told once more, with its traceback, before it is raised.
-    python_logging.getLogger("torch._subclasses.fake_tensor").setLevel(python_logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(before)

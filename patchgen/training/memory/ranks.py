@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 import torch
 from torch import distributed, nn
@@ -21,8 +20,10 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.runtime.checkpointing import is_on
 from patchgen.training.memory.layout import Layout
 from patchgen.training.parallel.distribute import make_layers_plan
+from patchgen.training.patching import Patch, patched
 
 _Result = TypeVar("_Result")
+_PROPAGATE = "_propagate_tensor_meta_non_cached"
 
 
 @contextmanager
@@ -60,18 +61,15 @@ def _meshes_are_real() -> Iterator[None]:
     from torch.distributed.fsdp._fully_shard import _fsdp_param
     from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
-    with ExitStack() as stack:
-        for owner, name in (
-            (DeviceMesh, "__getitem__"),
-            (ShardingPropagator, "_propagate_tensor_meta_non_cached"),
-        ):
-            stack.enter_context(patch.object(owner, name, _unseen(getattr(owner, name))))
-        stack.enter_context(patch.object(device_mesh, "new_group", _own_group))
-        if hasattr(_fsdp_param, "_chunk_with_empty"):
-            stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _own_chunk))
-        stack.enter_context(
-            patch.object(DeviceMesh, "mesh", property(_unseen(DeviceMesh.mesh.fget)))
-        )
+    patches: list[Patch] = [
+        (DeviceMesh, "__getitem__", _unseen(DeviceMesh.__getitem__)),
+        (DeviceMesh, "mesh", property(_unseen(DeviceMesh.mesh.fget))),
+        (ShardingPropagator, _PROPAGATE, _unseen(getattr(ShardingPropagator, _PROPAGATE))),
+        (device_mesh, "new_group", _own_group),
+    ]
+    if hasattr(_fsdp_param, "_chunk_with_empty"):
+        patches.append((_fsdp_param, "_chunk_with_empty", _own_chunk))
+    with patched(*patches):
         yield
 
 

@@ -18,6 +18,7 @@ from patchgen.training.memory.cuda_kernels import device_label
 from patchgen.training.memory.location import find_origin
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Target
+from patchgen.training.optimizers import build_optimizer
 from patchgen.training.precision import autocast_to, weights_in
 from patchgen.verify.observe.step import takes_cache
 
@@ -61,26 +62,13 @@ def _checkpoint(model: PreTrainedModel, setup: Setup) -> None:
     switch_on(model, options_of(setup.checkpoint), **more)
 
 
-def build_optimizer(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.Optimizer:
-    """The optimizer, set as `Trainer` sets it."""
-    wanted = _alike(parameter for parameter in parameters if parameter.requires_grad)
-    match name:
-        case "sgd":
-            return torch.optim.SGD(wanted, lr=1e-3)
-        case "momentum":
-            return torch.optim.SGD(wanted, lr=1e-3, momentum=0.9)
-        case "adamw":
-            return torch.optim.AdamW(wanted, lr=1e-4, fused=True)
-        case "adamw-foreach":
-            return torch.optim.AdamW(wanted, lr=1e-4, foreach=True)
-        case "adafactor":
-            from transformers.optimization import Adafactor
-
-            return Adafactor(wanted, lr=1e-4, scale_parameter=False, relative_step=False)
-    raise ValueError(f"no optimizer is called {name}")
+def make_optimizer(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.Optimizer:
+    """Build the optimizer over what is trained, set as `Trainer` sets it."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    return build_optimizer(name, _group_by_mesh(trained))
 
 
-def _alike(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn.Parameter]]]:
+def _group_by_mesh(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn.Parameter]]]:
     """Groups that an optimizer takes in one call: whole ones, and those over the same ranks."""
     groups: dict[Any, list[nn.Parameter]] = {}
     for parameter in parameters:

@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 from torch import distributed
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgen.training.memory.ledger import is_wrapper
+from patchgen.training.patching import patched
 
 MOMENT = 1e-3  # seconds, in which a thread lets go of what it has exchanged
 
@@ -31,7 +31,7 @@ def on_this_thread() -> Iterator[None]:
         return told
 
     # FSDP2 waits for its exchanges by themselves, DTensor by an operation.
-    with patch.object(distributed.Work, "wait", and_a_moment), _Slowly():
+    with patched((distributed.Work, "wait", and_a_moment)), _Slowly():
         yield
 
 

@@ -1,8 +1,9 @@
-"""Do processes that compute the same rows draw the same random numbers?
+"""Equal random numbers on processes that compute the same rows.
 
-Each process writes the states of its generators with a checkpoint.  Under an engine whose processes see rows of their
-own these differ: rows are of other lengths, and so dropout drew more or less.  Where another engine lets them compute
-the same rows from there, each would drop out something else of what all of them hold, and they would drift apart.
+Each process saves the states of its random number generators (RNGs) with a checkpoint.  Where
+processes see different rows these states differ: rows have different lengths, so dropout has drawn
+more or fewer numbers.  When an engine whose processes compute the same rows resumes from such a
+checkpoint, each of them would drop different values, and their weights would drift apart.
 """
 
 from __future__ import annotations
@@ -12,16 +13,35 @@ from typing import Any
 
 import numpy
 import torch
+from transformers import TrainerCallback
 
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gather
 
 
+class RngStateSharing(TrainerCallback):
+    """Shares the RNG states before the first step after a resume, when Trainer has loaded them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.is_resumed = False
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Called by Trainer when the state of the checkpoint is there, and no RNG state yet."""
+        self.is_resumed = state.global_step > 0
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Called by Trainer right after it has loaded the RNG states."""
+        if self.is_resumed:
+            share_rng_state(self.engine)
+        self.is_resumed = False
+
+
 def share_rng_state(engine: Engine) -> None:
-    """Let the generators of each process be where those of the first one are that computes the same rows."""
+    """Give each process the RNG states of the first process that computes the same rows."""
     if engine.tp == 1:
         return
-    # Processes of a group follow each other: transformers' innermost dimension is that of tensor parallelism.
+    # Ranks of a group are consecutive: tensor parallelism is the innermost mesh dimension.
     first = engine.launch.rank - engine.launch.rank % engine.tp
     of_python, of_numpy, of_torch, of_cuda = gather(engine, _states())[first]
     random.setstate(of_python)

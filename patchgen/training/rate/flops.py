@@ -9,7 +9,6 @@ of the stock model, so a variant that does less does not get a lower share for i
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.errors import PatchgenError
 from patchgen.training.memory.inputs import batch_for
-from patchgen.training.memory.predict import quiet
 from patchgen.training.memory.shape_mode import shapes_only
+from patchgen.training.silence import silence_models
 from patchgen.verify.observe.step import takes_cache
 
 FORWARD_AND_BACKWARD = 3  # a backward pass takes twice the products of its forward pass
@@ -87,10 +86,8 @@ def _counted(
 ) -> ForwardCost | None:
     module = sys.modules[model_class.__module__]
     given = batch_for(model_class, config, 1, length)
-    # A dispatch that fails is told by its caller.
-    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
     try:
-        with quiet(), torch.no_grad(), shapes_only(module) as known:
+        with silence_models(), torch.no_grad(), shapes_only(module) as known:
             model = model_class._from_config(type(config)(**config.to_dict()), dtype=torch.float32)
             inputs = {name: torch.empty_like(value) for name, value in given.items()}
             for name, value in given.items():
