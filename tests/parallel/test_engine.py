@@ -73,7 +73,7 @@ def test_who_writes():
         ("tp,size=4", "PG831", "a group of 4 is not the 6 processes"),
         ("tp,size=3", "PG831", "--engine fsdp2+tp,size=3"),
         ("tp+ep,size=3", "PG831", "launch 3 processes"),
-        ("ep,size=4", "PG831", "do not come out even"),
+        ("ep,size=4", "PG831", "cannot be divided into groups of 4"),
         ("fsdp2+tp", "PG831", "an unknown size"),
         ("fsdp2+tp,size=4", "PG831", "not several groups of 4"),
         ("fsdp2+tp,size=6", "PG831", "not several groups of 6"),

@@ -60,7 +60,7 @@ def test_the_others_hear_of_a_defect(both, name):
 
 def test_a_run_in_use_is_refused_by_all(both):
     first, other = both["a run in use"]
-    assert first == other and "PG817 another process is at this run" in first, (first, other)
+    assert first == other and "PG817 another process has locked this run" in first, (first, other)
 
 
 def test_processes_of_the_same_rows_draw_the_same(both):
@@ -76,5 +76,5 @@ def test_a_process_that_reads_another_text(both):
     first, other = both["texts"]
     assert (
         first == other
-        and "PG815 process 1 reads another text under this name than process 0" in first
+        and "PG815 process 1 reads a different text under this name than process 0" in first
     )

@@ -68,9 +68,9 @@ def flip(path):
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (lambda at: flip(at / "model.safetensors"), "model.safetensors is not what was written"),
-        (lambda at: flip(at / "optimizer.pt"), "optimizer.pt is not what was written"),
-        (lambda at: (at / "rng_state.pth").unlink(), "rng_state.pth is not there"),
+        (lambda at: flip(at / "model.safetensors"), "model.safetensors has changed"),
+        (lambda at: flip(at / "optimizer.pt"), "optimizer.pt has changed"),
+        (lambda at: (at / "rng_state.pth").unlink(), "rng_state.pth is missing"),
         (lambda at: (at / "scheduler.pt").write_bytes(b""), "scheduler.pt has 0 bytes"),
         (lambda at: (at / SEAL).write_text("{"), "whole.json cannot be read"),
     ],

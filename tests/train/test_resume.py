@@ -124,7 +124,7 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path):
     whole = run(tmp_path / "whole")
     watch = Remembered()
     ended = resume(broken_run(tmp_path / "broken", after=2), watch)
-    assert ended.resumed_from == 0 and "begins anew" in watch.notes[0]
+    assert ended.resumed_from == 0 and "starts again" in watch.notes[0]
     assert weights(ended.folder) == weights(whole.folder)
 
 

@@ -167,7 +167,7 @@ def test_other_texts(tmp_path, kind):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (None, "is not there|cannot be read"),
+        (None, "does not exist|cannot be read"),
         ("", "0 passages"),
         ("one\n\ntwo", "2 passages"),
         (b"\xff\xfe\xff", "text"),

@@ -91,10 +91,10 @@ def test_a_search_and_a_run_do_not_go_on_in_each_others_folders(tmp_path):
     search(asked, "trials=1", searched, Remembered())
     train(asked, trained, Remembered())
     before = searched.metrics(), trained.metrics()
-    with pytest.raises(PatchgenError, match="PG817 was begun as a search") as refused:
+    with pytest.raises(PatchgenError, match="PG817 was started as a search") as refused:
         train(asked, searched, Remembered(), resume=True)
     assert f"--resume {searched.path} --search" in refused.value.problem.hint
-    with pytest.raises(PatchgenError, match="PG817 was begun as a run"):
+    with pytest.raises(PatchgenError, match="PG817 was started as a run"):
         search(asked, "trials=1", trained, Remembered(), resume=True)
     assert (searched.metrics(), trained.metrics()) == before
     assert len(search(asked, "trials=1", searched, Remembered(), resume=True)) == 1

@@ -1,4 +1,4 @@
-"""`patchgen train`: a variant or a stock model, trained on text by transformers' own Trainer.
+"""`patchgen train` trains a variant or a stock model on text, with transformers' own Trainer.
 
-Needs torch and transformers; only the command line imports it.
+Needs torch and transformers.  Only the command line imports this package.
 """

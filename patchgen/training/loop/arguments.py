@@ -1,4 +1,4 @@
-"""The recipe in the words of transformers' Trainer."""
+"""Translates a recipe into transformers' `TrainingArguments`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from patchgen.training.loop.switches import checkpointing, compiling, loading, r
 def make_arguments(
     recipe: Recipe, output: Path, device: str, batch_size: int, **changes: Any
 ) -> TrainingArguments:
-    """What Trainer is to do, `changes` last.  Raises PatchgenError PG813 where it refuses."""
+    """Return the arguments of Trainer; `changes` replace what the recipe says.
+
+    Raises PatchgenError PG813 where Trainer refuses an argument.
+    """
     given: dict[str, Any] = {
         "output_dir": str(output),
         "per_device_train_batch_size": batch_size,
@@ -53,7 +56,7 @@ def make_arguments(
 
 
 def _every(recipe: Recipe) -> dict[str, Any]:
-    """What is logged, evaluated and saved every so many steps; 0: not before the end."""
+    """Return how often Trainer logs, evaluates and saves; 0 means only at the end."""
     given: dict[str, Any] = {"logging_steps": recipe.log_every, "save_total_limit": recipe.keep}
     for name, every in (("eval", recipe.eval_every), ("save", recipe.save_every)):
         given |= (
@@ -69,7 +72,7 @@ def _precision(recipe: Recipe, device: str) -> dict[str, Any]:
         "fp16": recipe.precision == "amp-fp16",
         "bf16": recipe.precision == "amp-bf16",
     }
-    # Said on CUDA in either case: torch's own default may be set by the environment.
+    # Set in either case: the environment may have changed torch's own default.
     return {**given, "tf32": recipe.precision == "tf32"} if device == "cuda" else given
 
 
@@ -77,7 +80,7 @@ def _checkpointing(recipe: Recipe) -> dict[str, Any]:
     chosen = checkpointing(recipe.checkpoint)
     if chosen.policy == "none":
         return {}
-    # Trainer hands `every_n_layers` to the model by itself, and the rest to torch.
+    # Trainer passes `every_n_layers` to the model, and the rest to torch.
     options: dict[str, Any] = {"every_n_layers": chosen.every} if chosen.every > 1 else {}
     options |= options_of(chosen.policy)
     known = {field.name for field in dataclasses.fields(TrainingArguments)}

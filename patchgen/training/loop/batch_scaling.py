@@ -1,6 +1,6 @@
-"""How many rows does each process take, when a run is gone on with by more or fewer processes than began it?
+"""Keeps the rows of a step when a run is resumed on another number of processes.
 
-A step takes the rows that it took: its gradient and the number of steps stay what they were.
+Each process takes more or fewer rows, so the gradient and the number of steps stay the same.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.parallel.engine import Engine
 
-ROWS = "rows_of_a_step"  # in what a run has found
+ROWS = "rows_of_a_step"  # a key of run.json
 
 
 def rows_per_step(recipe: Recipe, batch: int, engine: Engine) -> int:
-    """Of all processes together."""
+    """Return the rows of one step, over all processes."""
     return batch * recipe.grad_accum * engine.data_groups
 
 
 def scale_batch(recipe: Recipe, found: Mapping[str, Any], engine: Engine) -> Recipe:
-    """The recipe with the rows of a process and the batches of a step that make the same step.
+    """Return the recipe with the batch size and accumulation that give the same rows per step.
 
-    As it is where nothing was found yet.  Raises PatchgenError PG838 where the rows do not come out even.
+    A new run gets its recipe back.  Raises PatchgenError PG838 where the rows cannot be divided
+    evenly.
     """
     if ROWS not in found:
         return recipe

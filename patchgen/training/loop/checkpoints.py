@@ -1,6 +1,7 @@
-"""Which checkpoints of a run are whole: a seal with the digest of every file is written behind each, last of all.
+"""Tells complete checkpoints of a run from unfinished and damaged ones.
 
-One without a seal was being written when its run ended.  One that is not what its seal says has been damaged since.
+A file with the digest of every other file, the seal, is written last.  A checkpoint without a seal
+is unfinished; one whose files differ from its seal is damaged.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ _NAME = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")
 
 
 def checkpoint_step(folder: Path) -> int:
-    """The step after which it was written; -1 for a folder that is no checkpoint."""
+    """Return the step after which the folder was written; -1 if it is no checkpoint."""
     found = _NAME.fullmatch(folder.name)
     return int(found[1]) if found else -1
 
 
 def list_checkpoints(run: Path) -> tuple[Path, ...]:
-    """Those of a run, sealed or not, by their steps."""
+    """Return the checkpoints of a run in the order of their steps, unfinished ones too."""
     found = [
         folder
         for folder in run.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
@@ -41,17 +42,17 @@ def list_checkpoints(run: Path) -> tuple[Path, ...]:
 
 
 def complete_checkpoints(run: Path) -> tuple[Path, ...]:
-    """Those of a run that were written to their end, by their steps."""
+    """Return the checkpoints with a seal, in the order of their steps."""
     return tuple(folder for folder in list_checkpoints(run) if (folder / SEAL).is_file())
 
 
 def write_seal(folder: Path) -> None:
-    """Write down what each file of the checkpoint is."""
+    """Record the size and digest of each file of the checkpoint."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
-    told = {
+    sizes_and_digests = {
         path.relative_to(folder).as_posix(): [path.stat().st_size, _digest(path)] for path in files
     }
-    replace_file(folder / SEAL, (json.dumps(told, indent=1) + "\n").encode())
+    replace_file(folder / SEAL, (json.dumps(sizes_and_digests, indent=1) + "\n").encode())
 
 
 def _digest(path: Path) -> str:
@@ -60,7 +61,7 @@ def _digest(path: Path) -> str:
 
 
 def find_damage(folder: Path) -> str:
-    """What of a sealed checkpoint is not as its seal says; "" where all is."""
+    """Return how a sealed checkpoint differs from its seal; "" where it does not."""
     try:
         told = json.loads((folder / SEAL).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -68,16 +69,16 @@ def find_damage(folder: Path) -> str:
     for name, (size, digest) in told.items():
         path = folder / name
         if not path.is_file():
-            return f"{name} is not there"
+            return f"{name} is missing"
         if path.stat().st_size != size:
-            return f"{name} has {path.stat().st_size} bytes, and had {size}"
+            return f"{name} has {path.stat().st_size} bytes instead of {size}"
         if _digest(path) != digest:
-            return f"{name} is not what was written"
+            return f"{name} has changed"
     return ""
 
 
 def discard_unfinished(run: Path) -> tuple[Path, ...]:
-    """Remove the checkpoints that were being written when the run ended; which they were."""
+    """Remove and return the unfinished checkpoints."""
     found = tuple(folder for folder in list_checkpoints(run) if not (folder / SEAL).is_file())
     for folder in found:
         shutil.rmtree(folder)
@@ -85,18 +86,22 @@ def discard_unfinished(run: Path) -> tuple[Path, ...]:
 
 
 def clear_checkpoint(folder: Path) -> None:
-    """Remove a checkpoint that is to be written again: what another engine left in it would be read with the rest."""
+    """Remove a checkpoint before it is written again.
+
+    Files that another engine has left in it would be loaded with the new ones.
+    """
     (folder / SEAL).unlink(
         missing_ok=True
-    )  # first of all: who is killed here leaves one that is not whole
+    )  # first, so that a killed process leaves an unfinished checkpoint
     if folder.is_dir():
         shutil.rmtree(folder)
 
 
 def find_checkpoint(run: Path, step: int | None = None) -> Path | None:
-    """The last sealed checkpoint of a run, or that of a step; None where the run has none yet.
+    """Return the last sealed checkpoint of a run, or that of `step`; None where there is none.
 
-    Raises PatchgenError PG818 where it is damaged, and names the last one before it that is whole.
+    Raises PatchgenError PG818 for a damaged one; the hint names the last checkpoint before it that
+    is not.
     """
     found = complete_checkpoints(run)
     if step is not None:
@@ -132,7 +137,7 @@ class CheckpointSealer(TrainerCallback):
         self.engine = engine
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Called by Trainer behind the last file."""
+        """Called by Trainer after it has written the last file."""
         wait(self.engine)
         if self.engine.is_first:
             write_seal(Path(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"))

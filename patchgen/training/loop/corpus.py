@@ -1,7 +1,7 @@
-"""What there is to read: passages with labels, from the shipped text, text files, or a data set of `datasets`.
+"""Reads the text that is trained on: passages with labels.
 
-In: names and paths.  Out: a frozen `Corpus`, split into what is trained on and what is kept for evaluation.  Every
-tenth passage is kept where the data has no split of its own.
+The text is the one that patchgen ships, text files, or a data set of `datasets`.  Every tenth
+passage is kept for evaluation, unless the data set has a split for it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gather
 
 SHIPPED = Path(__file__).with_name("text")
-KEPT = 10  # one passage of so many is for evaluation
-SPLITS = ("validation", "test")  # of data sets, the first that is there
+KEPT = 10  # one passage in ten is for evaluation
+SPLITS = ("validation", "test")  # the first that a data set has is for evaluation
 TABLES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A paragraph, or a row of a data set; `label` is the file that it stands in, or what its column says."""
+    """A paragraph of a file, or a row of a data set.
+
+    `label` is the name of the file, or the value of the label column.
+    """
 
     text: str
     label: str = ""
@@ -34,26 +37,29 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What is trained on, and what is kept for evaluation."""
+    """The passages for training, and those kept for evaluation."""
 
     train: tuple[Passage, ...]
     kept: tuple[Passage, ...]
-    source: str  # for people
+    source: str  # shown in messages
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Every label, in order."""
+        """Return every label, sorted."""
         return tuple(sorted({passage.label for passage in (*self.train, *self.kept)}))
 
     @property
     def digest(self) -> str:
-        """Of all that is said and where it stands."""
+        """Return a digest of all passages, their labels and the split."""
         told = repr([[(one.text, one.label) for one in part] for part in (self.train, self.kept)])
         return hashlib.sha256(told.encode()).hexdigest()
 
 
 def read_corpus(recipe: Recipe) -> Corpus:
-    """The corpus that the recipe names.  Raises PatchgenError PG815 for what cannot be read, or says nothing."""
+    """Return the corpus that the recipe names.
+
+    Raises PatchgenError PG815 for data that cannot be read, or is empty.
+    """
     if not recipe.data:
         return _split(_of_files(sorted(SHIPPED.glob("*.txt"))), "the text that patchgen ships")
     paths = [Path(name) for name in recipe.data]
@@ -62,7 +68,7 @@ def read_corpus(recipe: Recipe) -> Corpus:
     missing = [path for path in paths if not path.exists()]
     if missing:
         raise PatchgenError(
-            "PG815", Location(str(missing[0])), "is not there", "name text files, or one data set"
+            "PG815", Location(str(missing[0])), "does not exist", "name text files, or one data set"
         )
     files = [
         file
@@ -73,7 +79,7 @@ def read_corpus(recipe: Recipe) -> Corpus:
 
 
 def _is_text(path: Path) -> bool:
-    """A text file, or a folder with some."""
+    """Return whether the path is a text file, or a folder with one."""
     return (
         next(path.rglob("*.txt"), None) is not None if path.is_dir() else path.suffix not in TABLES
     )
@@ -112,7 +118,7 @@ def _of_data_set(recipe: Recipe, name: str) -> Corpus:
 
 
 def _loaded(name: str) -> Any:
-    """The splits of a data set by name: saved by `datasets`, of a table, or of the Hub."""
+    """Return the splits of a data set: one saved by `datasets`, a table, or one of the Hub."""
     try:
         import datasets
     except ImportError as error:
@@ -130,9 +136,9 @@ def _loaded(name: str) -> Any:
             found = datasets.load_dataset(TABLES[path.suffix], data_files=name)
         else:
             found = datasets.load_dataset(name)
-    except Exception as error:  # of a file system, of the Hub, of a parser: each has its own
+    except Exception as error:  # file systems, the Hub and parsers raise errors of their own
         told = " ".join(str(error).split())
-        hint = "name text files, a folder of them, a table (csv, json, parquet), or a data set of the Hub"
+        hint = "name text files, a folder, a table (csv, json, parquet) or a data set of the Hub"
         raise PatchgenError("PG815", Location(name), f"cannot be read: {told}", hint) from error
     parts = found if isinstance(found, dict) else {"train": found}
     if "train" not in parts:
@@ -156,18 +162,21 @@ def _rows(recipe: Recipe, name: str, part: Any) -> Iterator[Passage]:
 
 
 def check_text_is_shared(corpus: Corpus, engine: Engine) -> None:
-    """PG815 where a process reads another text than the first one: each would take its share of other rows."""
+    """Raise PG815 where a process reads another text than the first process.
+
+    Each process takes its share of the rows, so all must read the same ones.
+    """
     digests = gather(engine, corpus.digest)
     other = next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
     if other is not None:
-        what = f"process {other} reads another text under this name than process 0"
+        what = f"process {other} reads a different text under this name than process 0"
         raise PatchgenError(
             "PG815", Location(corpus.source), what, "the text must be the same on each machine"
         )
 
 
 def require_labels(corpus: Corpus) -> Sequence[str]:
-    """The labels; PG815 where there is nothing to tell apart."""
+    """Return the labels; raise PG815 where there are fewer than two."""
     if len(corpus.labels) < 2:
         told = f"classification tells labels apart, and here is one: {corpus.labels[0]}"
         raise PatchgenError(

@@ -1,4 +1,4 @@
-"""On what does the run go: one device for each of its processes."""
+"""Chooses the device, and checks that the engine supports the switches of the recipe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPILED = "ACCELERATE_DYNAMO_BACKEND"
 
 
 def choose_device(asked: str) -> str:
-    """ "cuda" or "cpu".  Raises PatchgenError PG814 for a device that is not there."""
+    """Return "cuda" or "cpu".  Raises PatchgenError PG814 for a device that is missing."""
     if asked == "cuda" and not torch.cuda.is_available():
         refuse("device", asked, "this torch sees no CUDA device", code="PG814")
     if asked == AUTO:
@@ -26,7 +26,10 @@ def choose_device(asked: str) -> str:
 
 
 def check_launcher(recipe: Recipe, environment: Mapping[str, str]) -> None:
-    """PG833 where a launcher's precision or compiler would be taken, and the recipe says another."""
+    """Raise PG833 where a launcher sets a precision or a compiler other than the recipe's.
+
+    Accelerate would use the launcher's, without a message.
+    """
     told = environment.get(ACCELERATED, "no").lower()
     if told != "no" and ACCELERATE.get(told, told) != recipe.precision:
         what = f"the launcher says {told} ({ACCELERATED}), and the recipe {recipe.precision}"
@@ -45,7 +48,7 @@ def check_launcher(recipe: Recipe, environment: Mapping[str, str]) -> None:
         )
 
 
-# On weights or states that are spread, other optimizers have not been compared with one process.
+# Other optimizers have not been compared with one process on sharded weights or states.
 SPREAD_OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "sgd")
 MIXED = (
     "fsdp2",
@@ -55,7 +58,10 @@ MIXED = (
 
 
 def check_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = False) -> None:
-    """PG837 for what works on one process alone, or on whole weights alone; PG813 for what works on gathered alone."""
+    """Raise PG837 or PG813 for switches that the engine does not support.
+
+    PG837 is for what needs one process, or whole weights; PG813 for what needs gathered weights.
+    """
     if recipe.precision == "fsdp-mixed" and engine.name not in MIXED:
         what = f"gathers weights in bfloat16, and {engine.name} "
         what += "gathers none" if not engine.gathers_weights else "has not been shown with it"
@@ -69,8 +75,8 @@ def check_engine_switches(recipe: Recipe, engine: Engine, *, search: bool = Fals
             "PG837", Location("--search"), what, "search on one process, and train on several"
         )
     if recipe.asked_batch is None:
-        what = "looks for what fits on one process: on several, one that has no memory left leaves the others waiting"
-        hint = "find it on one process, with --memory; each process takes as many rows"
+        what = "needs one process: of several, one without memory would leave the others waiting"
+        hint = "find the size on one process, with --memory; each process takes as many rows"
         raise PatchgenError("PG837", Location("--batch-size auto"), what, hint)
     if not (engine.shards_weights or engine.zero_stage):
         return

@@ -1,6 +1,6 @@
-"""What stops a run in its middle, and what is said and left then.
+"""Turns what stops a run midway into errors that say how to resume.
 
-Whatever it is: whole checkpoints stay, what was being written goes, and the error says how to go on.
+Complete checkpoints stay, and an unfinished one is removed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import ignore_termination, is_peer_failure
 from patchgen.training.silence import silence_transformers
 
-# What a full or failing disk is called; a file that may not be so large is one to whoever writes it.
+# Errors of a full or failing disk, or of a limit on the size of files.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 FULL_TOLD = (
     "No space left",
@@ -38,9 +38,9 @@ FULL_TOLD = (
 
 @contextlib.contextmanager
 def guard_run(folder: RunFolder, engine: Engine, *, fresh: bool) -> Iterator[None]:
-    """While no other process is at the run; what stops it in its middle becomes a PatchgenError.
+    """Hold the run's lock, and turn what stops the run into a PatchgenError.
 
-    Of a `fresh` run that is refused before anything is trained, nothing is left.
+    A `fresh` run that is refused before the first step leaves nothing behind.
     """
     with lock_run(folder, engine), silence_transformers():
         try:
@@ -54,9 +54,9 @@ def guard_run(folder: RunFolder, engine: Engine, *, fresh: bool) -> Iterator[Non
 
 @contextlib.contextmanager
 def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
-    """What stops a run in its middle, said with where to go on.  What was being written is removed, nothing else."""
+    """Raise what stops a run as an error that says where to resume."""
     collecting = gc.isenabled()
-    gc.enable()  # the command line has it off, and a run is long
+    gc.enable()  # the command line switches it off, but a run is long
     try:
         with translate_out_of_memory():
             yield
@@ -88,13 +88,14 @@ def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
 
 def _peer_is_gone(folder: RunFolder, engine: Engine, error: Exception) -> PatchgenError:
     told = " ".join(str(error).split("\n")[0].split())
-    what = f"process {engine.launch.rank} of {engine.launch.world} cannot go on without the others: {told}"
-    hint = f"what the launcher says of the first that ended tells why; {resume_hint(folder)}"
+    process = f"process {engine.launch.rank} of {engine.launch.world}"
+    what = f"{process} cannot go on without the others: {told}"
+    hint = f"the launcher's message on the first failed process says why; {resume_hint(folder)}"
     return PatchgenError("PG836", Location(str(folder.path)), what, hint)
 
 
 def _is_of_the_disk(error: BaseException | None) -> bool:
-    """Whether it, or what it came from, is that nothing more can be written."""
+    """Return whether the error, or one of its causes, is that nothing more can be written."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in FULL:
             return True
@@ -110,8 +111,9 @@ def _leave_whole(folder: RunFolder) -> None:
 
 
 def resume_hint(folder: RunFolder) -> str:
-    """What is said of a run that ended before its end: how it is gone on with."""
+    """Return how to resume a run that ended early."""
     found = complete_checkpoints(folder.path)
     if not found:
         return "the run has no checkpoint yet"
-    return f"patchgen train --resume {os.path.relpath(folder.path)} goes on after step {checkpoint_step(found[-1])}"
+    step = checkpoint_step(found[-1])
+    return f"patchgen train --resume {os.path.relpath(folder.path)} goes on after step {step}"

@@ -1,7 +1,8 @@
-"""What batch fits: training steps are really made, with the longest rows, in ever larger batches.
+"""Finds the largest batch that fits, by training steps with the longest rows.
 
-On a GPU a batch that does not fit fails, and the one before it is taken.  A process that asks a CPU for too much is
-killed; so there the next batch is tried only where the growth so far says that it fits.
+A GPU reports a batch that does not fit as an error, and the size before it is taken.  A process
+that asks too much of a CPU's memory is killed, so there a size is tried only if the growth so far
+says that it fits.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from patchgen.training.device_memory import GIB, free_memory, peak_memory, reset
 from patchgen.training.loop.rows import Row
 from patchgen.training.loop.switches import refuse
 
-SHARE = 0.9  # of free memory that a step may fill: the rest is for what varies
+SHARE = 0.9  # of the free memory; steps vary, and the rest is for that
 MOST = 4096
-SOME = 8  # rows: no batch of so few is tried before it is trained with
+SOME = 8  # rows; batches up to this size are not tried first
 
-Step = Callable[[Sequence[Row], int], None]  # makes steps with rows, so many at once
+Step = Callable[[Sequence[Row], int], None]  # trains on rows in batches of a size
 
 
 @dataclass(frozen=True, slots=True)
 class TriedBatch:
-    """A batch and the most memory that was in use while steps were made with it; None where there was too little."""
+    """A batch size and the peak memory of its steps; None where it did not fit."""
 
     rows: int
     peak: int | None
@@ -37,9 +38,10 @@ class TriedBatch:
 def largest_batch(
     rows: Sequence[Row], step: Step, device: str, memory: float
 ) -> tuple[int, tuple[TriedBatch, ...]]:
-    """The largest power of two of rows that fits into `memory` GiB (0: what is free), and what was tried.
+    """Return the largest power of two of rows that fits, and what was tried.
 
-    No larger than there are rows.  Raises PatchgenError PG816 where not even one fits.
+    `memory` is the limit in GiB; 0 is what is free.  Raises PatchgenError PG816 where not even one
+    row fits.
     """
     budget = _budget(device, memory)
     tried: list[TriedBatch] = []
@@ -60,10 +62,10 @@ def largest_batch(
 
 
 def check_fit(rows: Sequence[Row], batch: int, step: Step, device: str, memory: float) -> None:
-    """PG816 where a batch would get this process killed: judged by steps with one row and with some.
+    """Raise PG816 where a batch would get this process killed, and PG813 for too few rows.
 
-    On a GPU nothing is tried: there a batch that does not fit is an error and no more.  PG813 where there are not as
-    many rows.
+    The need is estimated from steps with one row and with eight.  Nothing is tried on a GPU: there
+    a batch that does not fit is only an error.
     """
     if batch > len(rows):
         refuse("batch-size", batch, f"the text gives {len(rows)} rows")
@@ -79,7 +81,7 @@ def check_fit(rows: Sequence[Row], batch: int, step: Step, device: str, memory: 
 
 
 def _budget(device: str, memory: float) -> int:
-    """Bytes that may be in use, with what is in use already."""
+    """Return the bytes that may be in use, including those in use now."""
     if memory:
         return int(memory * GIB)
     free = free_memory(device) or 0
@@ -92,7 +94,7 @@ def _in_use(device: str) -> int:
 
 
 def _expected(tried: Sequence[TriedBatch]) -> int | None:
-    """The peak of twice the last batch, were memory to grow evenly; None where nothing is known yet."""
+    """Return the peak of twice the last batch, extrapolated linearly; None for too few trials."""
     if len(tried) < 2:
         return None
     before, last = tried[-2].peak, tried[-1].peak
@@ -117,12 +119,12 @@ def _peak(rows: Sequence[Row], size: int, step: Step, device: str) -> int | None
 
 
 class OutOfMemory(Exception):
-    """There was too little memory."""
+    """There is too little memory."""
 
 
 @contextlib.contextmanager
 def translate_out_of_memory() -> Iterator[None]:
-    """Whatever the device says when it has no memory left becomes NoMemory."""
+    """Raise OutOfMemory for whatever the device raises when its memory is used up."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:
@@ -137,16 +139,16 @@ def translate_out_of_memory() -> Iterator[None]:
 
 def _too_large(batch: int, peak: int | None, budget: int) -> PatchgenError:
     needs = f"needs {format_gib(peak)}, and" if peak is not None else "does not fit:"
-    what = f"a batch of {batch} {needs} {format_gib(budget)} can be had"
+    what = f"a batch of {batch} {needs} {format_gib(budget)} are available"
     return PatchgenError("PG816", Location("--batch-size"), what, smaller_step_hint(batch))
 
 
 def smaller_step_hint(batch: int) -> str:
-    """What makes a step smaller."""
+    """Return which switches make a step smaller."""
     smaller = "--batch-size auto, or " if batch > 1 else ""
     return f"{smaller}--checkpoint full, a smaller --length, --precision pure-bf16, --lora on"
 
 
 def format_gib(size: Any) -> str:
-    """Bytes for people."""
+    """Return a number of bytes in GiB."""
     return f"{size / GIB:.2f} GiB"

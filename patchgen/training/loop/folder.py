@@ -1,14 +1,14 @@
-"""Where a run is written down: what was asked for, what ran it, what was measured, and what came of it.
+"""The folder of a run.
 
-recipe.json     what was asked for, exactly
-run.json        what was found (rows of a batch, text, sizes), and device and releases of each attempt
-metrics.jsonl   a line for each that Trainer logs, as it goes
-curve.svg       the loss, drawn anew as it goes
-tokenizer/      what made tokens of the text
-checkpoint-N/   for `--resume`
+recipe.json     the recipe
+run.json        batch size, text and sizes of the run; device and releases of each attempt
+metrics.jsonl   a line for each time that Trainer logs
+curve.svg       the loss curve, updated during the run
+tokenizer/      the tokenizer
+checkpoint-N/   a checkpoint, for `--resume`
 model/          the trained model
-result.json     the last figures; there when the run has ended
-search.log      of a search, in place of checkpoints and a model: its trials, as they end
+result.json     the final figures; written when the run has ended
+search.log      the trials of a search, which has no checkpoints and no model
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RECIPE, FOUND, METRICS, CURVE, RESULT = (
     "curve.svg",
     "result.json",
 )
-KINDS = ("loss", "eval_loss", "train_loss")  # what a line of figures is about
+KINDS = ("loss", "eval_loss", "train_loss")  # the figure that a logged line is about
 TRIALS = "search.log"
 ALONE = ".lock"
 RUNS = "runs"
@@ -44,28 +44,28 @@ RUNS = "runs"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """One run's place.  Of several processes one `writes`, and the others read what it wrote."""
+    """The folder of one run.  One process `writes`; the others read what it wrote."""
 
     path: Path
     writes: bool = True
 
     @property
     def tokenizer(self) -> Path:
-        """The folder of the tokenizer."""
+        """Return the folder of the tokenizer."""
         return self.path / "tokenizer"
 
     @property
     def model(self) -> Path:
-        """The folder of the trained model."""
+        """Return the folder of the trained model."""
         return self.path / "model"
 
     @property
     def ended(self) -> bool:
-        """Whether the run came to its end."""
+        """Return whether the run has ended normally."""
         return (self.path / RESULT).is_file()
 
     def check_kind(self, *, search: bool) -> None:
-        """PG817 where the other of a run and a search was begun here; each would go on in the other's figures."""
+        """Raise PG817 where a run is resumed as a search, or a search as a run."""
         if not self.found() or search == (self.path / TRIALS).is_file():
             return
         begun, hint = (
@@ -73,20 +73,20 @@ class RunFolder:
             if search
             else ("search", "--search ... goes on with it")
         )
-        what = f"was begun as a {begun}"
+        what = f"was started as a {begun}"
         raise PatchgenError(
             "PG817", Location(str(self.path)), what, f"patchgen train --resume {self.path} {hint}"
         )
 
     def write(self, name: str, content: str | Mapping[str, Any]) -> None:
-        """Let the file `name` say this, whole or not at all."""
+        """Replace the content of the file `name` atomically."""
         if not self.writes:
             return
         text = content if isinstance(content, str) else json.dumps(content, indent=1) + "\n"
         replace_file(self.path / name, text.encode())
 
     def recipe(self) -> Recipe:
-        """What the run was asked for; PG817 where this is no run."""
+        """Return the recipe of the run; raise PG817 where there is none."""
         try:
             return recipe_of((self.path / RECIPE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -94,7 +94,10 @@ class RunFolder:
             raise PatchgenError("PG817", Location(str(self.path)), what) from error
 
     def found(self) -> dict[str, Any]:
-        """What the run had found so far; empty before it found anything.  PG817 where it cannot be read."""
+        """Return the content of run.json; empty where there is none yet.
+
+        Raises PG817 where it cannot be read.
+        """
         path = self.path / FOUND
         try:
             told: dict[str, Any] = (
@@ -107,17 +110,17 @@ class RunFolder:
         return told
 
     def forget(self) -> None:
-        """Remove what was written before anything was trained, and the folder itself where it is empty then."""
+        """Remove what was written before training, and the folder if it is empty then."""
         if not self.writes:
             return
         shutil.rmtree(self.tokenizer, ignore_errors=True)
         for name in (RECIPE, ALONE):
             (self.path / name).unlink(missing_ok=True)
-        with suppress(OSError):  # somebody else's file
+        with suppress(OSError):  # the folder has other files
             self.path.rmdir()
 
     def measure(self, figures: Mapping[str, float]) -> None:
-        """Add what was measured; behind a line that was cut off, as by a full disk, on a line of its own."""
+        """Append a line of figures, after a line break if a full disk has cut the last line off."""
         with (self.path / METRICS).open("ab+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
@@ -125,7 +128,10 @@ class RunFolder:
             file.write(f"{'' if whole else chr(10)}{json.dumps(figures)}\n".encode())
 
     def metrics(self) -> list[dict[str, float]]:
-        """Every line that was measured, of each step the last attempt's; a line that was cut off is none."""
+        """Return every logged line, only the last attempt's for each step.
+
+        A line that was cut off is skipped.
+        """
         path = self.path / METRICS
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
         by_step: dict[tuple[float, float, str], dict[str, float]] = {}
@@ -146,15 +152,15 @@ def _line(text: str) -> dict[str, float]:
 
 
 def create_shared_folder(asked: str, recipe: Recipe, engine: Engine) -> RunFolder:
-    """A new folder of the first process, for all of them."""
+    """Create a folder on the first process, for all of them."""
     path = broadcast_from_first(engine, lambda: create_folder(asked, recipe).path)
     return RunFolder(path, writes=engine.is_first)
 
 
 def create_folder(asked: str, recipe: Recipe) -> RunFolder:
-    """An empty folder for the recipe's run: the one that is asked for, else the next of runs/ that is free.
+    """Create an empty folder for a run: the given one, or the next free one in runs/.
 
-    Raises PatchgenError PG817 where something is in it, or it cannot be made.
+    Raises PatchgenError PG817 where the folder is not empty, or cannot be made.
     """
     try:
         path = _claimed(Path(asked)) if asked else _free(recipe)
@@ -167,7 +173,7 @@ def create_folder(asked: str, recipe: Recipe) -> RunFolder:
 
 
 def _claimed(path: Path) -> Path:
-    """An empty folder, made where it is none: this run's, and not that of another which begins at the same time."""
+    """Create the folder if needed, and claim it for this run alone."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise _in_use(path)
     path.mkdir(parents=True, exist_ok=True)
@@ -183,9 +189,7 @@ def _in_use(path: Path) -> PatchgenError:
     hint = (
         f"--resume {path} goes on with the run in it" if again else "give --output another folder"
     )
-    return PatchgenError(
-        "PG817", Location(str(path)), "is there already, and not an empty folder", hint
-    )
+    return PatchgenError("PG817", Location(str(path)), "exists, and is not an empty folder", hint)
 
 
 def _free(recipe: Recipe) -> Path:
@@ -201,7 +205,7 @@ def _free(recipe: Recipe) -> Path:
 
 @contextmanager
 def lock_run(folder: RunFolder, engine: Engine) -> Iterator[None]:
-    """While no other process goes on with the same run.  PatchgenError PG817 where one does, in each process."""
+    """Hold the lock of the run; PatchgenError PG817 on each process where another run has it."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder.path / ALONE)
@@ -210,7 +214,7 @@ def lock_run(folder: RunFolder, engine: Engine) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            what = "another process is at this run"
+            what = "another process has locked this run"
             raise PatchgenError(
                 "PG817", Location(str(folder.path)), what, "wait for it to end"
             ) from None
@@ -223,5 +227,5 @@ def lock_run(folder: RunFolder, engine: Engine) -> Iterator[None]:
 
 
 def points_of(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[tuple[float, float], ...]:
-    """(step, value) of each line that has `name`."""
+    """Return (step, value) of each line that has `name`."""
     return tuple((told["step"], told[name]) for told in metrics if name in told and "step" in told)

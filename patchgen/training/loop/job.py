@@ -1,6 +1,7 @@
-"""What is known of a run before its first step: recipe, place, device, model, rows; and what is measured of it.
+"""Prepares a run up to its first step: device, model and rows.
 
-In: a recipe and a folder.  Out: a `Job`, after all is refused that this machine, model or text cannot do.
+Raises for everything that this machine, model or text does not support, and records what the run
+uses.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from patchgen.training.precision import products_in
 from patchgen.training.rate.flops import ForwardCost, count_forward_flops, count_pairs
 from patchgen.training.rate.peak import allow_tf32, datasheet_flops, measure_product
 
-TYPICAL = 1000  # rows whose lengths say what a token costs
-STATES = 2  # of an optimizer for each weight, the most that is usual
+TYPICAL = 1000  # rows that are enough to average over
+STATES = 2  # tensors that AdamW keeps for each weight
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run."""
+    """One run: its recipe, and all that was prepared for it."""
 
     recipe: Recipe
     folder: RunFolder
@@ -60,22 +61,25 @@ class Job:
     data: TrainingData
 
     def model(self) -> Any:
-        """A new model, as training begins with it; whoever looks on is told what its checkpoint lacks."""
+        """Build a model with its initial weights, and note what the checkpoint lacks."""
         return build_seeded_model(self.recipe, self.source, self.data, self.watch.note)
 
     def distribute(self, model: Any) -> Any:
-        """The model as the engine lays it out; it began as `model()` gives it."""
+        """Lay the model out over the processes of the engine."""
         check_sizes(model, self.engine)
         model = distribute(model, self.engine, self.device)
         check_layout(model, self.engine)
         return model
 
     def ignores_label_count(self, model: Any) -> bool:
-        """Whether the model's loss is a mean over its own batch alone; asked before it is laid out."""
+        """Return whether the model's loss is a mean over its own batch only.
+
+        Call it before the model is distributed.
+        """
         return ignores_label_count(model, self.data.collate(shortened(self.data.train[:2])))
 
     def arguments(self, batch: int, **changes: Any) -> Any:
-        """What Trainer is to do, with `batch` rows a step; `changes` in its own words."""
+        """Return Trainer's arguments for `batch` rows; `changes` are arguments too."""
         rows = make_parallelism_config(self.engine)
         given = {"parallelism_config": rows} if rows is not None else {}
         given |= make_zero_arguments(self.engine, self.recipe.precision, self.device)
@@ -84,7 +88,7 @@ class Job:
         )
 
     def trainer(self, arguments: Any, **changes: Any) -> Any:
-        """Trainer, with the job's rows; `changes` are what else it takes."""
+        """Return a Trainer with the job's rows; `changes` are its other parameters."""
         made = EngineTrainer(
             engine=self.engine,
             args=arguments,
@@ -93,14 +97,14 @@ class Job:
             compute_metrics=accuracy if self.recipe.task == "classification" else None,
             **{"train_dataset": self.data.train, "eval_dataset": self.data.kept, **changes},
         )
-        made.remove_callback(PrinterCallback)  # it prints; the meter tells
+        made.remove_callback(PrinterCallback)  # it prints, which the meter does better
         return made
 
 
 def prepare_job(
     recipe: Recipe, folder: RunFolder, watch: Watch, engine: Engine, *, search: bool = False
 ) -> Job:
-    """The job of a recipe.  Raises PatchgenError (PG81x, PG910) for what cannot be done."""
+    """Return the job of a recipe.  Raises PatchgenError (PG81x, PG910) for what is not possible."""
     check_switches(recipe)
     recipe = scale_batch(recipe, folder.found(), engine)
     device = choose_device(recipe.device)
@@ -121,7 +125,7 @@ def prepare_job(
 
 
 def _check_optimizer(recipe: Recipe, output: Path, device: str) -> None:
-    """PG814 where Trainer cannot make the optimizer here: some are of packages of their own."""
+    """Raise PG814 where Trainer cannot make the optimizer: some need a package."""
     try:
         Trainer.get_optimizer_cls_and_kwargs(make_arguments(recipe, output, device, 1))
     except (ImportError, ValueError) as error:
@@ -130,7 +134,7 @@ def _check_optimizer(recipe: Recipe, output: Path, device: str) -> None:
 
 
 def _check_schedule(recipe: Recipe) -> None:
-    """PG813 where a schedule needs what no switch gives it: a lowest rate, or a number of steps of its own."""
+    """Raise PG813 for a schedule that needs an argument which no switch sets."""
     nothing = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
     try:
         get_scheduler(recipe.schedule, nothing, num_warmup_steps=1, num_training_steps=2)
@@ -152,7 +156,7 @@ def _check_same_text(job: Job) -> None:
 
 
 def _check_resources(job: Job) -> None:
-    """Refuse what no batch makes fit: weights and gradients in memory, checkpoints on the disk."""
+    """Raise where no batch size would fit: weights in memory, or checkpoints on the disk."""
     if job.source.checkpoint:  # its size is that of its files, which are there
         return
     recipe = job.recipe
@@ -164,21 +168,25 @@ def _check_resources(job: Job) -> None:
         // job.engine.weight_shards
     )
     if needed > (free := free_memory(job.device)):
-        what = f"{parameters:,} parameters take {format_gib(needed)} with their gradients, and {format_gib(free)} are free"
+        what = (
+            f"{parameters:,} parameters and their gradients take {format_gib(needed)}, "
+            f"and {format_gib(free)} are free"
+        )
         hint = "--tiny, --config num_hidden_layers=4 and such, or --lora on"
         raise PatchgenError("PG816", Location(recipe.model), what, hint)
     if not recipe.save_every or recipe.lora:
         return
     needed = parameters * weight_dtype(recipe).itemsize * (1 + STATES) * (recipe.keep + 1)
     if needed > (free := shutil.disk_usage(job.folder.path).free):
-        what = f"{recipe.keep + 1} checkpoints take {format_gib(needed)}, and {format_gib(free)} are free"
+        size = format_gib(needed)
+        what = f"{recipe.keep + 1} checkpoints take {size}, and {format_gib(free)} are free"
         raise PatchgenError(
             "PG910", Location(str(job.folder.path)), what, "another --output, or --save-every 0"
         )
 
 
 def accuracy(predicted: Any) -> dict[str, float]:
-    """The share of passages whose label is found."""
+    """Return the share of passages with the right label."""
     logits = (
         predicted.predictions[0]
         if isinstance(predicted.predictions, tuple)
@@ -188,20 +196,20 @@ def accuracy(predicted: Any) -> dict[str, float]:
 
 
 def make_meter(job: Job, model: Any) -> Meter:
-    """What will measure the run, after what a token costs and what the device can do is known."""
+    """Return the meter of a run, after measuring what the device can do."""
     whole = sum(parameter.nbytes for parameter in model.parameters())
-    # Else it stays on the CPU until it is spread.
+    # A larger model stays on the CPU until it is distributed.
     if job.engine.weight_shards == 1 or 2 * whole < free_memory(job.device):
         model.to(job.device)
     return Meter(job.folder, job.watch, job.device, measure_rates(job, model.config), job.engine)
 
 
 def measure_rates(job: Job, config: Any) -> Rates:
-    """What MFU is made of; the run has none where shapes do not tell how many operations the model takes."""
+    """Return what MFU is computed from; without FLOPs where shapes do not determine them."""
     recipe = job.recipe
     forward = count_forward_flops(job.source.model_class, config, recipe.length)
     if forward is None:
-        job.watch.note("no MFU: shapes alone do not say how many operations this model takes")
+        job.watch.note("no MFU: the FLOPs of this model do not follow from shapes alone")
     dtype = products_in(recipe.precision)
     name = torch.cuda.get_device_name() if job.device == "cuda" else ""
     per_token = None if forward is None else flops_per_token(forward, job.data.train, recipe)
@@ -210,7 +218,7 @@ def measure_rates(job: Job, config: Any) -> Rates:
 
 
 def flops_per_token(forward: ForwardCost, rows: Sequence[Row], recipe: Recipe) -> float:
-    """Of a training step for each real token, at the mean of the first rows."""
+    """Return the FLOPs of a training step for each real token, from the first rows."""
     lengths = [length for row in rows[:TYPICAL] for length in text_lengths(row)]
     tokens = sum(lengths)
     seen = {
@@ -229,7 +237,7 @@ def flops_per_token(forward: ForwardCost, rows: Sequence[Row], recipe: Recipe) -
 
 
 def record_run(job: Job, model: Any, batch: int, meter: Meter) -> None:
-    """What was found, and what runs it: one attempt more."""
+    """Write run.json, with one more attempt."""
     parameters, data = list(model.parameters()), job.data
     told = {
         "model": f"{job.source.model_class.__module__}.{job.source.model_class.__name__}",
@@ -258,7 +266,7 @@ def record_run(job: Job, model: Any, batch: int, meter: Meter) -> None:
 
 
 def record_engine(job: Job, seen: EngineReport) -> None:
-    """What engine runs this attempt, and what each process holds."""
+    """Record the engine of this attempt, and what each process holds."""
     if not job.folder.writes:
         return
     told = job.folder.found()

@@ -1,4 +1,4 @@
-"""What is done to layers before training: compiled one by one, or asked whether they can be checkpointed."""
+"""Compiles repeated layers one by one, and checks that layers can be checkpointed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from patchgen.training.loop.switches import Compiling, checkpointing
 
 
 def find_repeated_layers(model: nn.Module) -> Iterator[nn.Module]:
-    """The layers of each list of layers of one class; lists inside layers are not looked into."""
+    """Yield the layers of each list of layers of one class; layers inside layers are skipped."""
     for child in model.children():
         if (
             isinstance(child, nn.ModuleList)
@@ -26,7 +26,10 @@ def find_repeated_layers(model: nn.Module) -> Iterator[nn.Module]:
 
 
 def compile_layers(model: nn.Module, chosen: Compiling) -> int:
-    """Compile each repeated layer in place, so that one compilation serves all of them; how many there are."""
+    """Compile each repeated layer in place and return their number.
+
+    Layers of one class share one compilation.
+    """
     layers = list(find_repeated_layers(model))
     for layer in layers:
         layer.compile(backend=chosen.backend, **_mode(chosen))
@@ -41,7 +44,7 @@ def _mode(chosen: Compiling) -> dict[str, Any]:
 
 
 def check_checkpointing(model: Any, recipe: Recipe) -> None:
-    """PG812 where the model does not checkpoint its layers."""
+    """Raise PG812 where the model does not support activation checkpointing."""
     chosen = checkpointing(recipe.checkpoint)
     if chosen.policy == "none":
         return

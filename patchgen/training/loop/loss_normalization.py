@@ -1,8 +1,9 @@
-"""Is a model's loss a mean over its own batch, whatever it is told of the others?
+"""Finds models whose loss is a mean over their own batch only.
 
-Trainer tells a model how many labels a whole step has (`num_items_in_batch`), so that the losses of its batches, on
-whatever process, add up to the mean over all.  It believes every model that takes keywords; some pass this one over,
-among them those of BERT, and then a step of two batches has twice the loss and twice the gradient.
+Trainer passes the number of labels in a whole step (`num_items_in_batch`), so that the losses of
+several batches add up to the mean over all of them.  It assumes that every model with keyword
+arguments uses the number.  Some ignore it, such as BERT's, and then a step of two batches has twice
+the loss and twice the gradient.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SHORT = 16  # tokens
 
 
 def shortened(rows: Sequence[Row]) -> list[Row]:
-    """The first tokens of rows: what a loss is a mean of is seen from few, at no cost beside a step's."""
+    """Return the first tokens of each row: enough for this question, at little cost."""
     return [
         {name: value[:SHORT] if isinstance(value, list) else value for name, value in row.items()}
         for row in rows
@@ -26,7 +27,7 @@ def shortened(rows: Sequence[Row]) -> list[Row]:
 
 
 def ignores_label_count(model: Any, batch: Mapping[str, Any]) -> bool:
-    """Whether the loss stays what it is when it is to be divided by twice as much.  Asked of the model itself."""
+    """Return whether the loss stays the same for another number of labels, by trying it."""
     device = next(model.parameters()).device
     given = {name: value.to(device) for name, value in batch.items()}
     was_training = model.training

@@ -1,6 +1,6 @@
-"""What can this machine run, and what has it: asked before anything is trained.
+"""Checks what this machine supports before training starts.
 
-A switch that would be ignored, emulated or fail in the middle of a run is refused here, by PatchgenError PG814.
+A switch that would be ignored, emulated or fail midway is refused with PatchgenError PG814.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def check_machine(recipe: Recipe, device: str, *, search: bool = False) -> None:
 
 
 def _check_compiling(recipe: Recipe, on_gpu: bool) -> None:
-    """PG813 for a mode or backend that torch does not have, or would pass over; PG814 where inductor cannot run."""
+    """Raise PG813 for an unknown mode or backend, PG814 where inductor cannot run."""
     chosen = compiling(recipe.compile)
     if chosen.backend != "inductor":
         known = set(torch._dynamo.list_backends(exclude_tags=()))
-        if chosen.scope == "whole":  # by Trainer, which takes what Accelerate has a name for
+        if chosen.scope == "whole":  # Trainer accepts only the names that Accelerate knows
             from patchgen.training.parallel.accelerate_settings import list_backends
 
             known &= list_backends()
@@ -140,7 +140,7 @@ def _compiler() -> str | None:
 
 
 def trainer_optimizer(recipe: Recipe) -> str:
-    """Trainer's name of the optimizer."""
+    """Return Trainer's name of the optimizer."""
     name = TRAINER_NAMES.get(recipe.optim, recipe.optim)
     known = {str(each.value) for each in OptimizerNames}
     if name not in known:
@@ -153,7 +153,7 @@ def trainer_optimizer(recipe: Recipe) -> str:
 
 
 def describe_environment(device: str) -> dict[str, Any]:
-    """What ran: device, threads, system, and the release of each package that has a say."""
+    """Return device, threads, system, and the releases of the packages used."""
     releases = {}
     for package in TOLD:
         try:

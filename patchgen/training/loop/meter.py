@@ -1,7 +1,7 @@
-"""How fast, how near to what the device can do, and in how much memory: measured while Trainer trains.
+"""Measures speed, MFU and memory while Trainer trains.
 
-Legend: a token is one that is not padding.  Time is that of steps, from the end of one to the end of the next: with
-the wait for data, without evaluation, saving and writing down.
+Only real tokens are counted, not padding.  Time is that of the steps, from the end of one to the
+end of the next: it includes waiting for data, and excludes evaluation, saving and logging.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from patchgen.training.device_memory import peak_memory, reset_peak_memory
 from patchgen.training.loop.folder import CURVE, RunFolder, points_of
 from patchgen.training.parallel.engine import Engine
 
-REDRAWN = 5.0  # seconds between two pictures
-WARM = 2  # steps that are not counted: allocations, compilation
+REDRAWN = 5.0  # seconds between two versions of the curve
+WARM = 2  # first steps, not counted: they allocate and compile
 
 
 class Watch(Protocol):
-    """Who looks on."""
+    """Shows the progress of a run."""
 
     def steps(self, done: int, of: int) -> None:
-        """So many are done."""
+        """So many steps are done."""
 
     def told(self, figures: Mapping[str, float]) -> None:
-        """What was measured last."""
+        """New figures were logged."""
 
     def note(self, text: str) -> None:
-        """Something to know."""
+        """Something that the user should know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What MFU is made of.
+    """What MFU is computed from.
 
-    per_token  operations of a training step for each real token; None where shapes do not tell
-    peak       operations a second that the device does in products of random data
-    datasheet  the same by its data sheet; None where that is not known
+    per_token  FLOPs of a training step for each real token; None where they are not known
+    peak       FLOP/s of the device, measured in products of random matrices
+    datasheet  FLOP/s by its data sheet; None where they are not known
     """
 
     per_token: float | None
@@ -51,7 +51,10 @@ class Rates:
     datasheet: float | None = None
 
     def of(self, tokens_a_second: float, devices: int) -> dict[str, float]:
-        """MFU, the share of what the devices can do that went into tokens: of the measured peak and the sheet's."""
+        """Return MFU: the share of the devices' FLOP/s that the tokens needed.
+
+        It is relative to the measured peak, and to that of the data sheet.
+        """
         if self.per_token is None:
             return {}
         done = tokens_a_second * self.per_token / devices
@@ -62,7 +65,7 @@ class Rates:
 
 
 class Meter(TrainerCallback):
-    """Writes a line for each that Trainer logs, with tokens a second, MFU and peak memory beside the loss."""
+    """Logs tokens per second, MFU and peak memory with the loss."""
 
     def __init__(
         self, folder: RunFolder, watch: Watch, device: str, rates: Rates, engine: Engine
@@ -76,26 +79,29 @@ class Meter(TrainerCallback):
 
     @property
     def tokens_a_second(self) -> float:
-        """Of all steps but the first ones; 0 where there were no others."""
+        """Return the mean over all steps after the warm-up; 0 where there are none."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
     def utilisation(self, tokens_a_second: float) -> dict[str, float]:
-        """MFU, where it is known."""
+        """Return MFU, where it is known."""
         return self.rates.of(tokens_a_second, self.engine.launch.world)
 
     def tokens_of(self, state: Any) -> int:
-        """Tokens that were seen: Trainer counts them on each process, also where several see the same rows."""
+        """Return the tokens that were trained on.
+
+        Trainer adds up the tokens of all processes, also of those that compute the same rows.
+        """
         return int(state.num_input_tokens_seen // self.engine.tp)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Begin to count."""
+        """Start counting."""
         reset_peak_memory(self.device)
         self.seconds, self.tokens, self.warm, self.window = 0.0, 0, WARM, (0.0, 0)
         self.watch.steps(state.global_step, state.max_steps)
         self._resume_clock(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """A step is done."""
+        """Count a step."""
         seconds, tokens = time.perf_counter() - self.since, self.tokens_of(state) - self.seen
         if self.warm:
             self.warm -= 1
@@ -109,7 +115,7 @@ class Meter(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, float], **rest: Any
     ) -> None:
-        """Trainer has something to say; it is written down."""
+        """Write a line of figures, and stop the run where the loss is not finite."""
         figures: dict[str, float] = {
             "step": state.global_step,
             **logs,
@@ -132,7 +138,7 @@ class Meter(TrainerCallback):
         check_loss(figures)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """What passed meanwhile is no step's time."""
+        """Restart the clock: evaluation is not part of a step."""
         self._resume_clock(state)
 
     on_save = on_evaluate
@@ -147,7 +153,7 @@ class Meter(TrainerCallback):
 
 
 def check_loss(figures: Mapping[str, float]) -> None:
-    """PG820 where the loss is no number any more: what follows would be lost time."""
+    """Raise PG820 where the loss is not finite."""
     for name in ("loss", "eval_loss"):
         if name in figures and not math.isfinite(figures[name]):
             what = f"{name} is {figures[name]} at step {figures['step']}"
@@ -156,7 +162,7 @@ def check_loss(figures: Mapping[str, float]) -> None:
 
 
 def draw_loss(folder: RunFolder) -> None:
-    """The loss so far, as a picture."""
+    """Draw the loss curve so far."""
     if not folder.writes:
         return
     metrics = folder.metrics()

@@ -1,7 +1,4 @@
-"""Which model is trained: a variant, a type of transformers, or a checkpoint, with the head that the task needs.
-
-In: a recipe.  Out: a `Source`, which can build the model any number of times.
-"""
+"""Builds the model: of a variant, a model type or a checkpoint, with the head of the task."""
 
 from __future__ import annotations
 
@@ -36,14 +33,14 @@ HEADS: dict[str, Any] = {
 }
 PEFT_TASKS = {"causal-lm": "CAUSAL_LM", "classification": "SEQ_CLS"}
 TOLD = 3  # names of weights in one message
-SPARE = 8  # positions that some models begin to count at
+SPARE = 8  # some models do not use their first positions
 
 
 Note: TypeAlias = Callable[[str], None]
 
 
 def ignore_note(text: str) -> None:
-    """Nobody is told."""
+    """Ignore the note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +54,15 @@ class Source:
 
     @property
     def config_class(self) -> Any:
-        """The class of its configuration."""
+        """Return the class of its configuration."""
         return self.model_class.config_class
 
 
 def find_source(recipe: Recipe) -> Source:
-    """What the recipe's model and task mean.
+    """Return the source that the recipe's model and task name.
 
-    Raises PatchgenError PG811 where there is no such model, and PG812 where it has no head for the task.
+    Raises PatchgenError PG811 where there is no such model, and PG812 where it has no head for the
+    task.
     """
     variant = _variant(recipe.model)
     checkpoint = recipe.start
@@ -108,7 +106,7 @@ def _refuse_name(name: str) -> None:
 
     variants = {variant.name for variant in known_variants(Path.cwd())}
     hint = did_you_mean(name, variants | set(CONFIG_MAPPING)) or (
-        "name a variant (`patchgen list`), a model type of transformers such as bert, or a checkpoint"
+        "name a variant (`patchgen list`), a model type such as bert, or a checkpoint"
     )
     raise PatchgenError(
         "PG811",
@@ -159,7 +157,7 @@ def _refuse_task(name: str, task: str, has: Sequence[str]) -> None:
 
 
 def configuration(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> Any:
-    """The configuration of a model that begins from nothing, for the tokenizer's vocabulary and these labels."""
+    """Return the configuration of a new model, for this tokenizer and these labels."""
     kind = source.config_class
     default = kind()
     known = default.to_dict()
@@ -208,7 +206,7 @@ def _labelled(recipe: Recipe, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def check_positions(config: Any, recipe: Recipe) -> None:
-    """PG813 where rows are longer than the model has positions."""
+    """Raise PG813 where rows are longer than the model has positions."""
     most = getattr(config, "max_position_embeddings", None)
     if isinstance(most, int) and 0 < most < recipe.length:
         refuse("length", recipe.length, f"the model has {most} positions")
@@ -217,10 +215,10 @@ def check_positions(config: Any, recipe: Recipe) -> None:
 def build(
     source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str], note: Note = ignore_note
 ) -> Any:
-    """The model, weights in the precision's dtype, with LoRA's matrices where they are wanted.
+    """Return the model in the dtype of the precision, with LoRA where it is asked for.
 
-    `note` is told of weights that its checkpoint does not have, or has for nobody.
-    Its random numbers are drawn from the global generator, which the caller has seeded.
+    `note` is told of weights that the checkpoint lacks, or that the model has no use for.  Random
+    weights come from the global generator, which the caller has seeded.
     """
     if source.checkpoint:
         model = _loaded(source, recipe, labels, note)
@@ -243,7 +241,7 @@ def build(
 
 
 def weight_dtype(recipe: Recipe) -> torch.dtype:
-    """Of weights, gradients and the optimizer's states."""
+    """Return the dtype of weights, gradients and optimizer states."""
     dtype: torch.dtype = getattr(torch, weights_in(recipe.precision))
     return dtype
 
@@ -292,7 +290,7 @@ def _adapted(model: Any, recipe: Recipe, chosen: Adapting) -> Any:
 
 
 def count_parameters(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> int:
-    """How many a model that begins from nothing would have: it is built without memory for them."""
+    """Return the number of parameters of a new model, without allocating them."""
     config = configuration(source, recipe, tokenizer, labels)
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in source.model_class(config).parameters())

@@ -1,7 +1,7 @@
-"""What run is asked for: every switch of `patchgen train` as a value that is written down and read again.
+"""The switches of `patchgen train` as a value that is saved and loaded.
 
-A recipe says all that a run's result depends on, but for the machine and the releases of packages.  What it says need
-not be possible: that is asked later, in `machine` and where each switch is read.
+A recipe holds all that the result of a run depends on, except the machine and the releases of
+packages.  It may ask for what is not possible: `machine` and the readers of each switch check that.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """The switches, under the names and with the defaults of the command line."""
+    """The switches, with the names and defaults of the command line."""
 
     model: str
     task: str = "causal-lm"
-    # What is read, and how it is cut.
+    # The text, and how it becomes rows.
     data: tuple[str, ...] = ()  # none: the text that patchgen ships
     text_column: str = "text"
     label_column: str = "label"
@@ -29,12 +29,12 @@ class Recipe:
     length: int = 128  # tokens of a row
     packing: str = "none"
     masked: float = 0.15  # of the tokens, in masked-lm
-    # What is trained.
+    # The model.
     start: str = ""  # a checkpoint
     tiny: bool = False
     config: tuple[str, ...] = ()  # "key=value"
     lora: str = ""
-    # How it is trained.
+    # The training.
     epochs: float = 3.0
     steps: int = 0  # 0: as the epochs say
     batch_size: str = "8"
@@ -53,24 +53,24 @@ class Recipe:
     deterministic: bool = False
     device: str = AUTO
     engine: str = AUTO
-    # What is said and kept: every so many steps, or below 1 that share of all steps.
+    # Logging and saving, in steps; below 1, a share of all steps.
     log_every: float = 0.02
     eval_every: float = 0.2
     save_every: float = 0.25
     keep: int = 2
 
     def as_json(self) -> str:
-        """The text that `recipe_of` reads."""
+        """Return the text that `recipe_of` reads."""
         return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
     @property
     def asked_batch(self) -> int | None:
-        """Rows of a step on one device; None for the largest that fits."""
+        """Return the rows of a step on one device; None for the largest batch that fits."""
         return None if self.batch_size == AUTO else int(self.batch_size)
 
 
 def recipe_of(text: str) -> Recipe:
-    """The recipe that `as_json` wrote; ValueError for anything else."""
+    """Return the recipe that `as_json` wrote; raise ValueError for any other text."""
     told = json.loads(text)
     if not isinstance(told, dict):
         raise ValueError("it is no object of JSON")

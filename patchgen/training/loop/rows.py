@@ -1,7 +1,7 @@
-"""What a model is trained on: rows of tokens with labels, made from passages, and batches made from rows.
+"""Makes rows of tokens from passages, and batches from rows.
 
-Legend: B rows of a batch, L tokens of a row.  A passage of more than `length` tokens becomes several pieces; nothing
-is cut away but, in rows that are joined, what does not fill a last one.
+Axes: B rows of a batch, L tokens of a row.  A passage of more than `length` tokens becomes several
+pieces.  Nothing is cut off, except what does not fill the last row of concatenated passages.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from patchgen.training.loop.corpus import Passage
 from patchgen.training.loop.recipe import Recipe
 
 Row: TypeAlias = "dict[str, Any]"
-IGNORED = -100  # the label of what is not predicted, for every loss of transformers
-DRAWS = 20  # of masks, until one hides a token
+IGNORED = -100  # the label that transformers' losses ignore
+DRAWS = 20  # of masks, until one masks a token
 
 
 def make_rows(
     passages: Sequence[Passage], tokenizer: Any, recipe: Recipe, labels: Sequence[str]
 ) -> list[Row]:
-    """The rows, in the order of the passages; packed ones in that of their first passage or so."""
+    """Return the rows in the order of the passages; isolated passages are sorted by length."""
     pieces = list(
         _pieces(passages, tokenizer, recipe, {label: place for place, label in enumerate(labels)})
     )
@@ -55,7 +55,7 @@ def _pieces(
 
 
 def _concatenate(pieces: Iterable[Row], tokenizer: Any, length: int) -> Iterator[Row]:
-    """All in a row, cut where a row is full: what stands before a passage in its row is seen from it."""
+    """Concatenate all pieces and cut them into full rows; tokens see the passages before theirs."""
     end = tokenizer.eos_token_id
     ids: list[int] = []
     for piece in pieces:
@@ -68,8 +68,9 @@ def _concatenate(pieces: Iterable[Row], tokenizer: Any, length: int) -> Iterator
 
 
 def _isolate(pieces: Sequence[Row], tokenizer: Any, length: int) -> Iterator[Row]:
-    """Each piece into the row that it fills best, longest first; positions begin anew with each, so that transformers
-    keeps them apart.  What stays empty is one more piece, of padding.
+    """Pack each piece into the row where it leaves the least space, longest first.
+
+    Positions restart at each piece, so transformers masks the others.  What stays empty is padding.
     """
     free: dict[int, list[list[list[int]]]] = {}  # rows by the tokens that still fit
     rows: list[list[list[int]]] = []
@@ -87,7 +88,7 @@ def _isolate(pieces: Sequence[Row], tokenizer: Any, length: int) -> Iterator[Row
 
 def _packed(pieces: list[list[int]], padding: list[int]) -> Row:
     every = [*pieces, padding]
-    # A piece's first token is predicted from nothing.
+    # The first token of a piece has nothing to be predicted from.
     labels = [token for piece in pieces for token in (IGNORED, *piece[1:])] + [IGNORED] * len(
         padding
     )
@@ -99,13 +100,13 @@ def _packed(pieces: list[list[int]], padding: list[int]) -> Row:
 
 
 def text_lengths(row: Row) -> list[int]:
-    """The lengths of the texts in a row that do not see each other; padding in a packed row is left out."""
+    """Return the lengths of the texts in a row that do not see each other, without padding."""
     places = row.get("position_ids")
     if places is None:
         return [len(row["input_ids"])]
     begins = [at for at, place in enumerate(places) if place == 0]
     lengths = [end - begin for begin, end in zip(begins, [*begins[1:], len(places)], strict=True)]
-    # What fills a row up is a piece of its own without a label.
+    # Padding is a piece without labels.
     pieces = zip(begins, lengths, strict=True)
     return [
         n
@@ -116,9 +117,10 @@ def text_lengths(row: Row) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Collate:
-    """Rows to a batch.  The masks of masked-lm are drawn from the batch itself.
+    """Makes a batch of rows.
 
-    So they are the same wherever and whenever the batch is made: in a worker, ahead of its step, or after a resume.
+    The masks of masked-lm are seeded by the batch itself, so they are the same wherever the batch
+    is made: in a worker, ahead of its step, or after a resume.
     """
 
     tokenizer: Any
@@ -127,7 +129,7 @@ class Collate:
     masked: float = 0.0
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """Tensors of shape (B, L), and (B,) for the labels of classification."""
+        """Return tensors of shape (B, L); the labels of classification have shape (B,)."""
         if self.task == "masked-lm":
             return self._hidden(rows)
         if self.packing == "apart":
@@ -154,7 +156,7 @@ class Collate:
 
 
 def check_rows(rows: Sequence[Row], of: str) -> None:
-    """PG815 where nothing is left to train or evaluate on."""
+    """Raise PG815 where there is nothing to train or evaluate on."""
     if not rows:
         raise PatchgenError(
             "PG815", Location(of), "gives no full row", "give more text, or a smaller --length"
@@ -162,9 +164,9 @@ def check_rows(rows: Sequence[Row], of: str) -> None:
 
 
 def check_isolation(model: Any, vocabulary: int) -> None:
-    """PG812 where a packed row does not compute what its passages compute alone.
+    """Raise PG812 where a packed row gives other logits than its passages alone.
 
-    Asked of the model itself, with two passages of random tokens.
+    The model computes two passages of random tokens in both ways.
     """
     draw = torch.Generator().manual_seed(0)
     first, second = (torch.randint(vocabulary, (1, length), generator=draw) for length in (7, 9))
@@ -180,6 +182,6 @@ def check_isolation(model: Any, vocabulary: int) -> None:
     model.train(was_training)
     apart = (packed - alone).abs().max() / alone.abs().max()
     if not apart < 1e-3:
-        what = "the passages of a packed row see each other in this model"
+        what = "in this model the passages of a packed row see each other"
         hint = "--packing joined trains it so, and says it; or take a variant that keeps them apart"
         raise PatchgenError("PG812", Location("--packing apart"), what, hint)

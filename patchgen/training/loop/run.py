@@ -1,6 +1,6 @@
-"""The whole way of a run: what it begins with, what fits, training, figures.
+"""Runs a training from its recipe to its result.
 
-In: a recipe and a folder.  Out: the folder, filled, and an `Ended`.  Training itself is transformers' Trainer.
+transformers' Trainer does the training itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from patchgen.training.parallel.zero import check_checkpoint, engine_at_end, gat
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """What came of a run."""
+    """The result of a run."""
 
     folder: Path
     figures: Mapping[str, float]
@@ -55,10 +55,10 @@ def train(
     at: int | None = None,
     engine: Engine | None = None,
 ) -> TrainingResult:
-    """Train as the recipe says, into the folder; from its last checkpoint, or that of step `at`, if `resume`.
+    """Train as the recipe says; with `resume`, from the last checkpoint or that of step `at`.
 
-    Raises PatchgenError for what cannot be done (PG81x), for a disk or memory that is full (PG910, PG816), and for a
-    loss that is no number any more (PG820).  What was written before stays.
+    Raises PatchgenError for what is not possible (PG81x), for a full disk or memory (PG910, PG816),
+    and for a loss that is not finite (PG820).  Checkpoints that are complete stay.
     """
     engine = engine or parse_engine(recipe.engine, os.environ)
     join(engine, choose_device(recipe.device))
@@ -94,19 +94,19 @@ def train(
 
 
 class EngineCheck(TrainerCallback):
-    """Before the first step, asks what engine runs; and writes it down."""
+    """Checks before the first step which engine runs, and records it."""
 
     def __init__(self, trainer: Any, job: Job) -> None:
         self.trainer, self.job = trainer, job
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Called by Trainer when all is wrapped and laid out."""
+        """Called by Trainer when the model is wrapped and distributed."""
         seen = check_engine(self.trainer.model, self.trainer.model_wrapped, self.job.engine)
         record_engine(self.job, seen)
 
 
 def _batch(job: Job) -> int:
-    """Rows of a step: what is asked for, or what was found before, or the largest that fits."""
+    """Return the rows of a step: as asked, as found by an earlier attempt, or the most that fit."""
     recipe, rows = job.recipe, job.data.train
 
     def step(longest: Sequence[Row], size: int) -> None:
@@ -128,10 +128,10 @@ def _batch(job: Job) -> int:
 
 
 def _steps(job: Job, rows: Sequence[Row], size: int) -> None:
-    """Make steps of a model that is thrown away, as the recipe says, but not compiled.
+    """Train a temporary model for two steps, as the recipe says but not compiled.
 
-    Two of them: in the second one the optimizer holds its states while a batch is computed, and in a step of several
-    batches the gradients of the one before are there as well.
+    The optimizer's states exist from the second step on.  With accumulation, the gradients of the
+    first batch exist while the second is computed.
     """
     batches = min(2, job.recipe.grad_accum)
     plain = replace(job.recipe, compile="none", loader="", grad_accum=batches)
@@ -151,20 +151,20 @@ def _start(job: Job, at: int | None) -> Path | None:
         job.watch.note(f"{unfinished.name} was being written when the run ended, and is removed")
     start = find_checkpoint(job.folder.path, at)
     if start is None:
-        job.watch.note("the run has no checkpoint yet: it begins anew")
+        job.watch.note("the run has no checkpoint yet and starts again")
     else:
         job.watch.note(f"goes on after step {checkpoint_step(start)}")
     return start
 
 
 def _is_the_end(start: Path) -> bool:
-    """Whether no step is left: Trainer would make one more."""
+    """Return whether no step is left; Trainer would make one more."""
     state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
     return bool(state.global_step >= state.max_steps)
 
 
 def _take(trainer: Any, start: Path) -> None:
-    """Let the trainer be where it was at a checkpoint."""
+    """Set the trainer to the state of a checkpoint."""
     trainer._load_from_checkpoint(str(start))
     trainer.state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
 
@@ -187,7 +187,9 @@ def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> TrainingR
         "peak_bytes": peak_memory(meter.device),
     }
     weights = gather_weights(trainer, job.engine)
-    if job.engine.is_first or job.engine.shards_weights:  # it gathers itself what DTensors spread
+    if (
+        job.engine.is_first or job.engine.shards_weights
+    ):  # `save_pretrained` gathers DTensors by itself
         trainer.model.save_pretrained(
             job.folder.model, is_main_process=job.engine.is_first, state_dict=weights
         )

@@ -1,8 +1,8 @@
-"""Which settings are best: Trainer's own search with Optuna, for the loss, the throughput, or both.
+"""Searches for the best settings with Trainer and Optuna: for the loss, the throughput, or both.
 
-In: a recipe, whose settings are the middle of what is tried.  Out: a folder with every trial and, of two objectives,
-the Pareto front: the trials that no other beats in both.  Trials are written down as they end; a search that was
-killed is gone on with.
+The recipe's settings are the middle of the search space.  Each trial is logged when it ends, so a
+search that was killed can be resumed.  With two objectives the result marks the Pareto front: the
+trials that no other trial beats in both.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from patchgen.training.parallel.engine import parse_engine
 
 TABLE, PICTURE = "search.json", "search.svg"
 NAME = "patchgen"
-AROUND = 10.0  # learning rates from a tenth of the recipe's to ten times it
+AROUND = 10.0  # learning rates from a tenth of the recipe's to ten times that
 DIRECTIONS = {"loss": "minimize", "throughput": "maximize"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A trial that ended: its settings and what they gave, in the order of the objectives."""
+    """A trial that ended: its settings and its values, in the order of the objectives."""
 
     number: int
     settings: tuple[tuple[str, float], ...]
@@ -45,7 +45,7 @@ class Trial:
 def search(
     recipe: Recipe, text: str, folder: RunFolder, watch: Watch, *, resume: bool = False
 ) -> tuple[Trial, ...]:
-    """Run the trials that are still to be run; all that ended, the best first.
+    """Run the trials that are missing, and return all that ended, the best first.
 
     Raises PatchgenError as `train` does.
     """
@@ -78,7 +78,7 @@ def _storage(folder: Path) -> Any:
 
 
 def _try(job: Job, wanted: Searching, done: int, storage: Any) -> None:
-    """Run the trials that are missing."""
+    """Run the missing trials."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -107,13 +107,13 @@ def _try(job: Job, wanted: Searching, done: int, storage: Any) -> None:
         study_name=NAME,
         storage=storage,
         load_if_exists=True,
-        # One that began anew with the same seed would begin with the same settings.
+        # With the same seed, a resumed search would repeat its first settings.
         sampler=optuna.samplers.TPESampler(seed=recipe.seed + done),
     )
 
 
 def _space(recipe: Recipe) -> Callable[[Any], dict[str, Any]]:
-    """Learning rate, weight decay, warm-up and rows of a batch: under Trainer's names of them."""
+    """Return the search space, under Trainer's names of the settings."""
     middle = int(recipe.batch_size)
     batches = sorted({max(1, middle // 2), middle, middle * 2})
 
@@ -141,7 +141,7 @@ def _objective(wanted: Searching, meter: Meter) -> Callable[[Mapping[str, float]
 
 
 def _ended(storage: Any, wanted: Searching) -> tuple[Trial, ...]:
-    """The trials that came to their end, the best first; of two objectives, those on the front first."""
+    """Return the trials that ended, the best first; with two objectives, the front first."""
     import optuna
 
     names = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
@@ -173,7 +173,7 @@ def _write(folder: RunFolder, wanted: Searching, found: Sequence[Trial]) -> None
 
 
 def _pareto(wanted: Searching, found: Sequence[Trial]) -> str:
-    """Every trial as a dash, and the front as a line."""
+    """Draw every trial as a dash, and the front as a line."""
     across, up = wanted.objectives
     width = (max(one.values[0] for one in found) - min(one.values[0] for one in found)) / 80 or 0.01
     dashes: list[tuple[float, float]] = []

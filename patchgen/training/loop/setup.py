@@ -1,4 +1,4 @@
-"""With what does training begin: rows of a text and a model, the same for the same recipe."""
+"""Prepares the data and the initial model of a run.  The same recipe gives the same ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from patchgen.training.loop.vocabulary import load_tokenizer, train_tokenizer
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """What is trained on, and what reads it."""
+    """The rows of a run, and what made them."""
 
     corpus: Corpus
     tokenizer: Any
@@ -37,7 +37,10 @@ class TrainingData:
 
 
 def prepare_data(recipe: Recipe, source: Source, folder: RunFolder | None = None) -> TrainingData:
-    """Text, tokens and rows.  The tokenizer is the run's own where it has one, and is written there where not."""
+    """Read the text, and make tokens and rows.
+
+    A run that has a tokenizer keeps it; a new tokenizer is saved in the folder of the run.
+    """
     corpus = read_corpus(recipe)
     labels = tuple(require_labels(corpus)) if recipe.task == "classification" else ()
     before = (
@@ -64,7 +67,7 @@ def prepare_data(recipe: Recipe, source: Source, folder: RunFolder | None = None
 def build_seeded_model(
     recipe: Recipe, source: Source, data: TrainingData, note: Note = ignore_note
 ) -> Any:
-    """The model as training begins with it: the same for the same seed."""
+    """Return the model with its initial weights, which depend on the seed only."""
     set_seed(recipe.seed)
     model = build(source, recipe, data.tokenizer, data.labels, note)
     check_checkpointing(model, recipe)
@@ -74,9 +77,10 @@ def build_seeded_model(
 
 
 def compile_if_asked(recipe: Recipe, model: Any) -> Any:
-    """The model with its layers compiled, where that is asked for; the whole of it is compiled by Trainer.
+    """Return the model, its layers compiled where the recipe asks for that.
 
-    To be called after `measured`: what once ran while operations were counted would never be compiled.
+    Trainer compiles whole models.  Call it after `make_meter`: a model that has run while FLOPs
+    were counted would not be compiled any more.
     """
     chosen = compiling(recipe.compile)
     if chosen.scope == "regional":

@@ -1,6 +1,6 @@
-"""What the text of a switch means: `--compile regional,mode=max-autotune` as a value.
+"""Parses the switches of `patchgen train`, such as `--compile regional,mode=max-autotune`.
 
-Raises PatchgenError PG813 at the switch for what cannot be read.
+Raises PatchgenError PG813 for a switch that cannot be parsed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ def refuse(switch: str, text: object, what: str, hint: str = "", code: str = "PG
 
 @dataclass(frozen=True, slots=True)
 class Checkpointing:
-    """What a layer keeps for its backward pass: all ("none"), its inputs ("full"), or also dear results."""
+    """What a layer saves for its backward pass.
+
+    "none" saves everything, "full" only the inputs, "selective" also expensive results.
+    """
 
     policy: str = "none"
-    every: int = 1  # of how many layers one is checkpointed
+    every: int = 1  # every how many layers one is checkpointed
 
 
 @dataclass(frozen=True, slots=True)
 class Compiling:
-    """What `torch.compile` gets: nothing, the whole model, or each of its repeated layers."""
+    """What `torch.compile` compiles: nothing, the whole model, or each repeated layer."""
 
     scope: str = "none"
     mode: str = "default"
@@ -42,7 +45,7 @@ class Compiling:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Who fetches rows: this process (0 workers) or others, ahead by `prefetch` batches each."""
+    """How batches are loaded: in this process (0 workers), or by workers that prefetch."""
 
     workers: int = 0
     pinned: bool = True
@@ -51,7 +54,10 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Adapting:
-    """The sizes of LoRA's matrices, and the layers that get them ("all-linear": every one but the head)."""
+    """The sizes of LoRA's matrices, and the layers that get them.
+
+    "all-linear" is every linear layer but the head.
+    """
 
     rank: int = 8
     alpha: int = 16
@@ -61,7 +67,7 @@ class Adapting:
 
 @dataclass(frozen=True, slots=True)
 class Searching:
-    """How many runs are tried, and what is wanted of them."""
+    """The number of trials, and the objectives."""
 
     trials: int = 10
     objectives: tuple[str, ...] = ("loss",)
@@ -69,7 +75,7 @@ class Searching:
 
 
 def checkpointing(text: str) -> Checkpointing:
-    """`none`, `full`, `selective`, `every=K`, or a policy with it: `selective,every=2`."""
+    """Parse `none`, `full`, `selective`, `every=K`, or a policy with it: `selective,every=2`."""
     words, options = _taken_apart("checkpoint", text, {"every": int})
     policy = _one_of(
         "checkpoint", text, words, ("none", "full", "selective"), "full" if options else "none"
@@ -85,7 +91,7 @@ def checkpointing(text: str) -> Checkpointing:
 
 
 def compiling(text: str) -> Compiling:
-    """`none`, or `whole` or `regional` with `mode=` and `backend=`."""
+    """Parse `none`, or `whole` or `regional` with `mode=` and `backend=`."""
     words, options = _taken_apart("compile", text, {"mode": str, "backend": str})
     return Compiling(
         _one_of("compile", text, words, ("none", "whole", "regional"), "whole"), **options
@@ -93,7 +99,7 @@ def compiling(text: str) -> Compiling:
 
 
 def loading(text: str) -> Loading:
-    """`workers=N`, `prefetch=N`, and `pinned` or `pageable`."""
+    """Parse `workers=N`, `prefetch=N`, and `pinned` or `pageable`."""
     words, options = _taken_apart("loader", text, {"workers": int, "prefetch": int})
     pinned = _one_of("loader", text, words, ("pinned", "pageable"), "pinned") == "pinned"
     if options.get("workers", 0) < 0 or options.get("prefetch", 1) < 1:
@@ -106,7 +112,9 @@ def loading(text: str) -> Loading:
 
 
 def adapting(text: str) -> Adapting | None:
-    """`rank=8`, `alpha=16`, `dropout=0.05`, `targets=q_proj+v_proj`, any of them; None for no LoRA."""
+    """Parse any of `rank=8`, `alpha=16`, `dropout=0.05`, `targets=q_proj+v_proj`; None without
+    LoRA.
+    """
     if not text:
         return None
     of: dict[str, Callable[[str], Any]] = {
@@ -121,7 +129,7 @@ def adapting(text: str) -> Adapting | None:
 
 
 def searching(text: str) -> Searching:
-    """`trials=N`, `steps=N`, and the objectives: `loss`, `throughput`, or both."""
+    """Parse `trials=N`, `steps=N`, and the objectives `loss` and `throughput`."""
     words, options = _taken_apart("search", text, {"trials": int, "steps": int})
     for word in words:
         _one_of("search", text, [word], ("loss", "throughput"), "loss")
@@ -131,7 +139,7 @@ def searching(text: str) -> Searching:
 
 
 def config_changes(recipe: Recipe, known: Mapping[str, Any]) -> dict[str, Any]:
-    """What `--config key=value` changes; values as JSON reads them, else as text."""
+    """Return what `--config key=value` changes; a value is JSON, or else text."""
     changes: dict[str, Any] = {}
     for text in recipe.config:
         name, equals, value = text.partition("=")
@@ -147,7 +155,7 @@ def config_changes(recipe: Recipe, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_switches(recipe: Recipe) -> None:
-    """Refuse what no run could do, before anything is read or built."""
+    """Refuse recipes that are impossible everywhere, before anything is read or built."""
     for parse, text in (
         (checkpointing, recipe.checkpoint),
         (compiling, recipe.compile),
@@ -155,7 +163,7 @@ def check_switches(recipe: Recipe) -> None:
         (adapting, recipe.lora),
     ):
         parse(text)
-    if recipe.precision not in precision.NAMES:  # of a recipe that was written down
+    if recipe.precision not in precision.NAMES:  # in a saved recipe
         refuse(
             "precision", recipe.precision, "is not known", f"there are {_listed(precision.NAMES)}"
         )
@@ -192,7 +200,7 @@ def check_switches(recipe: Recipe) -> None:
 def _taken_apart(
     switch: str, text: str, readers: Mapping[str, Callable[[str], Any]]
 ) -> tuple[list[str], Any]:
-    """The words of `a,b,key=value` that stand alone, and the values of its keys."""
+    """Split `a,b,key=value` into words and options."""
     words, options = [], {}
     for item in filter(None, text.split(",")):
         name, equals, value = item.partition("=")

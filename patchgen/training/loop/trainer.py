@@ -1,6 +1,7 @@
-"""transformers' Trainer, with the checkpoints of weights that lie on several processes.
+"""transformers' Trainer with engines: checkpoints of sharded weights, and the right loss.
 
-Trainer itself writes none: it refuses to keep an optimizer's states of a model that was laid out as it was loaded.
+Trainer itself writes no such checkpoint: it refuses to save the optimizer's states of a model that
+was sharded when it was loaded.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from transformers import Trainer
+from transformers import Trainer, TrainerCallback
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_pt_utils import nested_truncate
 from transformers.utils import SAFE_WEIGHTS_NAME
@@ -20,7 +21,7 @@ from patchgen.training.loop.checkpoints import clear_checkpoint
 from patchgen.training.loop.rows import IGNORED
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import wait
-from patchgen.training.parallel.rng_state import RngStateSharing
+from patchgen.training.parallel.rng_state import share_rng_state
 from patchgen.training.parallel.sharded_checkpoint import (
     is_sharded,
     read_states,
@@ -32,10 +33,29 @@ from patchgen.training.parallel.sharded_checkpoint import (
 )
 
 
-class EngineTrainer(Trainer):
-    """Trainer on an engine.  Checkpoints of one engine are read by the others.
+class RngStateSharing(TrainerCallback):
+    """Shares the RNG states before the first step after a resume, when Trainer has loaded them."""
 
-    Where the model `means` its own batch alone, each batch counts by its share of the labels of the step.
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.is_resumed = False
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Called by Trainer when the state of the checkpoint is there, and no RNG state yet."""
+        self.is_resumed = state.global_step > 0
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Called by Trainer right after it has loaded the RNG states."""
+        if self.is_resumed:
+            share_rng_state(self.engine)
+        self.is_resumed = False
+
+
+class EngineTrainer(Trainer):
+    """Trainer on an engine.  Each engine loads the checkpoints of the others.
+
+    With `scale_loss`, each batch counts by its share of the step's labels, for models that ignore
+    the number of labels.
     """
 
     def __init__(self, *, engine: Engine, args: Any, scale_loss: bool = False, **rest: Any) -> None:
@@ -48,12 +68,12 @@ class EngineTrainer(Trainer):
         self.args.save_only_model = keeps
         self.add_callback(RngStateSharing(engine))
         if scale_loss:
-            self.model_accepts_loss_kwargs = True  # so that the labels of a step are counted
+            self.model_accepts_loss_kwargs = True  # so that Trainer counts the labels of a step
 
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """As Trainer's."""
+        """Scale the loss where the model does not."""
         if not self.scale_loss or num_items_in_batch is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         labels = inputs["labels"]
@@ -64,13 +84,13 @@ class EngineTrainer(Trainer):
         return (loss * share, outputs) if return_outputs else loss * share
 
     def evaluation_loop(self, *given: Any, **rest: Any) -> Any:
-        """As Trainer's; where all processes see all rows, each has what the others would tell it, and once."""
+        """Evaluate; where all processes compute all rows, do not gather what each of them has."""
         if self.engine.tp > 1 and self.engine.data_groups == 1:
             self.gather_function = self._seen_here
         return super().evaluation_loop(*given, **rest)
 
     def _seen_here(self, seen: Any, **rest: Any) -> Any:
-        """What this process has seen, without what fills up the last batch: Trainer counts that as a whole one."""
+        """Return what this process has computed, without the rows that fill up the last batch."""
         state = self.accelerator.gradient_state
         return (
             nested_truncate(seen, state.remainder)
@@ -129,7 +149,7 @@ class EngineTrainer(Trainer):
         wait(self.engine)
 
     def _weights_in_order(self) -> list[Any]:
-        """As Trainer counts them where it makes one group of what decays and one of the rest."""
+        """Return the weights in Trainer's order: those with weight decay, then the others."""
         decaying = set(self.get_decay_parameter_names(self.model))
         trained = [
             (name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad
@@ -146,8 +166,9 @@ OF_GROUPS = (
 
 
 def of_groups(told: dict[str, Any], groups: int) -> dict[str, Any]:
-    """A schedule's state for so many groups of weights: an engine makes more of them, of DTensors and of others.
+    """Return a schedule's state for another number of parameter groups.
 
-    To each its schedule is the same, for Trainer knows of one learning rate.
+    Engines divide groups into DTensors and other tensors.  The schedule of all groups is the same,
+    since Trainer has one learning rate.
     """
     return {key: value[:1] * groups if key in OF_GROUPS else value for key, value in told.items()}

@@ -1,6 +1,6 @@
-"""Which tokens a text is made of: by the checkpoint's own tokenizer, or by one that is trained on the text.
+"""Provides the tokenizer: that of the checkpoint, or one that is trained on the text.
 
-What is trained is a byte-level BPE: every text has tokens, and the tokens give the text back.
+A trained tokenizer is a byte-level BPE, which encodes every text and decodes it unchanged.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.loop.switches import refuse
 
-# In the order of their ids.  The first and last token of a passage are those that BERT calls so, too.
+# In the order of their ids.  `<s>` and `</s>` are also BERT's class and separator tokens.
 SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>"}
 BYTES = 256
 
 
 def train_tokenizer(texts: Iterable[str], size: int) -> Any:
-    """A tokenizer of at most `size` tokens, which puts `<s>` before a passage and `</s>` behind it."""
+    """Train a tokenizer of at most `size` tokens that adds `<s>` before a passage and `</s>` after
+    it.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     if size < BYTES + len(SPECIAL):
@@ -51,7 +53,7 @@ def train_tokenizer(texts: Iterable[str], size: int) -> Any:
 
 
 def load_tokenizer(folder: str | Path) -> Any | None:
-    """The tokenizer that a checkpoint brings; None where it brings none."""
+    """Return the tokenizer of a checkpoint; None where it has none."""
     try:
         found = AutoTokenizer.from_pretrained(folder)
     except (

@@ -1,1 +1,1 @@
-"""How is a model trained on several processes, and do the plans of it say so truly?"""
+"""Trains a model on several processes, and checks that the right engine runs."""

@@ -1,6 +1,6 @@
-"""What Accelerate is told and asked.
+"""Settings for Accelerate: it would give each process rows of its own.
 
-Of processes that compute the same rows it is told, because each would be given rows of its own.
+Processes of tensor parallelism compute the same rows.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from patchgen.training.parallel.engine import Engine
 
 
 class OnAnyDevice(ParallelismConfig):  # type: ignore[misc]
-    """Accelerate's own, on a CPU too: of it only the rows of each process are wanted, weights are laid out already."""
+    """Accelerate's configuration, allowed on a CPU too.
+
+    Only the rows of each process are needed from it: patchgen has distributed the weights already.
+    """
 
     def _validate_accelerator(self, accelerator: Any) -> None:
         if self.total_size != accelerator.num_processes:
-            raise ValueError(
-                f"{self.total_size} processes are asked for, and there are {accelerator.num_processes}"
-            )
+            count = accelerator.num_processes
+            raise ValueError(f"{self.total_size} processes are asked for, and there are {count}")
 
 
 def make_parallelism_config(engine: Engine) -> ParallelismConfig | None:
-    """Which processes are given the same rows; None where each has its own."""
+    """Return which processes get the same rows; None where each has its own."""
     return OnAnyDevice(tp_size=engine.tp, dp_shard_size=engine.fsdp) if engine.tp > 1 else None
 
 
 def list_backends() -> set[str]:
-    """Those of `torch.compile` that it has a name for, and so Trainer."""
+    """Return the backends of `torch.compile` that Accelerate, and so Trainer, has a name for."""
     return {name.lower() for name in DynamoBackend.__members__}

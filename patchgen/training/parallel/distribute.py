@@ -1,7 +1,7 @@
-"""A whole model, the same on every process, laid out over them by transformers' own plans.
+"""Distributes a model over the processes by transformers' own plans.
 
-In: a model whose weights are equal everywhere, and an engine.  Out: the model, with DTensors for what is spread; each
-process keeps its part of the weights that it had, so that training begins with those of one process.
+All processes start with equal weights, and each keeps its part of them as DTensors.  So training
+starts with the weights of a run on one process.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gather
 from patchgen.verify.plans.plans import generic, require_plans
 
-FREED = "free_full_weight"  # transformers' word: a layer's weights are whole while it computes, and no longer
+FREED = "free_full_weight"  # of transformers: free a layer's gathered weights after use
 HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
 def distribute(model: Any, engine: Engine, device: str) -> Any:
-    """The model as the engine lays it out.  Raises PatchgenError PG832 where it cannot, PG835 where weights differ."""
+    """Return the model as the engine lays it out.
+
+    Raises PatchgenError PG832 where that is not possible, and PG835 where the weights differ.
+    """
     check_equal_weights(model, engine)
     if not engine.shards_weights:
         return model
@@ -42,7 +45,7 @@ def distribute(model: Any, engine: Engine, device: str) -> Any:
     except (AttributeError, KeyError, NotImplementedError, ValueError) as error:
         raise _not_laid_out(model, engine, error) from error
     model.tie_weights()
-    if engine.fsdp == 1:  # what is sharded has been moved already
+    if engine.fsdp == 1:  # FSDP2 has moved its shards already
         model.to(device)
     return model
 
@@ -53,7 +56,8 @@ def _not_laid_out(model: Any, engine: Engine, error: Exception) -> PatchgenError
     if (
         isinstance(error, KeyError) and error.args[0] in tied
     ):  # transformers 5.23 looks for it where it is no more
-        what = f"transformers does not split {error.args[0]} of {name}, which is tied to {tied[error.args[0]]}"
+        weight = error.args[0]
+        what = f"transformers does not split {weight} of {name}, which is tied to {tied[weight]}"
         return PatchgenError(
             "PG832", _at(engine), what, "--config tie_word_embeddings=false, or --engine fsdp2"
         )
@@ -65,21 +69,22 @@ def _at(engine: Engine) -> Location:
 
 
 def check_equal_weights(model: Any, engine: Engine) -> None:
-    """PG835 where a process holds another weight than the first one."""
+    """Raise PG835 where a process has a different weight than the first process."""
     if not engine.is_distributed:
         return
     digests = gather(engine, digest(model))
     for rank, told in enumerate(digests):
         wrong = [name for name in digests[0] if told.get(name) != digests[0][name]]
         if wrong or told.keys() != digests[0].keys():
-            what = f"process {rank} has other weights than process 0: {', '.join(wrong[:3]) or 'other names'}"
+            names = ", ".join(wrong[:3]) or "other names"
+            what = f"process {rank} has other weights than process 0: {names}"
             raise PatchgenError(
                 "PG835", _at(engine), what, "the checkpoint must be the same on each machine"
             )
 
 
 def digest(model: Any) -> Mapping[str, str]:
-    """Of each parameter and buffer that is saved."""
+    """Return a digest of each parameter and buffer that is saved."""
     return {name: _digest(tensor) for name, tensor in model.state_dict().items()}
 
 
@@ -89,9 +94,9 @@ def _digest(tensor: torch.Tensor) -> str:
 
 
 def make_layers_plan(model: Any) -> dict[str, str] | None:
-    """A plan that shards each layer by itself, where the model's own names none of its layers; None where it does.
+    """Return a plan that shards each layer by itself; None where the model's own plan does.
 
-    Without one all weights would be gathered at once: transformers says so in a warning, and goes on.
+    Without such a plan transformers gathers all weights at once, with a warning only.
     """
     layers = {generic(name) for name, module in model.named_modules() if is_layer(model, module)}
     if not layers:
@@ -101,14 +106,17 @@ def make_layers_plan(model: Any) -> dict[str, str] | None:
 
 
 def is_layer(model: Any, module: Any) -> bool:
-    """Whether transformers calls it one that is not to be split; embeddings, which a head may share, are none."""
+    """Return whether the module is one that transformers does not split.
+
+    Embeddings, which the head may share, are no layers.
+    """
     if type(module).__name__ not in (model._no_split_modules or ()):
         return False
     return all(inner is not model.get_input_embeddings() for inner in module.modules())
 
 
 def _check_sizes(model: Any, engine: Engine) -> None:
-    """PG84x where the model's plan is not right of it, or none; PG832 where its heads do not come out even."""
+    """Raise PG84x for a missing or wrong plan, and PG832 where heads cannot be divided evenly."""
     if engine.tp > 1:
         require_plans(model, "tp")
         config = model.config.get_text_config()

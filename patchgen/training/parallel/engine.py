@@ -1,9 +1,9 @@
-"""Which engine is asked for: `--engine`, and what a launcher says of the processes, as one value.
+"""Parses `--engine` and the environment of a launcher into an `Engine`.
 
-In: the text of the switch and the environment that torchrun or accelerate made.  Out: an `Engine`.  Whether the
-machine has it is asked in `meet`, whether a model can be laid out so in `spread`, and what really runs in `asserted`.
+Whether the machine supports it is checked in `process_group`, whether a model can be distributed in
+`distribute`, and what really runs in `engine_check`.
 
-Legend: a process is what a launcher starts, one for each device; the launcher counts them by rank, from 0.
+A launcher starts one process for each device, and numbers them by rank, from 0.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any
 from patchgen.errors import Location, PatchgenError, did_you_mean
 
 AUTO = "auto"
-# What each shares among processes: nothing; rows alone; weights too; the matrices of a layer; whole experts, and
-# of all else the weights; experts, and the matrices of all else; weights, among groups that share matrices;
-# by DeepSpeed, what the optimizer updates, gradients too, weights too.
+# What the processes divide: nothing; rows; also weights; the matrices of a layer; whole experts
+# and all other weights; whole experts and all other matrices; weights, among groups that divide
+# matrices.  With DeepSpeed: the optimizer's states; also gradients; also weights.
 NAMES = ("single", "ddp", "fsdp2", "tp", "ep", "tp+ep", "fsdp2+tp", "zero1", "zero2", "zero3")
 LAUNCHED = ("WORLD_SIZE", "RANK", "LOCAL_RANK")
 OPTIONS = ("size", "timeout", "offload")
 OFFLOADS = ("optimizer", "parameters")
 TIMEOUT = 600  # seconds that a process waits for the others
 LAUNCH = "torchrun --nproc-per-node 2 -m patchgen train ... starts two processes"
-ADDRESS = "MASTER_ADDR"  # of several processes, where they meet
+ADDRESS = "MASTER_ADDR"  # where several processes connect to each other
 ACCELERATED = "ACCELERATE_MIXED_PRECISION"  # what `accelerate launch` always sets
-# What it sets where it has been told to bring an engine of its own.
+# What it sets where it is configured to use an engine of its own.
 CONFIGURED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED", "ACCELERATE_USE_MEGATRON_LM")
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How many processes there are, and which one this is: of all, and of its machine."""
+    """The number of processes, and the rank of this one: of all, and on its machine."""
 
     world: int = 1
     rank: int = 0
@@ -41,57 +41,59 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What shares the work of a run among its processes."""
+    """How the processes of a run share its work."""
 
     name: str = "single"
     launch: Launch = Launch()
-    fsdp: int = 1  # processes that each hold a part of every weight, and see rows of their own
+    fsdp: int = 1  # processes that each have a part of every weight, and their own rows
     tp: int = 1  # processes that compute the same rows together
-    ep: int = 1  # processes among which the experts of a mixture are spread
+    ep: int = 1  # processes among which the experts are divided
     timeout: int = TIMEOUT
-    mixed: bool = (
-        False  # weights are gathered in bfloat16, gradients summed in float32; not of `--engine`
-    )
-    offload: str = ""  # what ZeRO keeps in the memory of the CPU: the optimizer's states, or with them the parameters
+    # Weights are gathered in bfloat16 and gradients summed in float32; set by `--precision`.
+    mixed: bool = False
+    offload: str = ""  # what ZeRO keeps in CPU memory: "optimizer", or "parameters" too
 
     @property
     def zero_stage(self) -> int:
-        """Of DeepSpeed's ZeRO; 0 for every other engine."""
+        """Return the stage of DeepSpeed's ZeRO; 0 for every other engine."""
         return int(self.name.removeprefix("zero")) if self.name.startswith("zero") else 0
 
     @property
     def is_distributed(self) -> bool:
-        """Whether there is more than one process."""
+        """Return whether there is more than one process."""
         return self.launch.world > 1
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes and tells."""
+        """Return whether this is the process that writes and reports."""
         return self.launch.rank == 0
 
     @property
     def shards_weights(self) -> bool:
-        """Whether no process holds all weights, and torch's DTensor says which."""
+        """Return whether each process has a part of the weights only, as DTensors."""
         return self.name not in ("single", "ddp") and not self.zero_stage
 
     @property
     def gathers_weights(self) -> bool:
-        """Whether FSDP2 makes a layer's weights whole before it computes."""
+        """Return whether FSDP2 gathers the weights of a layer before it computes."""
         return self.shards_weights and self.fsdp > 1
 
     @property
     def weight_shards(self) -> int:
-        """Among how many processes each matrix is shared; 1 where every process holds all of it."""
+        """Return among how many processes each matrix is divided."""
         return self.launch.world if self.zero_stage == 3 else self.fsdp * self.tp
 
     @property
     def data_groups(self) -> int:
-        """Processes, or groups of them, that see rows of their own."""
+        """Return the number of processes, or groups of them, with rows of their own."""
         return self.launch.world // self.tp
 
 
 def read_launch(environment: Mapping[str, str]) -> Launch:
-    """What the launcher says; one process where there is none.  Raises PatchgenError PG831 for what is no number."""
+    """Return what the launcher's environment says; one process where there is no launcher.
+
+    Raises PatchgenError PG831 for a value that is no number.
+    """
     try:
         told = dict(zip(LAUNCHED, ("1", "0", "0"), strict=True)) | dict(environment)
         world, rank, local = (int(told[name]) for name in LAUNCHED)
@@ -103,22 +105,23 @@ def read_launch(environment: Mapping[str, str]) -> Launch:
 
 
 def parse_engine(text: str, environment: Mapping[str, str]) -> Engine:
-    """The engine that `--engine` names: `tp`, `fsdp2+tp,size=2`; for `auto` one process alone, and DDP of several.
+    """Return the engine that `--engine` names, such as `tp` or `fsdp2+tp,size=2`.
 
-    Raises PatchgenError: PG830 for what cannot be read, PG831 for processes that do not fit, PG833 where the launcher
-    was told to bring another engine.
+    `auto` is one process alone, or DDP on several.  Raises PatchgenError PG830 for text that cannot
+    be parsed, PG831 for a wrong number of processes, and PG833 where the launcher configures an
+    engine of its own.
     """
     launch = read_launch(environment)
     name, values = _read(text, launch)
     brought = [key for key in CONFIGURED if environment.get(key, "").lower() in ("1", "true")]
     if brought:
-        what = f"{brought[0]} is set: the launcher brings an engine of its own, which is not the one that would run"
+        what = f"{brought[0]} is set: the launcher is configured to use another engine"
         raise PatchgenError(
             "PG833", _at(text), what, "launch without it; --engine fsdp2 shards by itself"
         )
     if ADDRESS in environment and LAUNCHED[0] not in environment and ACCELERATED in environment:
         what = "accelerate launch was told of several processes, and has started this one alone"
-        hint = "accelerate launch --multi_gpu starts them, on a CPU too; --cpu does not; or take torchrun"
+        hint = "accelerate launch --multi_gpu starts them, on a CPU too; or use torchrun"
         raise PatchgenError("PG831", _at(text), what, hint)
     if name == "single" and launch.world > 1:
         what = f"{launch.world} processes were launched, and each would train the same run"
@@ -139,7 +142,7 @@ def _at(text: str) -> Location:
 
 
 def _read(text: str, launch: Launch) -> tuple[str, dict[str, Any]]:
-    """Name and options (size 0: not said)."""
+    """Return the name and the options; size 0 means that none is given."""
     name, *items = text.split(",")
     if name == AUTO:
         name = "ddp" if launch.world > 1 else "single"
@@ -172,7 +175,7 @@ def _read(text: str, launch: Launch) -> tuple[str, dict[str, Any]]:
 
 
 def _offload(text: str, name: str, value: str) -> str:
-    """What is kept in the memory of the CPU.  PG830 where ZeRO's stage does not keep it there."""
+    """Return what is kept in CPU memory; raise PG830 where the ZeRO stage does not support it."""
     if ",offload" in text and value not in OFFLOADS:
         what = f"{value or 'nothing'} is not what can be offloaded"
         raise PatchgenError("PG830", _at(text), what, f"offload={' or offload='.join(OFFLOADS)}")
@@ -185,7 +188,7 @@ def _offload(text: str, name: str, value: str) -> str:
 
 
 def _sized(text: str, name: str, launch: Launch, size: int, timeout: int) -> Engine:
-    """How many processes are in which group.  PG831 where they do not come out even."""
+    """Return the engine with the sizes of its groups; raise PG831 where they are not even."""
     world = launch.world
     group = size or world
     match name:
@@ -203,13 +206,13 @@ def _sized(text: str, name: str, launch: Launch, size: int, timeout: int) -> Eng
             return Engine(name, launch, tp=world, ep=1 if name == "tp" else world, timeout=timeout)
         case "ep":
             if world % group or group == 1:
-                what = f"{world} processes do not come out even in groups of {group} that share experts"
+                what = f"{world} processes cannot be divided into groups of {group} for experts"
                 raise PatchgenError(
                     "PG831", _at(text), what, "a size that divides the number of processes"
                 )
             return Engine(name, launch, fsdp=world, ep=group, timeout=timeout)
     if not size or world % size or size in (1, world):
         what = f"{world} processes are not several groups of {size or 'an unknown size'}"
-        hint = "size=N is the number of processes that compute the same rows, 2 or more, of at least twice as many"
+        hint = "size=N processes compute the same rows; it divides the number of processes"
         raise PatchgenError("PG831", _at(text), what, hint)
     return Engine(name, launch, fsdp=world // size, tp=size, timeout=timeout)

@@ -1,7 +1,7 @@
-"""What engine really runs: asked of the model, of each weight and of the other processes, before the first step.
+"""Checks before the first step that the engine which runs is the one asked for.
 
-An engine that falls back to another one trains as well, and costs a cluster's time: it has the same loss.  So what is
-asked here is where the bytes lie.  Out: an `Asserted`; PatchgenError PG834 where it is not what was asked for.
+A library that falls back to another engine trains with the same loss, but wastes a cluster's time.
+So the check looks at where the bytes of each weight are.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from patchgen.training.parallel.zero_check import (
     find_zero_problems,
 )
 
-SLACK = 1.1  # of a process's share of the bytes: a weight of few rows does not come out even
+SLACK = 1.1  # of a process's share of the bytes: few rows cannot be divided evenly
 
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
-    """What was seen: bytes of weights on each process, and of the whole model.
+    """What was found: the bytes of weights on each process, and of the whole model.
 
-    Of ZeRO also the bytes in float32 that the optimizer of each process updates.
+    For ZeRO also the float32 bytes that the optimizer of each process updates.
     """
 
     engine: str
     processes: int
     backend: str
-    weights: int  # parameters that are spread
+    weights: int  # parameters that are sharded
     bytes_of_model: int
     bytes_of_process: tuple[int, ...]
     bytes_updated: tuple[int, ...] = ()
 
 
 def check_engine(model: Any, wrapped: Any, engine: Engine) -> EngineReport:
-    """What runs, where it is what was asked for.
+    """Return what runs; raise PatchgenError PG834 where it is not what was asked for.
 
     `wrapped` is what Trainer calls: the model itself, or DDP or DeepSpeed's engine around it.
     """
@@ -82,7 +82,7 @@ def check_engine(model: Any, wrapped: Any, engine: Engine) -> EngineReport:
 
 
 def check_layout(model: Any, engine: Engine) -> None:
-    """PG834 where weights do not lie as the engine is to lay them, before anything is put around the model."""
+    """Raise PG834 where weights are not laid out as the engine says, before DDP wraps the model."""
     if engine.shards_weights:
         for problem in _problems(model, model, engine):
             _fell_back(engine, problem)
@@ -98,14 +98,14 @@ def _local(parameter: torch.Tensor) -> torch.Tensor:
 
 
 def _uneven(parameters: list[Any]) -> int:
-    """Bytes that a process may hold beyond its share: a row of each weight."""
+    """Return the bytes that a process may have beyond its share: a row of each weight."""
     return sum(
         math.prod(parameter.shape[1:]) * parameter.element_size() for parameter in parameters
     )
 
 
 def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
-    """What is not as asked, the first of it."""
+    """Yield how the model differs from what was asked for."""
     if engine.zero_stage:
         yield from find_zero_problems(model, wrapped, engine)
         return
@@ -133,7 +133,7 @@ def _problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
 
 
 def _inner(wrapped: Any) -> Any:
-    """Without what `torch.compile` puts around it."""
+    """Return the module inside the wrapper of `torch.compile`."""
     return getattr(wrapped, "_orig_mod", wrapped)
 
 
@@ -147,7 +147,7 @@ def _not_sharded(
     layers = [(name, module) for name, module in model.named_modules() if is_layer(model, module)]
     for name, module in layers:
         if not isinstance(module, FSDPModule):
-            yield f"the layer {name} is not sharded by itself: all weights would be gathered at once"
+            yield f"the layer {name} is not sharded by itself: all weights are gathered at once"
     for name, parameter in names.items():
         if name not in spread:
             yield f"{name} is whole on each process"
@@ -160,7 +160,7 @@ def _not_sharded(
 
 
 def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
-    """Of each module that gathers weights: in another type than was asked for; and what none of them gathers."""
+    """Yield modules that gather in another dtype than asked for, and weights in none of them."""
     from torch.distributed.fsdp import FSDPModule
 
     wanted = (torch.bfloat16, torch.float32) if engine.mixed else (None, None)
@@ -175,18 +175,18 @@ def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
         policy = state._mp_policy
         if (found := (policy.param_dtype, policy.reduce_dtype)) != wanted:
             gathered_in, summed_in = (dtype or "their own type" for dtype in found)
-            yield f"weights of {name or 'the model'} are gathered in {gathered_in}, gradients summed in {summed_in}"
+            place = name or "the model"
+            dtypes = f"gathered in {gathered_in}, gradients summed in {summed_in}"
+            yield f"weights of {place} are {dtypes}"
     for name, parameter in model.named_parameters():
-        if (
-            id(parameter) not in managed
-        ):  # of fsdp2+tp it may be a DTensor nevertheless, of one dimension
+        if id(parameter) not in managed:  # with fsdp2+tp it may still be a one-dimensional DTensor
             yield f"{name} is of no module that gathers: FSDP neither shards nor casts it"
         if engine.mixed and parameter.dtype != torch.float32:
             yield f"{name} is kept in {parameter.dtype}"
 
 
 def _not_as_planned(model: Any, names: Mapping[str, Any], engine: Engine) -> Iterator[str]:
-    """Of each rule of the tensor-parallel plan: a module or weight that it names, laid out as it says."""
+    """Yield the weights that are not laid out as their rule of the tensor-parallel plan says."""
     from transformers.distributed.parallel_utils import _get_parameter_plan as rule_of
 
     plan = {
@@ -218,7 +218,7 @@ def _not_as_planned(model: Any, names: Mapping[str, Any], engine: Engine) -> Ite
 
 
 ROWS, COLUMNS = -2, -1  # of a matrix, the last two dimensions
-# Which dimension each of transformers' styles splits; the others keep a weight whole, or act on activations.
+# The dimension that each of transformers' styles splits; other styles do not split a weight.
 SHARDED = {
     "colwise": ROWS,
     "colwise_gather_output": ROWS,
@@ -242,7 +242,7 @@ def _is_of(rule: str, others: tuple[str, ...]) -> bool:
 
 
 def _experts_not_spread(model: Any, spread: Mapping[str, DTensor], engine: Engine) -> Iterator[str]:
-    """Of each weight that the expert plan names: whole experts, a share of them on each process."""
+    """Yield the weights of the expert plan whose experts are not divided among the processes."""
     from transformers.distributed.parallel_utils import _get_parameter_plan as rule_of
 
     experts = 0
@@ -255,6 +255,7 @@ def _experts_not_spread(model: Any, spread: Mapping[str, DTensor], engine: Engin
         elif not any(isinstance(place, Shard) and place.dim == 0 for place in parameter.placements):
             yield f"{name} is a DTensor of {parameter.placements}: its experts are not spread"
         elif parameter.to_local().shape[0] * engine.ep > parameter.shape[0]:
-            yield f"a process holds {parameter.to_local().shape[0]} of {parameter.shape[0]} experts of {name}"
+            held = parameter.to_local().shape[0]
+            yield f"a process holds {held} of {parameter.shape[0]} experts of {name}"
     if not experts:
         yield f"no weight of {type(model).__name__} is one of experts"

@@ -1,6 +1,6 @@
-"""How do the processes of a run meet, who writes, and what if one of them is gone?
+"""The process group of a run: joining it, waiting, sharing values, and losing a process.
 
-Each function is called by every process at the same place of the run; with one process alone none waits.
+Every process calls each function at the same point of the run.  One process alone never waits.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import LAUNCHED, Engine
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
-TOLD = "patchgen/told"  # where the first process leaves what it said last
+TOLD = "patchgen/told"  # the key of the first process's last message
 SETTLED = 0.2  # seconds
-PATIENCE = 5  # seconds that another process waits for that
-# What gloo and NCCL say where the other end of a connection is gone or silent.
+PATIENCE = 5  # seconds that another process waits for that message
+# What gloo and NCCL report where the other end of a connection is lost.
 GONE = (
     "gloo",
     "NCCL",
@@ -42,7 +42,10 @@ class PeerLost(Exception):
 
 
 def join(engine: Engine, device: str) -> None:
-    """Meet the other processes.  Raises PatchgenError PG833 where this torch cannot, PG836 where they do not come."""
+    """Join the process group.
+
+    Raises PatchgenError PG833 where this torch cannot, and PG836 where other processes do not join.
+    """
     if not engine.is_distributed:
         for (
             name
@@ -61,7 +64,7 @@ def join(engine: Engine, device: str) -> None:
             device_id=torch.device("cuda", engine.launch.local_rank) if device == "cuda" else None,
         )
     except (RuntimeError, ValueError) as error:
-        what = f"the processes do not meet: {' '.join(str(error).split())}"
+        what = f"the processes do not connect: {' '.join(str(error).split())}"
         raise PatchgenError("PG836", Location(f"--engine {engine.name}"), what) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _ended_by_launcher)
@@ -79,7 +82,8 @@ def _check_backend(engine: Engine, device: str) -> None:
         what = f"the launcher says nothing of {' and '.join(missing)}"
         raise PatchgenError("PG831", where, what, "launch it by torchrun or accelerate launch")
     if device == "cuda" and engine.launch.local_rank >= torch.cuda.device_count():
-        what = f"process {engine.launch.local_rank} of this machine has no GPU: it has {torch.cuda.device_count()}"
+        count = torch.cuda.device_count()
+        what = f"process {engine.launch.local_rank} has no GPU: this machine has {count}"
         raise PatchgenError("PG831", where, what, "launch one process for each GPU")
     if device == "cpu" and engine.shards_weights and torch.accelerator.is_available():
         what = (
@@ -89,34 +93,34 @@ def _check_backend(engine: Engine, device: str) -> None:
 
 
 def _ended_by_launcher(number: int, frame: Any) -> NoReturn:
-    """A launcher that has lost one process ends the others by SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is said now is to be said to its end
+    """Raise PeerLost: a launcher that has lost one process sends SIGTERM to the others."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # let the message be written
     raise PeerLost("the launcher ended this process, as it does where another one is gone")
 
 
 def ignore_termination(engine: Engine) -> None:
-    """What goes on now, an error that is said, is not broken off by the launcher."""
+    """Let an error message be written to its end, whatever the launcher sends."""
     if engine.is_distributed and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def leave(engine: Engine) -> None:
-    """Part from the other processes; not to be called where one of them is gone."""
+    """Leave the process group; not to be called where another process is lost."""
     if engine.is_distributed and distributed.is_initialized():
         distributed.destroy_process_group()
-        # Threads of gloo let go of the last tensors a little later, for which they need Python.  One that still does
-        # when Python has begun to end is ended in its middle, and the process with it, by SIGABRT.
+        # Threads of gloo free the last tensors a little later, and need Python for it.  If Python
+        # is finalized meanwhile, the process ends with SIGABRT.
         time.sleep(SETTLED)
 
 
 def wait(engine: Engine) -> None:
-    """Until every process is here."""
+    """Wait until every process is here."""
     if engine.is_distributed:
         distributed.barrier()
 
 
 def gather(engine: Engine, value: _Value) -> tuple[_Value, ...]:
-    """The value of each process, in their order."""
+    """Return the value of each process, by rank."""
     if not engine.is_distributed:
         return (value,)
     values: list[Any] = [None] * engine.launch.world
@@ -125,7 +129,7 @@ def gather(engine: Engine, value: _Value) -> tuple[_Value, ...]:
 
 
 def broadcast_from_first(engine: Engine, make: Callable[[], _Value]) -> _Value:
-    """What `make` gives to the first process, for all of them; where it fails there, all of them end."""
+    """Return what `make` returns on the first process; an error there is raised everywhere."""
     if not engine.is_distributed:
         return make()
     if not engine.is_first:
@@ -139,7 +143,10 @@ def broadcast_from_first(engine: Engine, make: Callable[[], _Value]) -> _Value:
 
 @contextlib.contextmanager
 def first_process_first(engine: Engine) -> Iterator[None]:
-    """The first process does it, and the others after it: they find what it wrote.  Where it fails, all end."""
+    """Run the body on the first process, and then on the others.
+
+    They find what the first process wrote.  An error there is raised everywhere.
+    """
     if not engine.is_distributed:
         yield
         return
@@ -154,7 +161,7 @@ def first_process_first(engine: Engine) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _failing_for_all() -> Iterator[None]:
-    """What fails in the first process ends those that wait for it: its PatchgenError is theirs as well."""
+    """Send an error of the first process to the others, which wait for it."""
     try:
         yield
     except PatchgenError as error:
@@ -182,14 +189,14 @@ def _heard_of_first() -> Any:
 
 
 def is_peer_failure(error: BaseException) -> bool:
-    """Whether it says that another process is gone or silent."""
+    """Return whether the error says that another process is lost."""
     if isinstance(error, PeerLost | distributed.DistError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in GONE)
 
 
 def first_reports_same(engine: Engine, text: str) -> bool:
-    """Whether the first process says the same as this one; it then need not be said again."""
+    """Return whether the first process reports the same text, so that it is printed once."""
     if not (engine.is_distributed and distributed.is_available() and distributed.is_initialized()):
         return False
     store = distributed.distributed_c10d._get_default_store()

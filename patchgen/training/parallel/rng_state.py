@@ -13,28 +13,9 @@ from typing import Any
 
 import numpy
 import torch
-from transformers import TrainerCallback
 
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gather
-
-
-class RngStateSharing(TrainerCallback):
-    """Shares the RNG states before the first step after a resume, when Trainer has loaded them."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.is_resumed = False
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Called by Trainer when the state of the checkpoint is there, and no RNG state yet."""
-        self.is_resumed = state.global_step > 0
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Called by Trainer right after it has loaded the RNG states."""
-        if self.is_resumed:
-            share_rng_state(self.engine)
-        self.is_resumed = False
 
 
 def share_rng_state(engine: Engine) -> None:
@@ -52,6 +33,7 @@ def share_rng_state(engine: Engine) -> None:
 
 
 def _states() -> tuple[Any, Any, torch.Tensor, torch.Tensor | None]:
+    """Return the states of Python, numpy, torch, and CUDA where it is in use."""
     on_cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
     of_cuda = torch.cuda.get_rng_state() if on_cuda else None
     return random.getstate(), numpy.random.get_state(), torch.get_rng_state(), of_cuda

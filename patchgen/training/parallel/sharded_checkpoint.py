@@ -1,8 +1,9 @@
-"""How are weights and states of an optimizer that lie on several processes written, and read by any number of them?
+"""Saves and loads sharded weights and optimizer states, on any number of processes.
 
-In transformers' own format: `shard-*.safetensors` beside the configuration, which `from_pretrained` reads too, and the
-optimizer's states under their weights' names in `optimizer/`, as torch.distributed.checkpoint has them.  What one
-process has written whole (`model.safetensors`, `optimizer.pt`) is read by several, each taking its part.
+The format is transformers' own: `shard-*.safetensors` with the configuration, which
+`from_pretrained` loads too, and the optimizer's states in `optimizer/`, by
+torch.distributed.checkpoint. Several processes can also load what one process has saved whole
+(`model.safetensors`, `optimizer.pt`).
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ STATES = "optimizer"
 
 
 def is_sharded(folder: Path) -> bool:
-    """Whether several processes have written it, each its part."""
+    """Return whether several processes have saved the checkpoint, each its part."""
     from transformers.distributed.checkpoint import is_sharded_checkpoint
 
     return bool(is_sharded_checkpoint(str(folder)))
 
 
 def write_weights(model: Any, folder: Path, *, first: bool) -> None:
-    """Each process writes what it holds; the first one the configuration too."""
+    """Save this process's part; the first process saves the configuration too."""
     folder.mkdir(parents=True, exist_ok=True)
     if first:
         model.config.save_pretrained(folder)
@@ -33,14 +34,14 @@ def write_weights(model: Any, folder: Path, *, first: bool) -> None:
 
 
 def read_weights(model: Any, folder: Path) -> None:
-    """What several processes have written, into a model that is laid out as it may be, or not at all."""
+    """Load a sharded checkpoint into a model with any layout, or none."""
     from transformers.distributed.checkpoint import _load_model_checkpoint_distributed
 
     _load_model_checkpoint_distributed(model, str(folder))
 
 
 def take_weights(model: Any, whole: dict[str, torch.Tensor]) -> tuple[str, ...]:
-    """Let each weight be what it is in `whole`, this process's part of it; names of weights that are not in it."""
+    """Copy this process's part of whole weights into the model; return missing names."""
     held = model.state_dict()
     with torch.no_grad():
         for name in held.keys() & whole.keys():
@@ -50,33 +51,33 @@ def take_weights(model: Any, whole: dict[str, torch.Tensor]) -> tuple[str, ...]:
 
 
 def like(whole: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
-    """This process's part of a tensor that every process holds, laid out as `model` is."""
+    """Return this process's part of a whole tensor, laid out as `model` is."""
     if not isinstance(model, DTensor) or whole.shape != model.shape:
         return whole
-    # Nothing is sent: each process has the whole of it.
+    # Nothing is sent: each process has the whole tensor.
     return distribute_tensor(
         whole.to(model.device), model.device_mesh, model.placements, src_data_rank=None
     )
 
 
 def write_states(model: Any, optimizer: Any, folder: Path) -> None:
-    """Each process writes the states of what it holds."""
+    """Save the optimizer states of this process's part."""
     from transformers.distributed.checkpoint import save_optimizer_distributed
 
     save_optimizer_distributed(model, optimizer, str(folder / STATES))
 
 
 def read_states(model: Any, optimizer: Any, folder: Path) -> None:
-    """What `write_states` wrote, whatever number of processes that was."""
+    """Load what `write_states` has saved on any number of processes."""
     from transformers.distributed.checkpoint import load_optimizer_distributed
 
     load_optimizer_distributed(model, optimizer, str(folder / STATES))
 
 
 def take_states(optimizer: Any, names: Sequence[Any], whole: dict[str, Any]) -> None:
-    """Let the optimizer be where one that held whole weights was.
+    """Load the states of an optimizer over whole weights.
 
-    `names` are its weights in the order in which that one counted them.
+    `names` are the weights in the order in which that optimizer numbered them.
     """
     settings = {
         key: value

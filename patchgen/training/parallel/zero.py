@@ -1,7 +1,6 @@
-"""What is DeepSpeed told of `--engine zero1`, `zero2` and `zero3`, and is it there?
+"""Configures DeepSpeed for `--engine zero1`, `zero2` and `zero3`, and checks that it is installed.
 
-In: an `Engine`.  Out: what Trainer is to hand to it, of which "auto" is filled by Trainer from its own arguments, and
-the weights that it gives back.  Whether ZeRO did as it was told is asked in `partitioned`.
+Trainer replaces each "auto" by a value from its own arguments.  `zero_check` checks what runs.
 """
 
 from __future__ import annotations
@@ -20,20 +19,16 @@ from patchgen.training.parallel.engine import Engine
 
 AUTO = "auto"
 DEEPSPEED = "deepspeed"
-ACCELERATOR = (
-    "DS_ACCELERATOR"  # what tells DeepSpeed which device to take; else it takes what it finds
-)
-SIZES = (
-    "hidden_size",
-    "hidden_sizes",
-)  # of a configuration, by one of which Trainer fills the sizes of buckets
-# Of a checkpoint: a folder for each step, in it a file of each process; in stage 3 its weights too are such files.
+ACCELERATOR = "DS_ACCELERATOR"  # the device for DeepSpeed, which otherwise takes what it finds
+# Trainer derives the sizes of buckets from one of these in the configuration.
+SIZES = ("hidden_size", "hidden_sizes")
+# A checkpoint has a folder for each step with a file of each process; in stage 3 also of weights.
 STEPS = "global_step*"
 STATES, PARTS = "*zero_pp_rank_*_optim_states.pt", "*zero_pp_rank_*_model_states.pt"
 
 
 def make_zero_arguments(engine: Engine, precision: str, device: str) -> dict[str, Any]:
-    """What Trainer is told, in its own words; nothing for another engine."""
+    """Return Trainer's arguments for ZeRO; none for another engine."""
     if not engine.zero_stage:
         return {}
     # Under Trainer's own `bf16` DeepSpeed would make the weights bfloat16.
@@ -41,13 +36,14 @@ def make_zero_arguments(engine: Engine, precision: str, device: str) -> dict[str
 
 
 def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]:
-    """DeepSpeed's own configuration."""
+    """Return DeepSpeed's configuration."""
     zero: dict[str, Any] = {"stage": engine.zero_stage, "reduce_bucket_size": AUTO}
     if engine.zero_stage == 3:
         zero |= {
             "stage3_prefetch_bucket_size": AUTO,
             "stage3_param_persistence_threshold": AUTO,
-            "stage3_gather_16bit_weights_on_model_save": True,  # of float32 too, whatever its name is
+            # Despite its name it gathers float32 weights too.
+            "stage3_gather_16bit_weights_on_model_save": True,
         }
     offloaded = {"device": "cpu", "pin_memory": device == "cuda"}
     if engine.offload:
@@ -60,7 +56,7 @@ def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]
         "train_micro_batch_size_per_gpu": AUTO,
         "gradient_accumulation_steps": AUTO,
         "gradient_clipping": AUTO,
-        # Else Accelerate puts DeepSpeed's Adam in the place of whatever optimizer was asked for.
+        # Otherwise Accelerate replaces every optimizer by DeepSpeed's Adam.
         "zero_force_ds_cpu_optimizer": False,
     }
     return told | (
@@ -71,10 +67,10 @@ def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]
 
 
 def check_deepspeed(engine: Engine, device: str) -> None:
-    """Let DeepSpeed take the device.
+    """Let DeepSpeed use the device.
 
-    Raises PatchgenError PG845 where it is not installed or takes another one, PG846 where it cannot compile what it
-    needs.
+    Raises PatchgenError PG845 where DeepSpeed is missing or uses another device, and PG846 where it
+    cannot compile its operators.
     """
     if not engine.zero_stage:
         return
@@ -86,23 +82,22 @@ def check_deepspeed(engine: Engine, device: str) -> None:
     if device == "cpu":
         _check_compiler(where)
     os.environ.setdefault(ACCELERATOR, device)
-    # Of torch's own names, which DeepSpeed calls in every step.
+    # DeepSpeed calls deprecated functions of torch in every step.
     warnings.filterwarnings("ignore", message="`torch.distributed", category=FutureWarning)
     try:
         from deepspeed.accelerator import get_accelerator
-    except (
-        Exception
-    ) as error:  # it imports a good deal of itself, and each release fails in its own way
+    except Exception as error:  # each release of DeepSpeed fails in its own way
         what = f"deepspeed cannot be imported: {' '.join(str(error).split())}"
         raise PatchgenError("PG845", where, what, "a release that goes with this torch") from error
     found = get_accelerator().device_name()
     if found != device:
-        what = f"deepspeed takes {found} ({ACCELERATOR}={os.environ[ACCELERATOR]}), and the run is on {device}"
+        setting = f"{ACCELERATOR}={os.environ[ACCELERATOR]}"
+        what = f"deepspeed takes {found} ({setting}), and the run is on {device}"
         raise PatchgenError("PG845", where, what, f"{ACCELERATOR}={device}, or none at all")
 
 
 def _check_compiler(where: Location) -> None:
-    """On a CPU of Linux DeepSpeed compiles how processes share memory, at the first use."""
+    """Raise PG846 without a compiler: on a Linux CPU DeepSpeed compiles its communication."""
     if sys.platform != "linux":
         return
     compilers = (os.environ.get("CXX", ""), "c++", "g++", "clang++")
@@ -115,7 +110,7 @@ def _check_compiler(where: Location) -> None:
 
 
 def check_sizes(model: Any, engine: Engine) -> None:
-    """PG849 where Trainer finds no size by which it would fill those of buckets."""
+    """Raise PG849 where the configuration lacks the size that Trainer derives buckets from."""
     if not engine.zero_stage:
         return
     configs = (model.config, model.config.get_text_config())
@@ -126,9 +121,9 @@ def check_sizes(model: Any, engine: Engine) -> None:
 
 
 def gather_weights(trainer: Any, engine: Engine) -> dict[str, Any] | None:
-    """What is saved of a model; None where that is what the model itself holds.
+    """Return the whole weights to save; None where the model has them itself.
 
-    Of the processes the first has the weights; each has to call.
+    Every process has to call it; the first process gets the weights.
     """
     if engine.zero_stage != 3 or trainer.deepspeed is None:
         return None
@@ -137,14 +132,17 @@ def gather_weights(trainer: Any, engine: Engine) -> dict[str, Any] | None:
 
 
 def engine_at_end(engine: Engine) -> Engine:
-    """What evaluates and saves where no step is left: of ZeRO stage 3 alone does that without an optimizer."""
+    """Return the engine that evaluates and saves after the last step.
+
+    Only stage 3 of ZeRO can do that without an optimizer.
+    """
     return replace(engine, name="ddp", offload="") if engine.zero_stage in (1, 2) else engine
 
 
 def check_checkpoint(folder: Path, engine: Engine) -> None:
-    """PG848 where a checkpoint's states are those of another stage or of another number of processes.
+    """Raise PG848 where another stage, or another number of processes, has saved the states.
 
-    Each process has written its part of all states in one row, cut where a process ended and not where a weight does.
+    Each process saves its part of one flat buffer of all states, which ends anywhere in a weight.
     """
     written = _written(folder)
     asked = (_kind(engine.zero_stage), engine.launch.world) if engine.zero_stage else None
@@ -165,14 +163,14 @@ def check_checkpoint(folder: Path, engine: Engine) -> None:
 
 
 def _written(folder: Path) -> tuple[str, int] | None:
-    """The kind of ZeRO and the number of processes that wrote a checkpoint; None where it was not ZeRO."""
+    """Return the kind of ZeRO and the number of processes that saved it; None without ZeRO."""
     for step in sorted(folder.glob(STEPS)):
         return _kind(3 if any(step.glob(PARTS)) else 1), len(list(step.glob(STATES)))
     return None
 
 
 def _kind(zero_stage: int) -> str:
-    """Stages 1 and 2 write the same."""
+    """Return the kind of a stage: 1 and 2 save the same files."""
     return "zero3" if zero_stage == 3 else "zero1 or zero2"
 
 

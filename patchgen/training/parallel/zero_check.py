@@ -1,8 +1,7 @@
-"""Does DeepSpeed's ZeRO run at the stage that was asked for, and does each process hold its part and no more?
+"""Checks before the first step that DeepSpeed's ZeRO runs at the stage that was asked for.
 
-Asked of DeepSpeed's engine and of the tensors themselves, before the first step.  Stage 1 spreads what the optimizer
-updates, stage 2 gradients too, stage 3 the weights as well, in parts that need not end where a row does.  Parts are
-of equal sizes: what does not come out even is padded.
+Stage 1 divides the optimizer's states, stage 2 also gradients, stage 3 also weights.  Parts are
+equally large: they are padded, and may end anywhere in a weight.
 """
 
 from __future__ import annotations
@@ -12,22 +11,22 @@ from typing import Any
 
 from patchgen.training.parallel.engine import Engine
 
-ALIGNED = 2  # elements of which a multiple makes a part, at least
+ALIGNED = 2  # elements; a part is at least a multiple of them
 
 
 def bytes_held(parameter: Any) -> int:
-    """Of a weight, on this process: its part in stage 3, and a small one whole beside it."""
+    """Return the bytes of a weight on this process: in stage 3 its part."""
     part = getattr(parameter, "ds_tensor", None)
     return int(parameter.nbytes + (0 if part is None else part.nbytes))
 
 
 def bytes_whole(parameter: Any) -> int:
-    """Of a weight, on all processes together."""
+    """Return the bytes of a weight on all processes together."""
     return int(getattr(parameter, "ds_numel", parameter.numel()) * parameter.element_size())
 
 
 def bytes_updated(wrapped: Any) -> int:
-    """Of weights in float32 that this process's optimizer updates; its states are multiples of them."""
+    """Return the bytes of float32 weights that this process's optimizer updates."""
     return sum(part.nbytes for part in _updated(wrapped))
 
 
@@ -42,7 +41,7 @@ def _updated(wrapped: Any) -> list[Any]:
 
 
 def find_zero_problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
-    """What is not as asked, the first of it."""
+    """Yield how the model differs from what was asked for."""
     from deepspeed import DeepSpeedEngine
 
     if not isinstance(wrapped, DeepSpeedEngine):
@@ -63,7 +62,7 @@ def find_zero_problems(model: Any, wrapped: Any, engine: Engine) -> Iterator[str
 
 
 def _not_spread(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
-    """Of what is updated, and in stage 3 of each weight: more than a part of it on this process, or less."""
+    """Yield weights and states of which this process has more, or less, than its part."""
     world = engine.launch.world
     trained = sum(bytes_whole(weight) for weight in model.parameters() if weight.requires_grad)
     updated, padding = bytes_updated(wrapped), _padding(model, world)
@@ -81,18 +80,22 @@ def _not_spread(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
         elif part is None:
             yield f"{name} is whole on each process"
         elif part.numel() != -(-weight.ds_numel // world):
-            yield f"a process has {part.numel():,} of the {weight.ds_numel:,} numbers of {name}: not its part"
+            count = f"{part.numel():,} of the {weight.ds_numel:,} numbers"
+            yield f"a process has {count} of {name}: not its part"
         elif weight.numel() and not weight.ds_persist:
             yield f"{name} is whole on each process beside its parts"
 
 
 def _padding(model: Any, world: int) -> int:
-    """Bytes by which all parts together may exceed what they are parts of: each weight may be padded by itself."""
+    """Return the most bytes that the padding of all weights may take."""
     return sum(ALIGNED * world * weight.element_size() for weight in model.parameters())
 
 
 def _not_offloaded(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
-    """What stays on the device, and should not; where the device is a CPU, only whether DeepSpeed was told."""
+    """Yield what is on the wrong device.
+
+    On a CPU run this only checks DeepSpeed's configuration.
+    """
     if bool(wrapped.zero_use_cpu_optimizer()) != bool(engine.offload):
         yield f"the optimizer's states are {'on the device' if engine.offload else 'offloaded'}"
     if engine.offload and (
