@@ -1,1 +1,1 @@
-"""The text of one class: its statements, its members, and what they set."""
+"""Read the text of a class: its statements, its members, and what they set."""

@@ -1,4 +1,9 @@
-"""Which attributes the code of a method sets on its own object."""
+"""Find which attributes the code of a method sets on its own object.
+
+self.scale = 2                          scale
+self.register_buffer("mask", mask)      mask
+setattr(self, "size", 3)                size
+"""
 
 from __future__ import annotations
 
@@ -31,6 +36,7 @@ def registers_by_expression(call: ast.Call) -> bool:
 
 
 def _set_by_call(func: ast.expr, first: ast.expr, rest: list[ast.expr], receiver: str) -> set[str]:
+    """The attribute that a call sets, if `first` and `rest` are its arguments."""
     match func, first, rest:
         case ast.Attribute(value=ast.Name(id=owner), attr=method), ast.Constant(value=str(name)), _:
             return {name} if owner == receiver and method in _REGISTERS else set()

@@ -36,7 +36,10 @@ class Decorator:
 
 @dataclass(frozen=True, slots=True)
 class ClassBody:
-    """A class statement taken apart; `head` is `class Name...:`, and `comment` what follows it on its line."""
+    """The parts of a class statement.
+
+    `head` is `class Name...:`, and `comment` what follows it on its line.
+    """
 
     block: RewrittenBlock
     own_name: str
@@ -79,29 +82,25 @@ class ClassBody:
     @property
     def members(self) -> frozenset[str]:
         """The names that the class may have as attributes of its own."""
-        bare = {
-            s.key
-            for s in self.statements
-            if isinstance(s.node, ast.AnnAssign) and s.node.value is None
-        }
-        bound = {
-            name
-            for statement in self.statements
-            if statement.key not in bare
-            for name in statement.names
-        }
+        bound: set[str] = set()
+        for statement in self.statements:
+            node = statement.node
+            # `x: int` alone makes no attribute.
+            if isinstance(node, ast.AnnAssign) and node.value is None:
+                continue
+            bound.update(statement.names)
         return frozenset(bound - self.deleted)
 
 
 def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassBody:
-    """Take the class statement of `block` apart; statements are indented by four spaces afterwards."""
+    """Read the class statement of `block`; its statements get an indentation of four spaces."""
     text = block.text if block.text.endswith("\n") else f"{block.text}\n"
     tree = ast.parse(text)
     node = tree.body[0]
     assert isinstance(node, ast.ClassDef)
     code = Fragment(text, (node,), split_lines(text))
-    head, comment, head_end = _head(code, node)
-    statements = list(_statements(code, node, head_end, origin))
+    head, comment, head_end = _read_head(code, node)
+    statements = list(_read_statements(code, node, head_end, origin))
     docstring = None
     if ast.get_docstring(node, clean=False) is not None:
         docstring, *statements = statements
@@ -110,7 +109,7 @@ def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassB
     return ClassBody(
         block=block,
         own_name=own_name,
-        decorators=_decorators(code, node),
+        decorators=_read_decorators(code, node),
         head=head,
         comment=comment,
         node=node,
@@ -120,7 +119,7 @@ def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassB
     )
 
 
-def _head(code: Fragment, node: ast.ClassDef) -> tuple[str, str, int]:
+def _read_head(code: Fragment, node: ast.ClassDef) -> tuple[str, str, int]:
     """The text from `class` to its colon, a comment behind it, and the line that it ends on."""
     line, column = find_colon(code, node.lineno, code.column(node.lineno, node.col_offset))
     start, line_start = code.offset(node.lineno, node.col_offset), code.line_span(line, line)[0]
@@ -129,7 +128,7 @@ def _head(code: Fragment, node: ast.ClassDef) -> tuple[str, str, int]:
     return code.text[start : line_start + column], comment, line
 
 
-def _decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...]:
+def _read_decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...]:
     found = []
     for number, decorator in enumerate(node.decorator_list):
         above = node.decorator_list[number - 1].end_lineno or 0 if number else 0
@@ -139,26 +138,27 @@ def _decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...]:
     return tuple(found)
 
 
-def _statements(
+def _read_statements(
     code: Fragment, node: ast.ClassDef, head_end: int, origin: int
 ) -> Iterator[Statement]:
     body = node.body
-    indent = (
-        indent_of(code.lines[first_line(body[0]) - 1]) if first_line(body[0]) > head_end else ""
-    )
+    indent = ""
+    if first_line(body[0]) > head_end:
+        indent = indent_of(code.lines[first_line(body[0]) - 1])
     end = head_end
     for number, child in enumerate(body):
         names = tuple(dict.fromkeys(bound_names([child])))
         first, last = first_line(child), child.end_lineno or child.lineno
         if first <= head_end or not owns_lines(code, body, number, number + 1):
             # `x = 1; y = 2` and `class A: x = 1`: each statement gets a line of its own.
-            yield Statement(
-                "", f"{INDENT}{code.source(child)}\n", names, origin, number, first, changed=True
-            )
+            text = f"{INDENT}{code.source(child)}\n"
+            yield Statement("", text, names, origin, number, first, changed=True)
             end = last
             continue
-        upper = first_line(body[number + 1]) if number + 1 < len(body) else len(code.lines) + 1
-        last = _with_comments_inside(code, last, upper, indent)
+        upper = len(code.lines) + 1
+        if number + 1 < len(body):
+            upper = first_line(body[number + 1])
+        last = _include_comments(code, last, upper, indent)
         leading = "".join(code.lines[end : first - 1]) if first > end else ""
         text = "".join(code.lines[first - 1 : last])
         if indent != INDENT:
@@ -167,8 +167,8 @@ def _statements(
         end = last
 
 
-def _with_comments_inside(code: Fragment, last: int, upper: int, indent: str) -> int:
-    """The last line of a statement, counting comments below it that are indented deeper than the class body."""
+def _include_comments(code: Fragment, last: int, upper: int, indent: str) -> int:
+    """The last line of a statement, with the deeper indented comments below it."""
     found = last
     for line in range(last + 1, upper):
         text = code.lines[line - 1]

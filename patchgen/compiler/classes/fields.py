@@ -1,7 +1,14 @@
-"""Classes whose annotations are fields (dataclasses, configurations, typed dictionaries), and when they merge exactly.
+"""Check that classes whose annotations are fields, such as dataclasses, merge exactly.
 
-Python makes fields class by class, a flat class makes them once.  The two agree where every class of the chain is
-decorated alike; otherwise an annotation would become a field that was none, or a generated method would not be made.
+Python makes fields class by class; a flat class makes them once.  The two agree where every class
+of the chain is decorated alike.  Otherwise an annotation would become a field that was none, or a
+generated method would be missing.
+
+    @dataclass
+    class Parent:
+        size: int = 1
+    class Child(Parent):
+        depth: int = 2          # PG223: no field in Python, but one in the flat class
 """
 
 from __future__ import annotations
@@ -27,9 +34,9 @@ _LOOKED_FOR = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """For each class of the chain, what makes fields of its annotations: texts of decorators, or a base's name.
+    """What makes fields of the annotations of each class of the chain.
 
-    `flat` is what makes the fields of the flat class.
+    `makers` has texts of decorators, or the name of a base; `flat` the same for the flat class.
     """
 
     makers: tuple[tuple[str, ...], ...]
@@ -88,19 +95,22 @@ def find_field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator
 def _own_problems(
     place: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields
 ) -> Iterator[Problem]:
-    annotated = [
-        statement for statement in body.statements if isinstance(statement.node, ast.AnnAssign)
-    ]
-    for statement in annotated:
-        if "KW_ONLY" in ast.unparse(statement.node.annotation):  # type: ignore[attr-defined]
+    annotated: list[Statement] = []
+    for statement in body.statements:
+        if not isinstance(statement.node, ast.AnnAssign):
+            continue
+        annotated.append(statement)
+        if "KW_ONLY" in ast.unparse(statement.node.annotation):
             what = "KW_ONLY would reach to the fields of other classes"
             yield _problem("PG223", body, statement, what, "write field(kw_only=True)")
     if annotated and set(fields.makers[place]) != set(fields.flat):
-        other = next(
-            bodies[i] for i, makers in enumerate(fields.makers) if makers != fields.makers[place]
-        )
+        pairs = zip(bodies, fields.makers, strict=True)
+        other = next(body for body, makers in pairs if makers != fields.makers[place])
         names = ", ".join(annotated[0].names)
-        what = f"{names} is annotated in {body.own_name}, which is not decorated as {other.own_name} is"
+        what = (
+            f"{names} is annotated in {body.own_name}, "
+            f"which is not decorated as {other.own_name} is"
+        )
         hint = "decorate both alike, so that it is a field in both or in none"
         yield _problem("PG223", body, annotated[0], what, hint)
     if any("slots=True" in maker for maker in fields.makers[place]):
@@ -112,32 +122,41 @@ def _own_problems(
 def _generated_problems(
     place: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields
 ) -> Iterator[Problem]:
-    """A method that a decorator generates for one class, while a class behind it has written one."""
+    """Methods that a decorator generates for a class, while a class behind it defines them."""
     generated = fields.generated(place)
     nearer = {name for other in bodies[: place + 1] for name in other.names}
     for other in bodies[place + 1 :]:
         for name in sorted((generated & other.names) - nearer):
             statement = other.binders(name)[0]
-            what = f"{name} of {other.own_name} is hidden by the one that is generated for {body.own_name}"
+            what = (
+                f"{name} of {other.own_name} is hidden "
+                f"by the one that is generated for {body.own_name}"
+            )
             hint = f"write {name} in {bodies[0].own_name}"
             yield _problem("PG224", other, statement, what, hint)
 
 
 def _seen_by_decorator(place: int, body: ClassBody, fields: Fields) -> Iterator[Problem]:
-    """Methods of a class that is no dataclass itself, which the decorator of the flat class would see."""
+    """Methods that the decorator of the flat class would see, of a class that is no dataclass."""
     decorated = any(maker.startswith("dataclass") for maker in fields.flat)
     if not decorated or any(maker.startswith("dataclass") for maker in fields.makers[place]):
         return
     for name in sorted(body.names & (_LOOKED_FOR | _ORDERING)):
         statement = body.binders(name)[0]
-        what = f"{name} of {body.own_name}, which is no dataclass itself, would be seen by the decorator of its parent"
+        what = (
+            f"{name} of {body.own_name}, which is no dataclass itself, "
+            "would be seen by the decorator of its parent"
+        )
         yield _problem("PG224", body, statement, what, f"decorate {body.own_name} too")
 
 
 def finds_generated(
     name: str, start: int, found: int | None, bodies: Sequence[ClassBody], fields: Fields
 ) -> bool:
-    """Whether `super().name`, looked up from `start`, finds a generated method before the written one at `found`."""
+    """Whether `super().name` finds a generated method before the written one at `found`.
+
+    The search begins at `start`; without a written one, it goes through the whole chain.
+    """
     stop = len(bodies) if found is None else found
     return any(name in fields.generated(place) for place in range(start, stop))
 
@@ -145,25 +164,35 @@ def finds_generated(
 def _bare_overrides(
     statement: Statement, body: ClassBody, behind: Sequence[ClassBody]
 ) -> Iterator[Problem]:
+    """Values without an annotation for names that are fields of a parent.
+
+    Python changes the attribute; in the flat class the field would be gone.
+    """
     if isinstance(statement.node, ast.AnnAssign) or statement.removes:
         return
     for name in statement.names:
-        for other in behind:
-            for old in other.binders(name):
-                if isinstance(old.node, ast.AnnAssign) and "ClassVar" not in ast.unparse(
-                    old.node.annotation
-                ):
-                    annotation = ast.unparse(old.node.annotation)
-                    written = (
-                        f"{name} = ..."
-                        if isinstance(statement.node, ast.Assign)
-                        else f"the member {name}"
-                    )
-                    what = f"{written} does not change the default of the field {name} of {other.own_name}"
-                    yield _problem(
-                        "PG223", body, statement, what, f"write {name}: {annotation} = ..."
-                    )
-                    return
+        field = _find_field(name, behind)
+        if field is None:
+            continue
+        owner, annotation = field
+        written = f"the member {name}"
+        if isinstance(statement.node, ast.Assign):
+            written = f"{name} = ..."
+        what = f"{written} does not change the default of the field {name} of {owner.own_name}"
+        hint = f"write {name}: {annotation} = ..."
+        yield _problem("PG223", body, statement, what, hint)
+        return
+
+
+def _find_field(name: str, behind: Sequence[ClassBody]) -> tuple[ClassBody, str] | None:
+    """The first class of `behind` that has a field `name`, with its annotation."""
+    for other in behind:
+        for old in other.binders(name):
+            if isinstance(old.node, ast.AnnAssign):
+                annotation = ast.unparse(old.node.annotation)
+                if "ClassVar" not in annotation:
+                    return other, annotation
+    return None
 
 
 def _problem(code: str, body: ClassBody, statement: Statement, what: str, hint: str) -> Problem:

@@ -1,7 +1,8 @@
 """Class-body statements as text, with syntax trees whose positions count from that text.
 
-Facts come from `ast`, changes are made to the text at the positions that `ast` gives: what is not changed stays byte
-for byte.  Whoever changes a text asks `same_code` afterwards whether it says what was meant.
+Facts come from `ast`; changes are made in the text at the positions that `ast` gives, so that
+everything else stays byte for byte.  After a change, `same_code` tells whether the text says what
+was meant.
 """
 
 from __future__ import annotations
@@ -41,11 +42,9 @@ class Fragment:
     def column(self, line: int, byte_column: int) -> int:
         """The character column, from 0, of a byte column."""
         text = self.lines[line - 1]
-        return (
-            byte_column
-            if text.isascii()
-            else len(text.encode()[:byte_column].decode(errors="ignore"))
-        )
+        if text.isascii():
+            return byte_column
+        return len(text.encode()[:byte_column].decode(errors="ignore"))
 
     def span(self, node: Positioned) -> tuple[int, int]:
         """Where the text of `node` begins and ends; parentheses around it are not part of it."""
@@ -69,13 +68,14 @@ def parse_fragment(text: str) -> Fragment:
     tree = ast.parse(f"class _:\n{text}")
     holder = tree.body[0]
     assert isinstance(holder, ast.ClassDef)
+    # Lines count from the text, not from the class line above it.
     for node in holder.body:
         ast.increment_lineno(node, -1)
     return Fragment(text, tuple(holder.body), split_lines(text))
 
 
 def find_syntax_error(text: str) -> str | None:
-    """What Python says against `text` in a class body, such as `break` outside a loop; None where it runs it."""
+    """Python's error for `text` in a class body, such as `break` outside a loop, or None."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -93,7 +93,7 @@ def split_lines(text: str) -> tuple[str, ...]:
 
 
 def splice(text: str, splices: Iterable[Splice], start: int = 0, end: int | None = None) -> str:
-    """`text[start:end]` with those of `splices` made that lie inside; a splice inside another one is dropped."""
+    """`text[start:end]` with the changes that lie inside; one inside another is dropped."""
     end = len(text) if end is None else end
     done: list[str] = []
     at = start
@@ -106,12 +106,19 @@ def splice(text: str, splices: Iterable[Splice], start: int = 0, end: int | None
 
 
 def same_code(left: object, right: object) -> bool:
-    """Whether two trees are the same code: positions do not count, nor whether a name is read or assigned."""
-    if isinstance(left, ast.AST) and isinstance(right, ast.AST):
-        fields = [name for name in left._fields if name not in ("ctx", "kind", "type_comment")]
-        return type(left) is type(right) and all(
-            same_code(getattr(left, name, None), getattr(right, name, None)) for name in fields
-        )
+    """Whether two trees are the same code.
+
+    Positions do not count, nor whether a name is read or assigned.
+    """
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, ast.AST):
+        for name in left._fields:
+            if name in ("ctx", "kind", "type_comment"):
+                continue
+            if not same_code(getattr(left, name, None), getattr(right, name, None)):
+                return False
+        return True
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same_code, left, right))
-    return type(left) is type(right) and left == right
+    return left == right

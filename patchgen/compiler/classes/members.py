@@ -1,8 +1,16 @@
-"""Which statements of a class body make up a member, and the child's members laid over the parent's.
+"""Group the statements of a class body into members, and lay the child's members over the parent's.
 
-Statements that bind a name together are one member: a property with its setter, the overloads of a method, the
-branches of an `if`.  A child's member takes the place of the parent's member of that name; what is new comes after.
-Where that would change what code in the class body reads, `classscope` asks for the place that Python itself gives.
+Statements that bind a name together are one member: a property with its setter, the overloads of a
+method, the branches of an `if`.  A child's member replaces the parent's member of that name; new
+members come after.
+
+    class Parent:           class Child(Parent):        class Flat:
+        size = 1                depth = 2                   size = 3
+        scale = 2               size = 3                    scale = 2
+                                                            depth = 2
+
+Where that would change what code in the class body reads, `classscope` asks for the place that
+Python itself gives.
 """
 
 from __future__ import annotations
@@ -29,12 +37,10 @@ class Member:
     @property
     def is_certain(self) -> bool:
         """Whether the class has all its names because of it."""
-        certain = {
-            name
-            for statement in self.statements
-            if statement.is_certain
-            for name in statement.names
-        }
+        certain: set[str] = set()
+        for statement in self.statements:
+            if statement.is_certain:
+                certain.update(statement.names)
         return self.names <= certain
 
 
@@ -46,79 +52,101 @@ def members(statements: Sequence[Statement]) -> tuple[Member, ...]:
             next(group for group in groups if statements[number - 1] in group).append(statement)
             continue
         names = set(statement.names)
-        sharing = [group for group in groups if names & {name for s in group for name in s.names}]
+        sharing = [group for group in groups if names & _bound_by(group)]
         for group in sharing:
             groups.remove(group)
         groups.append([*(s for group in sharing for s in group), statement])
-    found = [
-        Member(frozenset(n for s in group for n in s.names), _ordered(statements, group))
-        for group in groups
-    ]
+    found = [Member(_bound_by(group), _sort(statements, group)) for group in groups]
     position = {statement.key: number for number, statement in enumerate(statements)}
     return tuple(sorted(found, key=lambda member: position[member.key]))
 
 
-def _ordered(statements: Sequence[Statement], group: Sequence[Statement]) -> tuple[Statement, ...]:
+def _bound_by(group: Sequence[Statement]) -> frozenset[str]:
+    return frozenset(name for statement in group for name in statement.names)
+
+
+def _sort(statements: Sequence[Statement], group: Sequence[Statement]) -> tuple[Statement, ...]:
     return tuple(statement for statement in statements if statement in group)
 
 
 def _describes(statement: Statement, above: Statement) -> bool:
     """Whether `statement` is a string below an attribute, which documents it."""
-    node = statement.node
-    is_string = (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
-    return is_string and isinstance(above.node, ast.Assign | ast.AnnAssign)
+    if not isinstance(above.node, ast.Assign | ast.AnnAssign):
+        return False
+    match statement.node:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+        case _:
+            return False
 
 
 def lay(
     child: Sequence[Statement], parent: Sequence[Statement], after: frozenset[tuple[int, int]]
 ) -> tuple[Statement, ...]:
-    """The class body of the child over that of the parent.
+    """Lay the class body of the child over that of the parent.
 
-    `after` holds the keys of child's members that come after the whole parent, whose members then stay: this is what
-    Python does, and the way out where a member cannot stand in the parent's place.
+    `after` holds the keys of child's members that come after the whole parent, whose members then
+    stay: this is what Python does, and the way out where a member cannot stand in the parent's
+    place.
     """
     parents = members(parent)
     own = frozenset(name for statement in child for name in statement.names)
     anchored: dict[tuple[int, int], list[Statement]] = {}
     new: list[Statement] = []
     for member in members(child):
-        hit = [other for other in parents if other.names & member.names]
-        partly = any(other.names - own for other in hit) or not (
-            member.is_certain or _all_bare(member, *hit)
-        )
-        stays = (
-            member.key in after or partly or any(_acts_on_others(other, parents) for other in hit)
-        )
-        if not hit or stays:
+        replaced = [other for other in parents if other.names & member.names]
+        if not replaced or _must_follow(member, replaced, parents, own, after):
             new += member.statements
-        else:
-            anchored.setdefault(hit[0].key, []).extend(_in_place_of(member, hit[0]))
-            for other in hit[1:]:
-                anchored.setdefault(other.key, [])
-    return tuple(_laid(parent, parents, anchored)) + tuple(_in_order(child, new))
+            continue
+        first, *others = replaced
+        anchored.setdefault(first.key, []).extend(_adapt(member, first))
+        for other in others:
+            anchored.setdefault(other.key, [])
+    return tuple(_lay(parent, parents, anchored)) + tuple(_in_order(child, new))
 
 
-def _laid(
+def _must_follow(
+    member: Member,
+    replaced: Sequence[Member],
+    parents: Sequence[Member],
+    own: frozenset[str],
+    after: frozenset[tuple[int, int]],
+) -> bool:
+    """Whether a child's member has to come after the parent, whose members then stay.
+
+    `own` are all names of the child.
+    """
+    if member.key in after:
+        return True
+    # The parent's member binds more than the child replaces.
+    if any(other.names - own for other in replaced):
+        return True
+    # A branch that is not taken leaves the parent's value.
+    if not member.is_certain and not _all_bare(member, *replaced):
+        return True
+    return any(_acts_on_others(other, parents) for other in replaced)
+
+
+def _lay(
     parent: Sequence[Statement],
     parents: Sequence[Member],
     anchored: dict[tuple[int, int], list[Statement]],
 ) -> Iterable[Statement]:
-    replaced = {
-        s.key: member.key for member in parents if member.key in anchored for s in member.statements
-    }
+    """The parent's statements with the `anchored` ones in the place of those that they replace."""
+    replaced: dict[tuple[int, int], tuple[int, int]] = {}
+    for member in parents:
+        if member.key in anchored:
+            for statement in member.statements:
+                replaced[statement.key] = member.key
     for statement in parent:
         if statement.key not in replaced:
             yield statement
         elif replaced[statement.key] == statement.key:
-            yield from _with_leading_of(statement, anchored[statement.key])
+            yield from _take_leading(statement, anchored[statement.key])
 
 
-def _with_leading_of(old: Statement, new: Sequence[Statement]) -> Iterable[Statement]:
-    """`new` in the place of `old`: its own comments, and at least the blank lines that stood there."""
+def _take_leading(old: Statement, new: Sequence[Statement]) -> Iterable[Statement]:
+    """`new` in the place of `old`: its own comments, or else the blank lines that stood there."""
     for number, statement in enumerate(new):
         if number == 0 and not statement.leading.strip():
             statement = replace(statement, leading=_blank_lines(old.leading))
@@ -140,15 +168,16 @@ def _all_bare(*members: Member) -> bool:
 
 
 def _acts_on_others(member: Member, parents: Sequence[Member]) -> bool:
-    """Whether making the member may change another one, as `@f.register` does: then it cannot be left out."""
+    """Whether making the member may change another one, as `@f.register` does: then it stays."""
     others = {name for other in parents for name in other.names} - member.names
     for statement in member.statements:
         node = statement.node
         made: list[ast.AST] = list(getattr(node, "decorator_list", []))
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             made = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
-        if any(isinstance(n, ast.Name) and n.id in others for part in made for n in ast.walk(part)):
-            return True
+        for part in made:
+            if any(isinstance(n, ast.Name) and n.id in others for n in ast.walk(part)):
+                return True
     return False
 
 
@@ -156,8 +185,11 @@ def _is_bare(statement: Statement) -> bool:
     return isinstance(statement.node, ast.AnnAssign) and statement.node.value is None
 
 
-def _in_place_of(member: Member, parent: Member) -> tuple[Statement, ...]:
-    """`x = v` over `x: T = u` is `x: T = v`: annotations are inherited."""
+def _adapt(member: Member, parent: Member) -> tuple[Statement, ...]:
+    """The member's statements in the place of `parent`.
+
+    `x = v` over `x: T = u` is `x: T = v`: annotations are inherited.
+    """
     if len(member.statements) != 1 or len(parent.statements) != 1:
         return member.statements
     child, old = member.statements[0], parent.statements[0]

@@ -11,11 +11,13 @@ from patchgen.syntax.scopes import bound_names
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a class body: `text` is whole lines, `leading` the blank lines and comments above them.
+    """One statement of a class body.
 
-    `origin` is the place in the chain of the class that it stood in, `number` its place in that body, and `line` the
-    line of the piece on which `text` begins.  `changed` says that the text is not that of the piece any more, so that
-    only `line` is sure.  `removes`: it takes the inherited member away.  `hoisted`: a copy under a private name.
+    `text` is whole lines, `leading` the blank lines and comments above them.  `origin` is the place
+    in the chain of the class that it stood in, `number` its place in that body, and `line` the line
+    of the block on which `text` begins.  `changed`: the text is not that of the block any more, so
+    that only `line` is sure.  `removes`: it removes the inherited member.  `hoisted`: it is a copy
+    under a private name.
     """
 
     leading: str
@@ -42,19 +44,22 @@ class Statement:
 
     @property
     def is_certain(self) -> bool:
-        """Whether its names are bound whenever it has run: a branch not taken binds nothing, `x: T` neither."""
+        """Whether its names are bound whenever it has run.
+
+        A branch that is not taken binds nothing, and `x: T` neither.
+        """
         return _is_certain(self.node, frozenset(self.names))
 
     @property
     def key(self) -> tuple[int, int]:
-        """What tells it from every other statement of the chain, whatever its text becomes."""
+        """Identifies it among the statements of the chain, whatever its text becomes."""
         return self.origin, self.number
 
 
 def _is_certain(node: ast.stmt, names: frozenset[str]) -> bool:
     match node:
         case ast.If(body=body, orelse=[_, *_] as orelse):
-            return all(names <= _certain(branch) for branch in (body, orelse))
+            return all(names <= _find_certain(branch) for branch in (body, orelse))
         case (
             ast.If()
             | ast.For()
@@ -71,7 +76,11 @@ def _is_certain(node: ast.stmt, names: frozenset[str]) -> bool:
             return True
 
 
-def _certain(body: list[ast.stmt]) -> frozenset[str]:
+def _find_certain(body: list[ast.stmt]) -> frozenset[str]:
     """The names that `body` surely binds."""
-    bound = [(node, frozenset(bound_names([node]))) for node in body]
-    return frozenset(name for node, names in bound if _is_certain(node, names) for name in names)
+    found: set[str] = set()
+    for node in body:
+        names = frozenset(bound_names([node]))
+        if _is_certain(node, names):
+            found |= names
+    return frozenset(found)

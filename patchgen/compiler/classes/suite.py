@@ -1,4 +1,4 @@
-"""Suites: lists of statements as lines of text, with their indentation and the comments among them."""
+"""Lists of statements as lines of text, with their indentation and the comments among them."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ def indent_of(line: str) -> str:
 
 
 def reindent(text: str, old: str, new: str) -> str:
-    """Whole lines of code with the indentation `old` replaced by `new`; the inside of strings stays as it is."""
+    """Replace the indentation `old` of whole lines by `new`; strings stay as they are."""
     if old == new:
         return text
-    inside = _string_lines(text)
-    lines = [
-        line if number in inside else _shifted(line, old, new)
-        for number, line in enumerate(split_lines(text), start=1)
-    ]
+    inside = _find_string_lines(text)
+    lines: list[str] = []
+    for number, line in enumerate(split_lines(text), start=1):
+        lines.append(line if number in inside else _shift(line, old, new))
     return "".join(lines)
 
 
-def _shifted(line: str, old: str, new: str) -> str:
+def _shift(line: str, old: str, new: str) -> str:
     if not line.strip():
         return line.lstrip(" \t")
     # Comments and continuation lines may stand further left than the code.
     return new + (line.removeprefix(old) if line.startswith(old) else line.lstrip())
 
 
-def _string_lines(text: str) -> frozenset[int]:
+def _find_string_lines(text: str) -> frozenset[int]:
     """The lines of `text` that begin inside a string."""
     starts = {"FSTRING_START", "TSTRING_START"}
     ends = {"FSTRING_END", "TSTRING_END"}
@@ -53,7 +52,7 @@ def _string_lines(text: str) -> frozenset[int]:
 
 
 def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Every list of statements inside `node`, outermost first; nested functions and classes included."""
+    """Every list of statements inside `node`, outermost first, also of nested functions."""
     for child in ast.walk(node):
         for name in ("body", "orelse", "finalbody"):
             suite = getattr(child, name, None)
@@ -74,21 +73,21 @@ def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: 
 def suite_text(
     code: Fragment, suite: Sequence[ast.stmt], above: int, changes: Iterable[Splice] = ()
 ) -> tuple[str, str]:
-    """The lines of `suite` with the comments among them, and their indentation; `above` is the line above them.
+    """The lines of `suite` with the comments among them, and their indentation.
 
-    `changes` are made in the text on the way.
+    `above` is the line above them; `changes` are made in the text.
     """
     first, last = suite[0], suite[-1].end_lineno or 0
     if first_line(first) <= above or not owns_lines(code, suite, 0, 1):
         return "".join(f"{splice(code.text, changes, *code.span(node))}\n" for node in suite), ""
     indent = indent_of(code.lines[first_line(first) - 1])
-    last = _last_comment(code, last, indent)
+    last = _find_last_comment(code, last, indent)
     text = splice(code.text, changes, code.line_span(1, above)[1], code.line_span(1, last)[1])
     return text if text.endswith("\n") else f"{text}\n", indent
 
 
-def _last_comment(code: Fragment, last: int, indent: str) -> int:
-    """The last line of a suite that ends on line `last`, counting the comments below it that belong to it."""
+def _find_last_comment(code: Fragment, last: int, indent: str) -> int:
+    """The last line of a suite that ends on line `last`, with its comments below."""
     found = last
     for number, line in enumerate(code.lines[last:], start=last + 1):
         if line.lstrip().startswith("#") and indent_of(line).startswith(indent):
@@ -99,7 +98,7 @@ def _last_comment(code: Fragment, last: int, indent: str) -> int:
 
 
 def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
-    """Line and character column just behind the colon that ends the header beginning at `line` and `column`."""
+    """Line and character column behind the colon of the header that begins at `line`, `column`."""
     depth = 0
     text = code.text[code.line_span(line, line)[0] + column :]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

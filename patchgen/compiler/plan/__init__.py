@@ -1,1 +1,1 @@
-"""Facts to decisions: what names mean, which classes are merged, and what things are called in the flat file."""
+"""Decide what names mean, which classes are merged, and what the flat file calls things."""

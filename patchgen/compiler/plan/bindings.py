@@ -251,7 +251,7 @@ class Bindings:
         raise PatchgenError("PG109", at, what, "give one of them another name")
 
 
-# The comment on a relative import of what only the flat file's folder has: `from .cache import KVCache`.
+# Marks a relative import of what only the flat file's folder has: `from .cache import KVCache`.
 KEPT = "# patchgen: keep"
 
 

@@ -1,7 +1,10 @@
-"""Which classes can be merged into a declared class, and which stay its bases.
+"""Split an MRO into the classes that are merged into a declared class, and the bases that stay.
 
-In: a class of a modular file and its MRO.  Out: the chain, a beginning of the MRO, and the bases that follow it; or
-why no class can be merged with it, so that it stays a subclass.
+In: a class of a modular file and its MRO.  Out: the chain, a prefix of the MRO, and the bases that
+follow it; or the reason why no class can be merged with it, so that it stays a subclass.
+
+    MRO of Child: Child, llama.LlamaMLP, nn.Module
+    chain: Child, llama.LlamaMLP        rest: nn.Module
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from patchgen.errors import Location, PatchgenError, Problem
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """An MRO in two: `chain` can be merged, the class itself first, and `rest` are the bases that stay then.
+    """An MRO in two parts: `chain` is merged, itself first; `rest` are the bases that stay.
 
     `obstacle` says why `chain` cannot be merged after all.
     """
@@ -27,7 +30,7 @@ class Split:
 
 
 def check_class_statement(bindings: Bindings, base: Base) -> Problem | None:
-    """What is wrong with a base that a class cannot be merged with, because no class statement makes it.
+    """The problem of a base that no class statement defines: a class cannot be merged with it.
 
     Raises PatchgenError PG109 for a module, PG103 for what does not exist.
     """
@@ -40,7 +43,10 @@ def check_class_statement(bindings: Bindings, base: Base) -> Problem | None:
     if block.kind == "class":
         return None
     if block.kind == "guard":
-        hint = "which class it is, is known at run time only: give the class that derives from it another name"
+        hint = (
+            "which class it is, is known at run time only: "
+            "give the class that derives from it another name"
+        )
         return Problem(base.at, "PG111", f"{base.symbol} is defined under a condition", hint)
     hint = "derive from the class itself, or give the class that derives from it another name"
     return Problem(base.at, "PG109", f"{base.symbol} is not a class statement", hint)
@@ -54,9 +60,10 @@ def split(
     layers: tuple[str, ...],
     at: Location,
 ) -> Split:
-    """The shortest beginning of the MRO that holds every flattened base from another file, and the bases that stay.
+    """Split the MRO behind the last flattened base from another file.
 
-    Merging is exact for a beginning of the MRO only: whatever stays is searched after all that was merged.
+    Merging is exact for a prefix of the MRO only: Python searches the bases that stay after
+    everything that was merged.
     """
     mro = lineages.mro(symbol, at)
     chain = mro[: _merged_length(mro, lineages, bindings, layers, at)]
@@ -69,14 +76,19 @@ def split(
                 f"{kept} stays a base and stands before {chain[-1]} in the method resolution order"
             )
             return Split(chain, written, what)
-    direct = {
-        base.symbol for member in chain for base in lineages.direct_bases(member, at) or ()
-    } - set(chain)
-    rest = tuple(s for s in mro[len(chain) :] if s in direct)
-    lines = {s: lineages.mro(s, at) for s in rest}
-    rest = tuple(s for s in rest if not any(s in lines[other][1:] for other in rest))
-    if c3([*(lines[s] for s in rest), rest]) != mro[len(chain) :]:
-        what = f"no order of the bases that stay gives {symbol.name} the method resolution order that it has in Python"
+    behind = mro[len(chain) :]
+    direct: set[Symbol] = set()
+    for member in chain:
+        direct |= {base.symbol for base in lineages.direct_bases(member, at) or ()}
+    rest = tuple(symbol for symbol in behind if symbol in direct)
+    # A base of another base is inherited through that one, and is not written.
+    lines = {base: lineages.mro(base, at) for base in rest}
+    rest = tuple(base for base in rest if not any(base in lines[other][1:] for other in rest))
+    if c3([*(lines[base] for base in rest), rest]) != behind:
+        what = (
+            f"no order of the bases that stay gives {symbol.name} "
+            "the method resolution order that it has in Python"
+        )
         return Split(chain, written, what)
     return Split(chain, rest)
 
@@ -88,7 +100,10 @@ def _merged_length(
     layers: tuple[str, ...],
     at: Location,
 ) -> int:
-    """How many classes of `mro` are merged: up to the last base from another file of any merged modular class."""
+    """How many classes of `mro` are merged.
+
+    They reach to the last base that a merged modular class has from another file.
+    """
     length, looked_at = 1, 0
     while looked_at < length:
         member = mro[looked_at]
@@ -96,8 +111,7 @@ def _merged_length(
         if member.module not in layers:
             continue
         for base in lineages.direct_bases(member, at) or ():
-            if base.symbol.module != member.module and bindings.flatten_scope.flattens(
-                base.symbol.module
-            ):
+            module = base.symbol.module
+            if module != member.module and bindings.flatten_scope.flattens(module):
                 length = max(length, mro.index(base.symbol) + 1)
     return length

@@ -1,7 +1,7 @@
 """Find which names a top-level statement may change, and which it reads while it runs.
 
-In: a block and its module.  Out: its `Change`.  A statement changes the names that it binds; what it
-stores into, deletes from, or calls a method of; what it passes to a call; and what the functions
+In: a block and its module.  Out: its `Change`.  A statement changes the names that it binds; what
+it stores into, deletes from, or calls a method of; what it passes to a call; and what the functions
 that it calls change:
 
     ACTS = {}                       binds ACTS
@@ -36,9 +36,9 @@ from patchgen.syntax.side_effects import (
 _NOWHERE = Location("")
 # Calling what these packages define has no effect but its value.
 _PLAIN = frozenset(
-    "abc collections contextlib contextvars copy dataclasses enum functools importlib inspect itertools logging math"
-    " numpy operator patchgen pathlib re string threading torch transformers types typing typing_extensions"
-    " weakref".split()
+    "abc collections contextlib contextvars copy dataclasses enum functools importlib inspect"
+    " itertools logging math numpy operator patchgen pathlib re string threading torch transformers"
+    " types typing typing_extensions weakref".split()
 )
 _ACTING_BUILTINS = frozenset({"exec", "eval", "print", "open", "input", "globals"})
 _UNBOUNDED = frozenset({"exec", "globals"})
@@ -274,7 +274,7 @@ class _Search:
                 yield module, block
 
     def _is_state(self, symbol: Symbol) -> bool:
-        """Whether a name stands for an object that can change: no function, class or plain value."""
+        """Whether a name is no function, class or plain value, but an object that can change."""
         blocks = [block for _, block in self._blocks(symbol)]
         for block in blocks:
             if block.kind not in ("def", "class") and not is_plain(block):
@@ -302,7 +302,7 @@ class _Search:
         return all(is_plain(block) for _, block in self._blocks(symbol))
 
     def _runs_for_heirs(self, symbol: Symbol) -> bool:
-        """Whether deriving from a class runs code of its file: `__init_subclass__`, or a metaclass."""
+        """Whether a class runs code for each subclass: `__init_subclass__`, or a metaclass."""
         seen: set[Symbol] = set()
         queue = [symbol]
         while queue:

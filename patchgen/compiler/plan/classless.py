@@ -1,7 +1,11 @@
-"""Which module a modular file without classes is a variant of: the one that it imports from and redefines a name of.
+"""Find the module that a modular file without classes is a variant of.
 
-In: the index of a modular file that declares no class.  Out: the kind of its output and the module that it follows;
-nothing for a file that imports from no parent or defines nothing, from which nothing is made.
+In: the index of a modular file that declares no class.  Out: the kind of its output and the module
+that it follows: the one that it imports from and redefines a name of.  A file that imports from no
+parent or defines nothing has no output.
+
+    from transformers.models.llama.modeling_llama import rotate_half, LlamaModel
+    def rotate_half(x): ...     # the file is a variant of modeling_llama
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ _HINT = (
 def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     """The module that the output of each kind follows, at most one.
 
-    Raises PatchgenError PG125 where no imported module, or more than one, defines what the file defines.
+    Raises PatchgenError PG125 where no imported module, or more than one, defines what the file
+    defines.
     """
     own = {name: block for block in modular.blocks for name in _own_names(block)}
     parents = _parents(modular, bindings)
@@ -35,12 +40,14 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     if meant:
         name = redefined[meant[0]][0]
         both = [f"{redefined[module][0]} of {module}" for module in meant]
-        what = f"no class is declared that says whose variant this is: the file defines {' and '.join(both)} anew"
+        what = (
+            "no class is declared that says whose variant this is: "
+            f"the file defines {' and '.join(both)} anew"
+        )
         raise PatchgenError("PG125", modular.source.at(own[name].first), what, _HINT)
     name = next(iter(own))
-    what = (
-        f"{name} takes the place of nothing in {', '.join(parents)}, and the file declares no class"
-    )
+    modules = ", ".join(parents)
+    what = f"{name} takes the place of nothing in {modules}, and the file declares no class"
     near = did_you_mean(name, [known for index in parents.values() for known in index.names])
     raise PatchgenError("PG125", modular.source.at(own[name].first), what, near or _HINT)
 

@@ -1,10 +1,12 @@
-"""What a modular file declares: which classes, over which parents, in which output files.
+"""Read what a modular file declares: which classes, over which parents, in which output files.
 
-In: the index of a modular file, and the classes that are known to stay subclasses.  Out: a `ModulePlan`.
+In: the index of a modular file, and the classes that are known to stay subclasses.  Out: a
+`ModulePlan`.
 
-A parent module is the *base* of its kind when a class of the modular file has the name of its parent there, or, in a
-file without classes, a function or constant (`classless`): then the flat file is that module with what is declared in
-place.  Otherwise it is a *source*: what the new classes reach is copied from it under one new prefix.
+A parent module is the *base* of its kind when a class of the modular file has the name of its
+parent there, or, in a file without classes, a function or constant (`classless`): then the flat
+file is that module with the declarations in place.  Otherwise it is a *source*: what the new
+classes use is copied from it under one new prefix.
 """
 
 from __future__ import annotations
@@ -30,10 +32,12 @@ from patchgen.syntax.blocks import ModuleIndex
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One class of a modular file: `chain` is merged into it (itself first), `rest` are the bases that stay.
+    """One class of a modular file.
 
-    `parents` are the classes that are merged into it, or would be if it did not stay a subclass of them for the reason
-    `why`.  `rewrites`: one of all these makes edits or removes members, which only a merged class can do.
+    `chain` is merged into it, itself first; `rest` are the bases that stay.  `parents` are the
+    classes that are merged into it, or would be if it did not stay a subclass of them for the
+    reason `why`.  `rewrites`: one of them makes edits or removes members, which only a merged class
+    can do.
     """
 
     symbol: Symbol
@@ -56,9 +60,9 @@ class Declaration:
 class ModulePlan:
     """All decisions about one modular file.
 
-    `layers` are the modular files that speak, nearest first: the file itself, then those whose variants it extends.
-    `bases` maps a kind to the module that its output follows; `prefixes` maps the other parent modules to their
-    rename.
+    `layers` are the modular files that count, nearest first: the file itself, then those whose
+    variants it extends.  `bases` maps a kind to the module that its output follows; `prefixes` maps
+    the other parent modules to their rename.
     """
 
     modular: ModuleIndex
@@ -77,11 +81,14 @@ class ModulePlan:
         return next((d for d in self.declarations if d.symbol == symbol), None)
 
     def subclass_of(self, symbol: Symbol) -> Declaration | None:
-        """The declaration that stays a subclass of the class `symbol`, the nearest if there are several."""
+        """The nearest declaration that stays a subclass of the class `symbol`."""
         return next((d for d in self.declarations if d.why and symbol in d.rest), None)
 
     def layer(self, module: str) -> int:
-        """How far `module` is from the modular file: 0 for itself; all that is no modular file is behind them all."""
+        """How far `module` is from the modular file: 0 for itself.
+
+        What is no modular file comes after all of them.
+        """
         names = [layer.source.module for layer in self.layers]
         return names.index(module) if module in names else len(names)
 
@@ -92,11 +99,11 @@ _NOTHING: Mapping[Symbol, str] = MappingProxyType({})
 def make_plan(
     modular: ModuleIndex, bindings: Bindings, kept: Mapping[Symbol, str] = _NOTHING
 ) -> ModulePlan:
-    """The plan of a modular file; `kept` are classes that were found to stay subclasses, with the reason.
+    """Plan a modular file; `kept` are classes that are known to stay subclasses, with the reason.
 
     Raises Refusals with every problem of its class statements.
     """
-    layers = _layers(modular, bindings)
+    layers = _find_layers(modular, bindings)
     known = _Known(bindings, Lineages(bindings), layers, kept)
     declared: list[Declaration] = []
     problems: list[Problem] = []
@@ -110,14 +117,17 @@ def make_plan(
     if problems:
         raise Refusals(problems)
     mentioned = find_mentions(layers, {d.symbol: d.parents for d in declared}, bindings)
-    declared = [_staying(d, mentioned[d.symbol]) if d.symbol in mentioned else d for d in declared]
-    bases = _bases(declared, bindings, layers) if declared else find_followed(modular, bindings)
-    return ModulePlan(
-        modular, layers, tuple(declared), bases, _prefixes(declared, bases, bindings, layers)
+    for place, declaration in enumerate(declared):
+        if declaration.symbol in mentioned:
+            declared[place] = _keep_subclass(declaration, mentioned[declaration.symbol])
+    bases = (
+        _find_bases(declared, bindings, layers) if declared else find_followed(modular, bindings)
     )
+    prefixes = _find_prefixes(declared, bases, bindings, layers)
+    return ModulePlan(modular, layers, tuple(declared), bases, prefixes)
 
 
-def _layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
+def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
     """`modular` and the modular files whose classes it extends, nearest first."""
     found: dict[str, ModuleIndex] = {modular.source.module: modular}
     queue = [modular]
@@ -159,35 +169,48 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     at = layer.source.at(block.first)
     bases = bases_of(bindings, layer, name)
     flattened = [base for base in bases if bindings.flatten_scope.flattens(base.symbol.module)]
-    unknown = [
-        (base, problem) for base in flattened if (problem := check_class_statement(bindings, base))
-    ]
+    unknown: list[tuple[Base, Problem]] = []
+    for base in flattened:
+        problem = check_class_statement(bindings, base)
+        if problem:
+            unknown.append((base, problem))
     found = split(symbol, bases, lineages, bindings, known.modules, at)
     classes = tuple(
         (known.index(s.module), s) for s in found.chain if bindings.flatten_scope.flattens(s.module)
     )
-    kind, rewrites = _kind(symbol, found.chain), makes_rewrites(classes, bindings)
     merged = Declaration(
-        symbol, at, bases, found.chain, found.rest, kind, found.chain[1:], rewrites=rewrites
+        symbol=symbol,
+        at=at,
+        bases=bases,
+        chain=found.chain,
+        rest=found.rest,
+        kind=_kind(symbol, found.chain),
+        parents=found.chain[1:],
+        rewrites=makes_rewrites(classes, bindings),
     )
     if not merged.is_merged:
         return merged
+    # A class that only a merged class can replace has no way out.
     if any(merged.rewrites or base.symbol.name == name for base, _ in unknown):
         raise Refusals(problem for _, problem in unknown)
     if unknown:
-        return _staying(merged, unknown[0][1].what)
+        return _keep_subclass(merged, unknown[0][1].what)
     why = known.kept.get(symbol) or found.obstacle or find_reason(classes, lineages, at)
-    return _staying(merged, why) if why else merged
+    return _keep_subclass(merged, why) if why else merged
 
 
-def _staying(declaration: Declaration, why: str) -> Declaration:
+def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
     """The same class as a subclass of its bases.
 
     Raises PatchgenError PG126 where that cannot be.
     """
     if declaration.rewrites:
-        what = f"{declaration.symbol.name} edits or removes what it inherits, and has to stay a subclass: {why}"
-        hint = "only what is merged can be edited or removed: override the whole method or attribute instead"
+        name = declaration.symbol.name
+        what = f"{name} edits or removes what it inherits, and has to stay a subclass: {why}"
+        hint = (
+            "only what is merged can be edited or removed: "
+            "override the whole method or attribute instead"
+        )
         raise PatchgenError("PG126", declaration.at, what, hint)
     bases = tuple(base.symbol for base in declaration.bases)
     return replace(declaration, chain=declaration.chain[:1], rest=bases, why=why)
@@ -201,10 +224,10 @@ def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
     return MODELING if len(chain) > 1 else kind_of_class(symbol.name)
 
 
-def _bases(
+def _find_bases(
     declared: list[Declaration], bindings: Bindings, layers: tuple[ModuleIndex, ...]
 ) -> dict[str, str]:
-    """The module that each kind's output follows, from the classes that keep their parent's name."""
+    """The module that each kind's output follows: that of parents whose names classes keep."""
     own = {layer.source.module for layer in layers}
     bases: dict[str, tuple[str, Declaration]] = {}
     for declaration in declared:
@@ -222,7 +245,7 @@ def _bases(
     return {kind: module for kind, (module, _) in bases.items()}
 
 
-def _prefixes(
+def _find_prefixes(
     declared: list[Declaration],
     bases: Mapping[str, str],
     bindings: Bindings,

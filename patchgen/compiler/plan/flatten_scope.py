@@ -1,8 +1,8 @@
-"""Which modules are flattened, which are only looked through, and which are left alone.
+"""Decide which modules are flattened, which are only read, and which are left alone.
 
-Flattened: `transformers.models.*`, `patchgen.parts.*`, the modular file's own package and what the project names.
-Looked through: also the `__init__` of transformers, which re-exports its models.  Everything else is imported by the
-flat file as it stands.
+Flattened: `transformers.models.*`, `patchgen.parts.*`, the modular file's own package and the
+packages that the project names.  Only read: the `__init__` of transformers, which re-exports its
+models.  The flat file imports from everything else as it stands.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ PARTS = "patchgen.parts"
 
 @dataclass(frozen=True, slots=True)
 class FlattenScope:
-    """`own` is the top-level package of the modular file, `extra` the packages that the project names."""
+    """The packages to flatten.
+
+    `own` is the top-level package of the modular file, `extra` those that the project names.
+    """
 
     own: str
     extra: tuple[str, ...] = ()
@@ -26,13 +29,17 @@ class FlattenScope:
         """Whether classes and functions of `module` are carried into the flat file."""
         # A file inside transformers does not make all of transformers its own.
         own = () if self.own == "transformers" else (self.own,)
-        return is_beside(module) or any(
-            _inside(module, package) for package in (MODELS, PARTS, *own, *self.extra)
-        )
+        packages = (MODELS, PARTS, *own, *self.extra)
+        return is_beside(module) or any(_is_inside(module, package) for package in packages)
 
     def is_own(self, module: str) -> bool:
-        """Whether `module` is flattened and neither of transformers nor of patchgen: nothing else would run it."""
-        return self.flattens(module) and not _inside(module, MODELS) and not _inside(module, PARTS)
+        """Whether `module` is flattened and belongs neither to transformers nor to patchgen.
+
+        Nothing but the flat file would run its statements.
+        """
+        if _is_inside(module, MODELS) or _is_inside(module, PARTS):
+            return False
+        return self.flattens(module)
 
     def looks_into(self, module: str) -> bool:
         """Whether re-exports of `module` are followed."""
@@ -40,11 +47,11 @@ class FlattenScope:
 
     def knows_bases_of(self, module: str) -> bool:
         """Whether the bases of classes of `module` are read; the classes of torch are leaves."""
-        return _inside(module, "transformers") or self.flattens(module)
+        return _is_inside(module, "transformers") or self.flattens(module)
 
 
 class Everywhere(FlattenScope):
-    """For questions about what is only looked at: re-exports and bases are followed wherever there are files."""
+    """Follows re-exports and bases wherever there are files, for what is only read."""
 
     def looks_into(self, module: str) -> bool:
         """Always."""
@@ -55,5 +62,5 @@ class Everywhere(FlattenScope):
         return True
 
 
-def _inside(module: str, package: str) -> bool:
+def _is_inside(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")

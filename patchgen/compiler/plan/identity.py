@@ -89,9 +89,8 @@ def _check_head(symbol: Symbol, block: Block) -> Iterator[str]:
     for base in node.bases:
         if isinstance(base, ast.Subscript):
             written = ast.unparse(base)
-            yield (
-                f"{symbol.name} has the base {written}, whose arguments a merged class would not have"
-            )
+            has_base = f"{symbol.name} has the base {written}"
+            yield f"{has_base}, whose arguments a merged class would not have"
     for keyword in node.keywords:
         value = ast.unparse(keyword.value)
         if keyword.arg == "metaclass" and value in _HARMLESS_METACLASSES:

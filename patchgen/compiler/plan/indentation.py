@@ -1,12 +1,12 @@
-"""Blocks whose indentation has tabs or form feeds, indented by four spaces a level instead.
+"""Indent blocks that have tabs or form feeds by four spaces a level instead.
 
     class Toy:                          class Toy:
     <FF><TAB>def size(self):                def size(self):
     <TAB>    return 1                           return 1
 
 Python counts columns: a tab goes to the next multiple of eight, a form feed back to the first
-column, and a statement behind a backslash is indented by the line of the backslash.  Lines that
-stand alike for Python may so begin with different characters, and could not be moved as text.
+column, and a statement behind a backslash is indented by the line of the backslash.  So lines of
+the same indentation may begin with different characters, and could not be moved as text.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ class _Beginning:
     depth: int
 
 
-def normalize_indentation(piece: RewrittenBlock) -> RewrittenBlock:
-    """`piece` with nothing but spaces before its statements; as it is where that is so already."""
-    if not _ODD.search(piece.text):
-        return piece
-    lines = piece.text.split("\n")
-    tokens = tuple(tokenize.generate_tokens(io.StringIO(piece.text).readline))
+def normalize_indentation(block: RewrittenBlock) -> RewrittenBlock:
+    """`block` with only spaces before its statements; unchanged where that is so already."""
+    if not _ODD.search(block.text):
+        return block
+    lines = block.text.split("\n")
+    tokens = tuple(tokenize.generate_tokens(io.StringIO(block.text).readline))
     beginnings = tuple(_beginnings(tokens))
     if all(b.first == b.row and set(_white_space(lines[b.row - 1])) <= {" "} for b in beginnings):
-        return piece
+        return block
     depths = {b.row: b.depth for b in beginnings}
     levels = {_white_space(lines[b.first - 1]): b.depth for b in beginnings}
     comments = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
     # Lines of backslashes alone.
     behind = {row for b in beginnings for row in range(b.first, b.row)}
     done: list[str] = []
-    edits = list(piece.edits)
+    edits = list(block.edits)
     for row, line in enumerate(lines, start=1):
         old = _white_space(line)
         depth = depths.get(row, levels.get(old) if row in comments else None)
@@ -57,7 +57,7 @@ def normalize_indentation(piece: RewrittenBlock) -> RewrittenBlock:
             edits.append(Edit(row, 0, old, new))
         done.append("" if row in behind else new + line[len(old) :])
     edits.sort(key=lambda edit: (edit.line, edit.column))
-    return replace(piece, text="\n".join(done), edits=tuple(edits))
+    return replace(block, text="\n".join(done), edits=tuple(edits))
 
 
 def _beginnings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[_Beginning]:

@@ -1,4 +1,4 @@
-"""Whether a class says something that only a merged class can do: an edit of a parent's method, or a removal.
+"""Find whether a class edits or removes what it inherits, which only a merged class can do.
 
 @edit("forward")
 def scale(self, x): ...
@@ -22,7 +22,9 @@ MODULE = "patchgen.edits"
 
 def makes_rewrites(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindings) -> bool:
     """Whether a class of `chain` edits or removes what a class behind it has."""
-    bodies = [(index, node) for index, symbol in chain for node in _statement(index, symbol.name)]
+    bodies = [
+        (index, node) for index, symbol in chain for node in _find_statement(index, symbol.name)
+    ]
     for place, (index, node) in enumerate(bodies[:-1]):
         if _makes_edits(index, node, bindings):
             return True
@@ -32,23 +34,23 @@ def makes_rewrites(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindin
     return False
 
 
-def _statement(index: ModuleIndex, name: str) -> Iterator[ast.ClassDef]:
+def _find_statement(index: ModuleIndex, name: str) -> Iterator[ast.ClassDef]:
     block = index.definition(name)
-    if block is not None and block.kind == "class":
-        yield from (
-            n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef) and n.name == name
-        )
+    if block is None or block.kind != "class":
+        return
+    for node in ast.parse(block.text).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            yield node
 
 
 def _makes_edits(index: ModuleIndex, node: ast.ClassDef, bindings: Bindings) -> bool:
     if "patchgen" not in index.source.text:
         return False
+    edit = Symbol(MODULE, "edit")
     for statement in node.body:
         for decorator in getattr(statement, "decorator_list", []):
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if bindings.dotted(index, ast.unparse(called), index.source.at(1)) == Symbol(
-                MODULE, "edit"
-            ):
+            if bindings.dotted(index, ast.unparse(called), index.source.at(1)) == edit:
                 return True
     return False
 

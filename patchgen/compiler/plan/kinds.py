@@ -36,7 +36,7 @@ def kind_of_module(module: str) -> str | None:
 
 
 def kind_of_class(name: str) -> str:
-    """The kind of a class that has no parent to tell it by."""
+    """The kind of a class without a parent, by the end of its name."""
     found = [ending for ending in _ENDINGS if name.endswith(ending)]
     return _ENDINGS[max(found, key=len)] if found else MODELING
 

@@ -1,7 +1,8 @@
-"""Which classes are merged into a flat class: Python's own MRO, computed without importing anything.
+"""Compute Python's MRO of a class without importing anything.
 
-In: the symbol of a class.  Out: its C3 linearisation as symbols.  A class whose file is not looked into (torch, the
-standard library) has no known ancestors but itself, which is enough: it is never merged.
+In: the symbol of a class.  Out: its C3 linearisation as symbols.  A class whose file is not read
+(torch, the standard library) has no known ancestors but itself.  That is enough: it is never
+merged.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class Base:
 def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, ...]:
     """The bases of class `name` of `module`, in order.
 
-    Raises PatchgenError PG105 for a base that is not a dotted name (or such a name with a subscript), PG104 for one
-    that nothing binds, PG123 where something else takes the name of the class.
+    Raises PatchgenError PG105 for a base that is not a dotted name (or such a name with a
+    subscript), PG104 for one that nothing binds, PG123 where something else takes the name of the
+    class.
     """
     block = module.definition(name)
     assert block is not None
@@ -54,17 +56,15 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
     return tuple(found)
 
 
-@functools.lru_cache(
-    maxsize=4096
-)  # an MRO asks for the same parents again, and so does the next modular file
+# An MRO asks for the same parents again, and so does the next modular file.
+@functools.lru_cache(maxsize=4096)
 def _written_bases(text: str, name: str) -> tuple[ast.expr, ...] | None:
     """The bases of class `name` as they stand in `text`; None where there is no such class."""
     # A line of statements joined by `;` holds more than the class.
-    classes = (
-        n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ClassDef) and n.name == name
-    )
-    node = next(classes, None)
-    return None if node is None else tuple(node.bases)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return tuple(node.bases)
+    return None
 
 
 def _builtin(module: ModuleIndex, dotted: str, at: Location) -> Symbol:
@@ -88,16 +88,13 @@ class Lineages:
     ) -> tuple[Symbol, ...]:
         """The linearisation of `symbol`, itself first, `object` left out.
 
-        Raises PatchgenError PG106 for a class that inherits from itself, PG107 where Python would refuse the order.
+        Raises PatchgenError PG106 for a class that inherits from itself, PG107 where Python would
+        refuse the order.
         """
         if symbol in below:
             cycle = " -> ".join(str(s) for s in (*below[below.index(symbol) :], symbol))
-            raise PatchgenError(
-                "PG106",
-                at,
-                f"a class inherits from itself: {cycle}",
-                "take one base out of the cycle",
-            )
+            what = f"a class inherits from itself: {cycle}"
+            raise PatchgenError("PG106", at, what, "take one base out of the cycle")
         bases = self.direct_bases(symbol, at)
         if bases is None:
             return (symbol,)
@@ -106,9 +103,8 @@ class Lineages:
         if merged is None:
             names = ", ".join(base.expression for base in bases)
             what = f"the bases {names} have no consistent method resolution order"
-            raise PatchgenError(
-                "PG107", at, what, "change the order of the bases; Python refuses this one"
-            )
+            hint = "change the order of the bases; Python refuses this one"
+            raise PatchgenError("PG107", at, what, hint)
         return (symbol, *merged)
 
     def direct_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
@@ -119,10 +115,9 @@ class Lineages:
 
     def _read_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
         env = self.bindings.env
-        if (
-            not self.bindings.flatten_scope.knows_bases_of(symbol.module)
-            or env.path(symbol.module) is None
-        ):
+        if not self.bindings.flatten_scope.knows_bases_of(symbol.module):
+            return None
+        if env.path(symbol.module) is None:
             return None
         index = env.index(symbol.module, at)
         block = index.definition(symbol.name)
@@ -137,11 +132,18 @@ def c3(sequences: Sequence[Sequence[Symbol]]) -> tuple[Symbol, ...] | None:
     rows = [list(row) for row in sequences if row]
     merged: list[Symbol] = []
     while rows:
-        head = next(
-            (row[0] for row in rows if not any(row[0] in other[1:] for other in rows)), None
-        )
+        head = _find_head(rows)
         if head is None:
             return None
         merged.append(head)
-        rows = [row for row in ([s for s in row if s != head] for row in rows) if row]
+        shorter = [[symbol for symbol in row if symbol != head] for row in rows]
+        rows = [row for row in shorter if row]
     return tuple(merged)
+
+
+def _find_head(rows: Sequence[Sequence[Symbol]]) -> Symbol | None:
+    """The first class that stands behind no other class of any row."""
+    for row in rows:
+        if not any(row[0] in other[1:] for other in rows):
+            return row[0]
+    return None

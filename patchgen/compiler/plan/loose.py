@@ -1,11 +1,11 @@
-"""Statements of an edit that Python allows only in a loop or a coroutine, which the edit itself is not.
+"""Find statements of an edit that need a loop or a coroutine, which the edit itself is not.
 
     @edit("forward")
     def stop(self, i):
         with old:
             continue      # is not valid Python: no loop stands around it
 
-Asked only of a file that does not compile, to say what to write instead.
+Only a file that does not compile is checked, to say what to write instead.
 """
 
 from __future__ import annotations
@@ -39,17 +39,15 @@ def find_loose_statement(source: Source) -> PatchgenError | None:
     tree = parse(source)
     words = set(_names_of_edit(tree))
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and words & set(
-            map(_called, node.decorator_list)
-        ):
-            found = min(
-                _loose(node),
-                key=lambda loose: (loose.node.lineno, loose.node.col_offset),
-                default=None,
-            )
-            if found is not None:
-                at = source.at(found.node.lineno, found.node.col_offset)
-                return PatchgenError("PG302", at, found.what, found.hint)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if not words & {_called_name(decorator) for decorator in node.decorator_list}:
+            continue
+        loose = sorted(_find_loose(node), key=lambda one: (one.node.lineno, one.node.col_offset))
+        if loose:
+            first = loose[0]
+            at = source.at(first.node.lineno, first.node.col_offset)
+            return PatchgenError("PG302", at, first.what, first.hint)
     return None
 
 
@@ -69,11 +67,11 @@ def _names_of_edit(tree: ast.Module) -> Iterator[str]:
         yield from (f"{bound}.edit" for name, bound in imported if name == _WORDS)
 
 
-def _called(decorator: ast.expr) -> str:
+def _called_name(decorator: ast.expr) -> str:
     return ast.unparse(decorator.func) if isinstance(decorator, ast.Call) else ""
 
 
-def _loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose]:
+def _find_loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose]:
     waits = isinstance(edit, ast.AsyncFunctionDef)
     stack: list[tuple[ast.AST, bool]] = [(node, False) for node in edit.body]
     while stack:
@@ -83,9 +81,8 @@ def _loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose]:
                 word = type(node).__name__.lower()
                 yield _Loose(node, f"`{word}` stands in an edit without its loop", _INCLUDE)
             case ast.Await() | ast.AsyncFor() | ast.AsyncWith() if not waits:
-                yield _Loose(
-                    node, f"{_async_word(node)} stands in an edit that is no coroutine", _WAIT
-                )
+                what = f"{_async_word(node)} stands in an edit that is no coroutine"
+                yield _Loose(node, what, _WAIT)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() if not waits:
                 if any(generator.is_async for generator in node.generators):
                     yield _Loose(node, "`async for` stands in an edit that is no coroutine", _WAIT)
@@ -103,6 +100,5 @@ def _inside(node: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _async_word(node: ast.Await | ast.AsyncFor | ast.AsyncWith) -> str:
-    return {ast.Await: "`await`", ast.AsyncFor: "`async for`", ast.AsyncWith: "`async with`"}[
-        type(node)
-    ]
+    words = {ast.Await: "`await`", ast.AsyncFor: "`async for`", ast.AsyncWith: "`async with`"}
+    return words[type(node)]

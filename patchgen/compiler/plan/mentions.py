@@ -1,7 +1,7 @@
-"""Where a modular file means a parent itself, and not the class that takes its place.
+"""Find where a modular file means a parent itself, and not the class that replaces it.
 
-In: the modular files and what their classes derive from.  Out: the classes that stay subclasses for that, with the
-reason.
+In: the modular files and what their classes derive from.  Out: the classes that stay subclasses
+because of that, with the reason.
 
     class Base(toy.Base): ...
 
@@ -25,42 +25,50 @@ from patchgen.syntax.scopes import Reference
 def find_mentions(
     layers: Sequence[ModuleIndex], parents: Mapping[Symbol, Sequence[Symbol]], bindings: Bindings
 ) -> dict[Symbol, str]:
-    """The classes of the modular files, `parents` by class, that stay subclasses because a parent itself is used.
+    """The classes that stay subclasses because a parent itself is used.
 
-    `toy.Base()` in a modular file makes an object of the parent; where its class `Base` were merged with it, no class
-    of the flat file would be the parent any more.
+    `parents` holds the parents of each class of the modular files.  `toy.Base()` in a modular file
+    makes an object of the parent: if the class `Base` was merged with it, no class of the flat file
+    would be the parent any more.
     """
     heirs: dict[Symbol, list[Symbol]] = {}
     for heir, ancestors in parents.items():
         for parent in ancestors:
             heirs.setdefault(parent, []).append(heir)
     found: dict[Symbol, str] = {}
+    if not heirs:
+        return found
     for layer in layers:
-        for block in layer.blocks if heirs else ():
-            for reference in _uses(layer, block):
+        for block in layer.blocks:
+            for reference in _find_uses(layer, block):
                 symbol, used = meaning(layer, reference, bindings)
                 if symbol not in heirs or symbol.module == layer.source.module:
                     continue
-                explicit = len(reference.attributes) > used or _is_asked(
-                    block, reference, _superclass
-                )
-                below = Symbol(layer.source.module, block.name) in heirs[symbol]
-                if below and explicit and not _is_stored(block, reference):
-                    continue  # `Parent.method(self)` in a class below it
-                if (
-                    len(heirs[symbol]) == 1
-                    and not explicit
-                    and _is_asked(block, reference, _classes)
-                ):
-                    continue  # every object that is of the parent is of its heir
+                if _may_mean_heir(layer, block, reference, heirs[symbol], used):
+                    continue
                 line = layer.source.at(block.first + reference.line - 1).line
                 why = f"{symbol} itself is used on line {line} of {layer.source.path}"
-                found |= {heir: why for heir in heirs[symbol] if heir not in found}
+                for heir in heirs[symbol]:
+                    found.setdefault(heir, why)
     return found
 
 
-def _uses(layer: ModuleIndex, block: Block) -> Iterator[Reference]:
-    """Reads of names that are no base of a class statement, no annotation and no code to be replaced.
+def _may_mean_heir(
+    layer: ModuleIndex, block: Block, reference: Reference, heirs: Sequence[Symbol], used: int
+) -> bool:
+    """Whether a read of a parent means the same once the parent is merged into its heir."""
+    has_attributes = len(reference.attributes) > used
+    explicit = has_attributes or _is_asked(block, reference, _find_superclass)
+    if explicit:
+        # `Parent.method(self)` in a class below it.
+        below = Symbol(layer.source.module, block.name) in heirs
+        return below and not _is_stored(block, reference)
+    # `isinstance(x, Parent)`: every object of the parent is one of its only heir.
+    return len(heirs) == 1 and _is_asked(block, reference, _find_classes)
+
+
+def _find_uses(layer: ModuleIndex, block: Block) -> Iterator[Reference]:
+    """Reads of names that are no base of a class, no annotation and no code to be replaced.
 
     `with old: self.model = toy.Base()` describes a statement of the parent, and makes no object.
     """
@@ -99,24 +107,26 @@ def _uses(layer: ModuleIndex, block: Block) -> Iterator[Reference]:
 
 def _is_stored(block: Block, reference: Reference) -> bool:
     """Whether an attribute behind the name is assigned or deleted."""
-    nodes = (node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.Attribute))
-    return any(not isinstance(node.ctx, ast.Load) and _starts_at(node, reference) for node in nodes)
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            if _starts_at(node, reference):
+                return True
+    return False
 
 
 def _is_asked(
     block: Block, reference: Reference, places: Callable[[ast.AST], Sequence[ast.expr]]
 ) -> bool:
-    """Whether the name stands at one of the `places` that nodes have for classes."""
-    names = (
-        n
-        for node in ast.walk(ast.parse(block.text))
-        for place in places(node)
-        for n in ast.walk(place)
-    )
-    return any(_starts_at(name, reference) for name in names if isinstance(name, ast.Name))
+    """Whether the name stands in one of the expressions that `places` gives for a node."""
+    for node in ast.walk(ast.parse(block.text)):
+        for place in places(node):
+            for name in ast.walk(place):
+                if isinstance(name, ast.Name) and _starts_at(name, reference):
+                    return True
+    return False
 
 
-def _superclass(node: ast.AST) -> Sequence[ast.expr]:
+def _find_superclass(node: ast.AST) -> Sequence[ast.expr]:
     match node:
         case ast.Call(func=ast.Name(id="super"), args=[owner, *_]):
             return [owner]
@@ -124,8 +134,8 @@ def _superclass(node: ast.AST) -> Sequence[ast.expr]:
             return []
 
 
-def _classes(node: ast.AST) -> Sequence[ast.expr]:
-    """Where it is only asked what an object is."""
+def _find_classes(node: ast.AST) -> Sequence[ast.expr]:
+    """The classes in a check of what an object is."""
     match node:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, classes]):
             return [classes]

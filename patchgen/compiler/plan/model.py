@@ -1,7 +1,7 @@
 """The values that planning produces and that rewriting and linking consume.
 
-All are frozen.  A *symbol* is a name in a module; a *target* is what a name in some file stands for; a *piece* is a
-block whose global names have been replaced by those of the flat file.
+All are frozen.  A *symbol* is a name in a module; a *rewritten block* is a block whose global names
+have been replaced by those of the flat file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Symbol:
         return f"{self.module}.{self.name}" if self.name else self.module
 
     def is_same(self, other: Symbol) -> bool:
-        """Whether both are one thing: `from torch import nn` and `import torch.nn as nn` name it differently."""
+        """Whether both name one thing, as `from torch import nn` and `import torch.nn as nn` do."""
         return str(self) == str(other)
 
 
@@ -55,8 +55,8 @@ class DataString:
 class RewrittenBlock:
     """A block in the names of the flat file.
 
-    `text` has as many lines as the block had.  `dependencies` says what every global name in `text` stands for.  `first` is
-    the line of the file at `source` on which `text` begins.
+    `text` has as many lines as the block had.  `dependencies` says what every global name in `text`
+    stands for.  `first` is the line of the file at `source` on which `text` begins.
     """
 
     symbol: Symbol
@@ -72,7 +72,7 @@ class RewrittenBlock:
     data: tuple[DataString, ...] = ()
 
     def at(self, line: int, column: int) -> Location:
-        """The place in the source of character `column` (from 0) on line `line` (from 1) of `text`."""
+        """The place in the source of column `column` (from 0), line `line` (from 1) of `text`."""
         shift = 0
         for edit in self.edits:
             if edit.line == line and edit.column + shift < column:
@@ -86,12 +86,14 @@ def _unknown(_module: str, _name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ClassPlan:
-    """One flat class: `chain` is the classes merged into it, in the order of Python's MRO, the declaration first.
+    """One flat class.
 
-    `bases` are the base expressions of the flat class, in flat names: what follows the chain in the MRO.
-    `own_names[i]` is the class name of `chain[i]` in its own module, which decides the mangling of `__private` names.
-    `beyond(module, name)`, for code of `module`, is all that `super()` can find behind the chain where `name` is
-    surely not among it, else None.
+    `chain` are the classes merged into it, in the order of Python's MRO, the declaration first.
+    `bases` are the base expressions of the flat class, in flat names: what follows the chain.
+    `own_names[i]` is the class name of `chain[i]` in its own module, which decides how Python
+    mangles `__private` names.
+    `beyond(module, name)` is all that `super()` in code of `module` can find behind the chain, if
+    `name` is surely not among it, else None.
     """
 
     name: str

@@ -1,7 +1,9 @@
-"""What a symbol is called in the flat files, and where it comes from there.
+"""Decide what a symbol is called in the flat files, and where it comes from there.
 
-In: a canonical symbol and the module whose code mentions it.  Out: a `Resolution`: defined in the output of some kind, or
-imported.
+In: a canonical symbol and the module whose code mentions it.  Out: a `Resolution`: defined in the
+output of some kind, or imported.
+
+    class MyMLP(llama.LlamaMLP): ...    # LlamaMLP of modeling_llama becomes MyMLP
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ _NOWHERE = Location("")
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """`key` is the definition that the flat file carries as `name`; `kind` is its file, or None where it is needed.
+    """How a symbol is found in the flat files.
 
-    A place without a key is imported from where the symbol says.
+    `key` is the definition that the flat file carries as `name`; without a key, the name is
+    imported from where the symbol says.  `kind` is the file that carries it, None for each that
+    needs it.
     """
 
     key: Symbol | None
@@ -49,18 +53,17 @@ class Naming:
         key = (symbol, home in self._layer_modules, home == symbol.module, above)
         if key not in self._known:
             aside = self.aside(symbol) if above else None
-            self._known[key] = (
-                self._find(*key[:3])
-                if aside is None
-                else Resolution(symbol, aside, self._kind_aside(symbol))
-            )
+            if aside is None:
+                self._known[key] = self._find(*key[:3])
+            else:
+                self._known[key] = Resolution(symbol, aside, self._kind_aside(symbol))
         return self._known[key]
 
     def aside(self, symbol: Symbol) -> str | None:
-        """The name of a parent that another class of the flat file has taken the place of, and is a subclass of.
+        """The private name of a parent that its own subclass replaces in the flat file.
 
-        Only what is written on top of the parent means it; for all other code it is its subclass.  None for classes
-        that are not of this kind.
+        Only the modular code means the parent itself; all other code gets the subclass.  None for
+        any other class.
         """
         if self.plan.subclass_of(symbol) is None:
             return None
@@ -70,7 +73,7 @@ class Naming:
         return self._private(symbol, place.name)
 
     def _private(self, symbol: Symbol, name: str) -> str:
-        """`_LlamaMLPParent`, numbered where that means something else."""
+        """`_LlamaMLPParent`, with a number where that means something else."""
         modules = (*self._layer_modules, *self.plan.parents, symbol.module)
         text = "".join(self._index(module).source.text for module in sorted(set(modules)))
         wanted = f"_{name.lstrip('_')}Parent"
@@ -93,24 +96,22 @@ class Naming:
         if home not in self._renames:
             # A configuration's docstring shows the model that it configures.
             package = home.rpartition(".")[0]
-            beside = [m for m in self.plan.prefixes if m.rpartition(".")[0] == package]
-            symbols = [
-                Symbol(m, name)
-                for m in beside
-                for name in self.bindings.env.index(m, _NOWHERE).classes
-            ]
-            symbols += [
-                self.bindings.imported_symbol(module, i)
-                for b in module.blocks
-                for i in b.imports
-                if i.name
-            ]
-            placed = [
-                (s.name, self.resolve(s, home).name)
-                for s in symbols
-                if s.module in self.plan.prefixes
-            ]
-            self._renames[home] = {old: new for old, new in placed if old != new}
+            symbols: list[Symbol] = []
+            for parent in self.plan.prefixes:
+                if parent.rpartition(".")[0] == package:
+                    classes = self.bindings.env.index(parent, _NOWHERE).classes
+                    symbols += [Symbol(parent, name) for name in classes]
+            for block in module.blocks:
+                for item in block.imports:
+                    if item.name:
+                        symbols.append(self.bindings.imported_symbol(module, item))
+            renames: dict[str, str] = {}
+            for symbol in symbols:
+                if symbol.module in self.plan.prefixes:
+                    new = self.resolve(symbol, home).name
+                    if new != symbol.name:
+                        renames[symbol.name] = new
+            self._renames[home] = renames
         return self._renames[home]
 
     @functools.cached_property
@@ -134,7 +135,7 @@ class Naming:
             return self._renamed(symbol)
         if not self.bindings.flatten_scope.flattens(module):
             return imported
-        # A class of another model that is used and not derived from stays where it is, and so does what parents
+        # A class of another model stays where it is if it is only used, and so does what parents
         # import; a function that is carried brings what it uses of its own module.
         stays = not from_layer or self._is_class(symbol)
         if module.startswith(f"{MODELS}.") and stays and not from_its_own:
@@ -142,7 +143,7 @@ class Naming:
         return Resolution(symbol, name)
 
     def _declared(self, name: str) -> Resolution | None:
-        """The definition of `name` in the nearest layer that has one: it takes the place of a parent's."""
+        """The definition of `name` in the nearest layer that has one: it replaces a parent's."""
         for layer in self.plan.layers:
             block = layer.definition(name)
             if block is None or name == "__all__":
@@ -159,7 +160,7 @@ class Naming:
         name = prefix.apply(symbol.name) if prefix else symbol.name
         declared = self._declared(name)
         if declared is not None and name == symbol.name and not self._derives(declared, symbol):
-            declared = None  # a chance likeness of names, which the linker refuses
+            declared = None  # equal by chance, which the linker refuses
         return declared or Resolution(symbol, name, kind_of_module(symbol.module))
 
     def _derives(self, place: Resolution, symbol: Symbol) -> bool:

@@ -1,7 +1,8 @@
-"""What `super()` can find behind the classes that are merged: the attributes of the bases that stay.
+"""Collect the attributes of the bases that stay: what `super()` can find behind the chain.
 
-In: classes by their symbols.  Out: the names that they and all their bases have, as far as their files say; None where
-one of them cannot be known so (made in C, by a decorator, by a metaclass).  Names may be too many, never too few.
+In: classes by their symbols.  Out: the names that they and all their bases have, as far as their
+files tell; None where one of them cannot be known (made in C, by a decorator, by a metaclass).
+There may be too many names, never too few.
 """
 
 from __future__ import annotations
@@ -51,28 +52,31 @@ class Outside:
     def lacking(
         self, declaration: Declaration, plan: ModulePlan, name: str
     ) -> frozenset[str] | None:
-        """All that can be found behind the chain of `declaration`, if `name` is surely not among it; else None."""
+        """All that can be found behind the chain of `declaration`.
+
+        None unless `name` is surely not among it.
+        """
         if name in ALWAYS:
             return None
         try:
-            found = frozenset(
-                late for symbol in declaration.chain for late in self._set_below(symbol)
-            )
+            found: set[str] = set()
+            for symbol in declaration.chain:
+                found |= self._find_set_below(symbol)
             if name in found:
                 return None
+            inherited = self._inherited(declaration.rest)
+            beside = self._inherited(self._beside(declaration, plan))
             # One after the other: most searches end at the first class.
-            for names in chain(
-                self._inherited(declaration.rest), self._inherited(self._beside(declaration, plan))
-            ):
+            for names in chain(inherited, beside):
                 if names is None or name in names:
                     return None
                 found |= names
         except PatchgenError:
             return None  # what cannot be read cannot be known
-        return found
+        return frozenset(found)
 
     def _beside(self, declaration: Declaration, plan: ModulePlan) -> Iterator[Symbol]:
-        """What follows the chain in the MRO of classes that derive from one of it, in the files of the plan.
+        """What follows the chain in the MRO of classes of the plan that derive from a class of it.
 
         Where the flat class is one of several bases, `super()` goes on to the others.
         """
@@ -80,28 +84,27 @@ class Outside:
             for heir in self._env.index(module, _NOWHERE).classes:
                 mro = self.lineages.mro(Symbol(module, heir), _NOWHERE)
                 places = [mro.index(symbol) for symbol in declaration.chain if symbol in mro]
-                yield from (
-                    s
-                    for s in mro[min(places, default=len(mro)) + 1 :]
-                    if s not in declaration.chain
-                )
+                first = min(places, default=len(mro))
+                for symbol in mro[first + 1 :]:
+                    if symbol not in declaration.chain:
+                        yield symbol
 
     @property
     def _env(self) -> Environment:
         return self.lineages.bindings.env
 
     def _inherited(self, symbols: Iterable[Symbol]) -> Iterator[frozenset[str] | None]:
-        """The attributes of each of the classes and of all their bases, nearest first; None for what is unknown."""
+        """The attributes of each class and of its bases, nearest first; None for the unknown."""
         seen: set[Symbol] = set()
         waiting = list(symbols)
         while waiting:
             symbol = self.lineages.bindings.canonical(waiting.pop(0), _NOWHERE)
-            if symbol not in seen:
-                seen.add(symbol)
-                yield self._own(symbol)
-                waiting += [
-                    base.symbol for base in self.lineages.direct_bases(symbol, _NOWHERE) or ()
-                ]
+            if symbol in seen:
+                continue
+            seen.add(symbol)
+            yield self._own(symbol)
+            for base in self.lineages.direct_bases(symbol, _NOWHERE) or ():
+                waiting.append(base.symbol)
 
     def _own(self, symbol: Symbol) -> frozenset[str] | None:
         """What a class itself has; None where it cannot be known."""
@@ -109,53 +112,50 @@ class Outside:
             return frozenset(dir(getattr(builtins, symbol.name, object)))
         if self._env.path(symbol.module) is None:
             return None
-        block = _plain_class(self._env.index(symbol.module, _NOWHERE), symbol.name)
-        return None if block is None else _own_names(block) | self._set_below(symbol)
+        block = _find_plain_class(self._env.index(symbol.module, _NOWHERE), symbol.name)
+        return None if block is None else _own_names(block) | self._find_set_below(symbol)
 
-    def _set_below(self, symbol: Symbol) -> frozenset[str]:
+    def _find_set_below(self, symbol: Symbol) -> frozenset[str]:
         """The attributes that a module gives to its class `symbol` after the class statement."""
         index = self._env.index(symbol.module, _NOWHERE)
-        others = [block for block in index.blocks if block.kind not in ("class", "import")]
-        blocks = [
-            block for block in others if f"{symbol.name}." in block.text or "setattr" in block.text
-        ]
-        return frozenset(
-            name for block in blocks for name in _attributes_set(ast.walk(ast.parse(block.text)))
-        )
+        found: set[str] = set()
+        for block in index.blocks:
+            if block.kind in ("class", "import"):
+                continue
+            if f"{symbol.name}." in block.text or "setattr" in block.text:
+                found.update(_find_attributes_set(ast.walk(ast.parse(block.text))))
+        return frozenset(found)
 
 
-def _plain_class(index: ModuleIndex, name: str) -> Block | None:
-    """The class statement that alone binds `name`, if nothing but its body decides what the class has."""
+def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
+    """The class statement that alone binds `name`, if its body alone decides what the class has."""
     binders = [block for block in index.blocks if name in block.defines]
     if len(binders) != 1 or binders[0].kind != "class":
         return None
-    node = _statement(binders[0])
-    metaclasses = [
-        ast.unparse(keyword.value) for keyword in node.keywords if keyword.arg == "metaclass"
-    ]
-    unpacked = any(keyword.arg is None for keyword in node.keywords)
-    told = (
-        not unpacked
-        and set(metaclasses) <= set(_HARMLESS_METACLASSES)
-        and set(_decorators(node)) <= set(_ADDED)
-    )
-    return binders[0] if told else None
+    node = _find_statement(binders[0])
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            return None  # `**keywords` may hold a metaclass
+        if keyword.arg == "metaclass" and ast.unparse(keyword.value) not in _HARMLESS_METACLASSES:
+            return None
+    return binders[0] if set(_read_decorators(node)) <= set(_ADDED) else None
 
 
-def _decorators(node: ast.ClassDef) -> list[str]:
+def _read_decorators(node: ast.ClassDef) -> list[str]:
     """The names of the class decorators, whatever module they are reached by."""
     called = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
     return [ast.unparse(expression).rpartition(".")[2] for expression in called]
 
 
 def _own_names(block: Block) -> frozenset[str]:
-    """What a class body binds, and what its methods set: `__init_subclass__` may set it on a class."""
-    node = _statement(block)
-    added = [name for decorator in _decorators(node) for name in _ADDED[decorator]]
-    return frozenset([*bound_names(node.body), *_attributes_set(ast.walk(node)), *added]) | ALWAYS
+    """What a class body binds and its methods set: `__init_subclass__` may set it on a class."""
+    node = _find_statement(block)
+    added = [name for decorator in _read_decorators(node) for name in _ADDED[decorator]]
+    attributes = _find_attributes_set(ast.walk(node))
+    return frozenset([*bound_names(node.body), *attributes, *added]) | ALWAYS
 
 
-def _attributes_set(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _find_attributes_set(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The names of attributes that are assigned, also by `setattr`."""
     for node in nodes:
         match node:
@@ -167,5 +167,5 @@ def _attributes_set(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 pass
 
 
-def _statement(block: Block) -> ast.ClassDef:
+def _find_statement(block: Block) -> ast.ClassDef:
     return next(node for node in ast.parse(block.text).body if isinstance(node, ast.ClassDef))

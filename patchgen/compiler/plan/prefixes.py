@@ -1,7 +1,9 @@
-"""What `LlamaMLP` is called in a model whose attention is `class GemmaAttention(LlamaAttention)`.
+"""Derive the names of carried classes from the names of declared ones.
 
-Each pair of a new class and its parent says which prefix takes the place of which; all pairs of one parent module must
-agree.
+Each pair of a new class and its parent shows which prefix replaces which; all pairs of one parent
+module must agree.
+
+    class GemmaAttention(LlamaAttention)        Llama -> Gemma: LlamaMLP becomes GemmaMLP
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from patchgen.errors import Location, PatchgenError
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """`new` takes the place of any of `olds` at the start of a class name; `why` is the pair of names that said so.
+    """`new` replaces any of `olds` at the start of a class name; `why` is the pair that shows it.
 
-    A model may have several old ones: `Mamba2Mixer` and `MambaRMSNormGated` both begin names of mamba2.
+    A model may have several old ones: mamba2 has `Mamba2Mixer` and `MambaRMSNormGated`.
     """
 
     olds: tuple[str, ...]
@@ -27,15 +29,20 @@ class Prefix:
 
     def apply(self, name: str) -> str:
         """`name` with the new prefix; names that begin with no old one keep theirs."""
-        old = next((old for old in self.olds if old and name.startswith(old)), None)
-        return name if old is None else self.new + name[len(old) :]
+        for old in self.olds:
+            if old and name.startswith(old):
+                return self.new + name[len(old) :]
+        return name
 
     def __str__(self) -> str:
         return f"{' or '.join(self.olds)} -> {self.new}"
 
 
 def model_prefix(folder: str, classes: Iterable[str]) -> str:
-    """The common beginning of a model's class names as the folder's name spells it: `gpt2` gives `GPT2`, or ""."""
+    """The prefix of a model's class names that spells the folder's name: `gpt2` gives `GPT2`.
+
+    The empty string where no class name begins so.
+    """
     wanted = folder.replace("_", "").lower()
     for name in classes:
         for end in range(1, len(name) + 1):
@@ -45,7 +52,7 @@ def model_prefix(folder: str, classes: Iterable[str]) -> str:
 
 
 def derive(new: str, parent: str, model: str) -> Prefix | None:
-    """The prefix that the pair `class new(parent)` shows, or None when their names have nothing in common.
+    """The prefix that the pair `class new(parent)` shows; None when the names share no ending.
 
     `model` is the prefix of the parent's model where it is known.
     """
@@ -53,11 +60,12 @@ def derive(new: str, parent: str, model: str) -> Prefix | None:
     stem = parent[len(model) :] if known else ""
     if stem and new.endswith(stem) and new != stem:
         return Prefix((model,), new[: -len(stem)], (new, parent))
-    suffix = _common_suffix(new, parent)
+    suffix = _find_common_suffix(new, parent)
     if not suffix or suffix in (new, parent):
         return None
     # `EsmcLayer(LlamaDecoderLayer)` says what becomes of Llama, not of LlamaDecoder.
-    return Prefix((model if known else parent[: -len(suffix)],), new[: -len(suffix)], (new, parent))
+    old = model if known else parent[: -len(suffix)]
+    return Prefix((old,), new[: -len(suffix)], (new, parent))
 
 
 def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | None:
@@ -71,8 +79,12 @@ def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | Non
     for prefix, at in found[1:]:
         if prefix.new != first.new:
             what = f"two prefixes for the classes of {module}: {_pair(first)}, {_pair(prefix)}"
-            hint = f"use one prefix, or derive the classes that need {prefix.new} in a modular file of their own"
+            hint = (
+                "use one prefix, or derive the classes that need "
+                f"{prefix.new} in a modular file of their own"
+            )
             raise PatchgenError("PG110", at, what, hint)
+    # The longest first: `Mamba2` before `Mamba`.
     olds = {old for prefix, _ in found for old in prefix.olds}
     return Prefix(tuple(sorted(olds, key=lambda old: (-len(old), old))), first.new, first.why)
 
@@ -81,7 +93,7 @@ def _pair(prefix: Prefix) -> str:
     return f"{prefix} by class {prefix.why[0]}({prefix.why[1]})"
 
 
-def _common_suffix(a: str, b: str) -> str:
+def _find_common_suffix(a: str, b: str) -> str:
     """The longest common ending that begins with a capital letter."""
     common = os.path.commonprefix([a[::-1], b[::-1]])[::-1]
     capital = re.search("[A-Z]", common)

@@ -1,4 +1,8 @@
-"""What a modular file may not say at its top level, found before anything is planned."""
+"""Find statements that a modular file must not have at its top level, before anything is planned.
+
+if FAST:
+    class LlamaMLP(llama.LlamaMLP): ...     # PG111: declare it at the top level
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from patchgen.syntax.blocks import ModuleIndex
 
 
 def find_unsound(layer: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:
-    """Statements of a modular file that would be lost or mean something else in the flat file."""
+    """Statements of a modular file that the flat file would lose or change."""
     return (
         *_conditional_classes(layer, bindings),
         *_imports_in_company(layer),
@@ -36,25 +40,20 @@ def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Pro
 
 
 def _imports_in_company(layer: ModuleIndex) -> Iterator[Problem]:
-    """Lines that import and do something else as well: the import goes, the rest would have to stay."""
+    """Lines that import and do something else: the import goes, the rest would have to stay."""
     for block in layer.blocks:
         if block.kind == "other" and block.imports:
             at = layer.source.at(block.first)
-            yield Problem(
-                at,
-                "PG122",
-                "an import shares its line with another statement",
-                "write it on its own line",
-            )
+            what = "an import shares its line with another statement"
+            yield Problem(at, "PG122", what, "write it on its own line")
 
 
 def _declared_twice(layer: ModuleIndex) -> Iterator[Problem]:
-    """Two classes or functions of one name: the first would be lost without a word."""
+    """Two classes or functions of one name: the first would be lost silently."""
     first: dict[str, int] = {}
     for block in layer.blocks:
-        if (
-            block.kind in ("class", "def")
-            and first.setdefault(block.name, block.first) != block.first
-        ):
+        if block.kind not in ("class", "def"):
+            continue
+        if first.setdefault(block.name, block.first) != block.first:
             what = f"{block.name} is declared here and on line {first[block.name]}"
             yield Problem(layer.source.at(block.first), "PG123", what, "keep one of them")
