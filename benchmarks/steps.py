@@ -27,6 +27,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
 import patchgen.compiler.flatten
+from patchgen.compiler.emit import outputs
+from patchgen.compiler.link import modules
 from patchgen.compiler.settings import Settings
 from patchgen.errors import Location
 from patchgen.syntax import blocks, locate
@@ -35,11 +37,11 @@ from patchgen.syntax import blocks, locate
 STEPS = (
     (locate, "index", "read names of a file"),
     (patchgen.compiler.flatten, "make_plan", "plan"),
-    (patchgen.compiler.flatten, "_merge", "merge classes"),
-    (patchgen.compiler.flatten, "link_module", "link"),
-    (patchgen.compiler.flatten, "format_texts", "format (ruff)"),
-    (patchgen.compiler.flatten, "map_lines", "map lines"),
-    (patchgen.compiler.flatten, "validate", "validate"),
+    (modules, "merge_classes", "merge classes"),
+    (modules, "link_module", "link"),
+    (outputs, "format_texts", "format (ruff)"),
+    (outputs, "map_lines", "map lines"),
+    (outputs, "validate", "validate"),
 )
 WHOLE = "flatten, all together"
 

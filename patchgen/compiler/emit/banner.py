@@ -1,6 +1,7 @@
-"""The lines at the top of a generated file that say what it is.
+"""Write the lines at the top of a generated file that say what it is.
 
-No version and no time: a file changes when what it was made from changes.  Versions are in `patchgen.lock`.
+They hold no version and no time, so that a file changes only when its sources change.  Versions are
+in `patchgen.lock`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from patchgen.compiler.flat import BANNER
 
 
 def banner(modular: str, parents: Iterable[str], followed: str | None = None) -> str:
-    """The notice of origin and modification; `modular` is the shown path, `parents` are module names.
+    """The notice of origin and modification; `modular` is the shown path, `parents` are modules.
 
-    `followed` is the parent that the file is a variant of: the checked-in diff compares with that one.
+    `followed` is the parent that the file is a variant of: the checked-in diff compares with it.
     """
     lines = [f"{BANNER} {modular}. Do not edit: edit that file and run `patchgen convert`."]
     for parent in parents:
-        changed = (
-            "; what was changed stands in the diff beside this file." if parent == followed else "."
-        )
-        lines.append(f"Modified from {parent}{changed}")
+        where = "."
+        if parent == followed:
+            where = "; what was changed stands in the diff beside this file."
+        lines.append(f"Modified from {parent}{where}")
     return "".join(f"# {line}\n" for line in lines)

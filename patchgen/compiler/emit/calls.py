@@ -1,9 +1,14 @@
-"""Calls inside a generated module that do not fit the signature of what they call.
+"""Find calls inside a generated module that do not fit the signature of what they call.
 
-A variant that changes `LlamaMLP.__init__` and not its callers fails when the model is built, on somebody's GPU.
-Looked at are calls whose callee is sure: a function or class of the module by its name, and `self.method(...)` where
-the class or an ancestor in the module defines a plain method.  What cannot be known (decorators, `*args`, other bases)
-is passed.
+    class LlamaMLP(nn.Module):
+        def __init__(self, config, scale): ...       the variant adds `scale`
+
+    self.mlp = LlamaMLP(config)                      misses the argument scale
+
+Such a call would fail when the model is built.  Checked are calls whose callee is certain: a
+function or class of the module by its name, and `self.method(...)` where the class or an ancestor
+in the module defines a plain method.  Where decorators, `*args` or other bases are in play, nothing
+is reported.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ _TRANSPARENT = frozenset({"auto_docstring", "use_kernelized_func", "use_kernel_f
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A call on `line` of the generated text: `call` as written, and why it does not fit `callee`."""
+    """A call on `line` of the generated text: `call` as written, and why it does not fit."""
 
     line: int
     call: str
@@ -32,36 +37,42 @@ class Misfit:
 def find_misfits(text: str) -> tuple[Misfit, ...]:
     """Every call of `text` that would raise TypeError for its arguments."""
     tree = ast.parse(text)
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    functions = {
-        node.name: node
-        for node in tree.body
-        if isinstance(node, Function) and not node.decorator_list
-    }
-    sure = {(r.line, r.column) for r in references(tree.body) if not r.quoted}
-    found = [*_by_name(tree, sure, functions, classes), *_by_self(classes)]
+    classes: dict[str, ast.ClassDef] = {}
+    functions: dict[str, Function] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            classes[node.name] = node
+        elif isinstance(node, Function) and not node.decorator_list:
+            functions[node.name] = node
+    # The positions at which a name is the one of the module, and not a local one.
+    certain = {(each.line, each.column) for each in references(tree.body) if not each.quoted}
+    found = [*_check_names(tree, certain, functions, classes), *_check_methods(classes)]
     return tuple(sorted(found, key=lambda misfit: (misfit.line, misfit.call)))
 
 
-def _by_name(
+def _check_names(
     tree: ast.Module,
-    sure: set[tuple[int, int]],
+    certain: set[tuple[int, int]],
     functions: Mapping[str, Function],
     classes: Mapping[str, ast.ClassDef],
 ) -> Iterator[Misfit]:
+    """Check the calls of functions and classes by their names."""
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
-        name = call.func.id
-        if (call.func.lineno, call.func.col_offset) not in sure:
+        if (call.func.lineno, call.func.col_offset) not in certain:
             continue
+        name = call.func.id
         if name in functions:
             yield from _check(call, functions[name], 0, name)
-        elif name in classes and (init := _constructor(classes[name], classes)) is not None:
-            yield from _check(call, init, 1, f"{name}.__init__")
+        elif name in classes:
+            init = _find_constructor(classes[name], classes)
+            if init is not None:
+                yield from _check(call, init, 1, f"{name}.__init__")
 
 
-def _by_self(classes: Mapping[str, ast.ClassDef]) -> Iterator[Misfit]:
+def _check_methods(classes: Mapping[str, ast.ClassDef]) -> Iterator[Misfit]:
+    """Check the calls of methods on `self`, or on `cls`."""
     for owner in classes.values():
         for method in owner.body:
             if not isinstance(method, Function) or not method.args.args or _is_static(method):
@@ -69,76 +80,94 @@ def _by_self(classes: Mapping[str, ast.ClassDef]) -> Iterator[Misfit]:
             first = method.args.args[0].arg
             for call in ast.walk(method):
                 match call:
-                    case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if (
-                        name == first
-                    ):
-                        target = _method(owner, attr, classes)
+                    case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)):
+                        if name != first:
+                            continue
+                        target = _find_method(owner, attribute, classes)
                         if target is not None and not target.decorator_list:
-                            yield from _check(call, target, 1, f"{owner.name}.{attr}")
+                            yield from _check(call, target, 1, f"{owner.name}.{attribute}")
                     case _:
                         pass
 
 
 def _is_static(method: Function) -> bool:
-    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in method.decorator_list)
+    names = [each.id for each in method.decorator_list if isinstance(each, ast.Name)]
+    return "staticmethod" in names
 
 
-def _constructor(owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Function | None:
-    """The `__init__` that a call of `owner` runs, where that is sure."""
-    names = {ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in owner.decorator_list}
-    if names - _TRANSPARENT or owner.keywords or _method(owner, "__new__", classes):
+def _find_constructor(owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Function | None:
+    """The `__init__` that a call of `owner` runs, where that is certain."""
+    for decorator in owner.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if ast.unparse(called) not in _TRANSPARENT:
+            return None
+    # Keywords name a metaclass, whose `__call__` decides; `__new__` has its own signature.
+    if owner.keywords or _find_method(owner, "__new__", classes):
         return None
-    init = _method(owner, "__init__", classes)
-    return None if init is None or init.decorator_list else init
+    init = _find_method(owner, "__init__", classes)
+    if init is None or init.decorator_list:
+        return None
+    return init
 
 
-def _method(owner: ast.ClassDef, name: str, classes: Mapping[str, ast.ClassDef]) -> Function | None:
-    """The method that `owner` has under `name`, if its own body or a first line of module classes settles it."""
-    bound = [node for node in owner.body if name in _binds(node)]
+def _find_method(
+    owner: ast.ClassDef, name: str, classes: Mapping[str, ast.ClassDef]
+) -> Function | None:
+    """The method that `owner` has under `name`, where its single bases in the module say so."""
+    bound = [node for node in owner.body if name in _find_bound(node)]
     if bound:
         only = bound[0]
         return only if len(bound) == 1 and isinstance(only, Function) else None
     base = owner.bases[0] if len(owner.bases) == 1 else None
     if isinstance(base, ast.Name) and base.id in classes and base.id != owner.name:
-        return _method(classes[base.id], name, classes)
+        return _find_method(classes[base.id], name, classes)
     return None
 
 
-def _binds(node: ast.stmt) -> set[str]:
+def _find_bound(node: ast.stmt) -> set[str]:
+    """The names that a statement of a class body may bind."""
     if isinstance(node, Function | ast.ClassDef):
         return {node.name}
-    return {
-        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 def _check(call: ast.Call, callee: Function, bound: int, name: str) -> Iterator[Misfit]:
-    why = _why_not(call, callee.args, bound)
+    why = _explain_misfit(call, callee.args, bound)
     if why:
         yield Misfit(call.lineno, ast.unparse(call), name, why)
 
 
-def _why_not(call: ast.Call, signature: ast.arguments, bound: int) -> str:
-    """Why the arguments of `call` do not bind, or ""; `bound` parameters are filled already (`self`)."""
-    positional = [*signature.posonlyargs, *signature.args][bound:]
-    by_keyword = {a.arg for a in [*signature.args, *signature.kwonlyargs]}
+def _explain_misfit(call: ast.Call, signature: ast.arguments, bound: int) -> str:
+    """Why the arguments of `call` do not bind, or "".
+
+    The first `bound` parameters are filled already: `self`.
+    """
+    positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][bound:]
+    by_keyword = {each.arg for each in (*signature.args, *signature.kwonlyargs)}
     given = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
     keywords = [keyword.arg for keyword in call.keywords if keyword.arg]
-    open_ended = len(given) < len(call.args) or len(keywords) < len(call.keywords)
     if len(given) > len(positional) and signature.vararg is None:
         return f"takes {len(positional)} positional arguments and gets {len(given)}"
     unknown = [keyword for keyword in keywords if keyword not in by_keyword]
     if unknown and signature.kwarg is None:
         return f"has no parameter {unknown[0]}"
-    filled = [a.arg for a in positional[: len(given)]]
-    twice = [keyword for keyword in keywords if keyword in filled]
-    if twice and not open_ended:
-        return f"gets {twice[0]} twice"
-    optional = len(signature.defaults)
-    required = positional[: len(positional) - optional] if optional else positional
-    needed = [a.arg for a in required]
-    needed += [
-        a.arg for a, d in zip(signature.kwonlyargs, signature.kw_defaults, strict=True) if d is None
-    ]
-    missing = [a for a in needed if a not in filled and a not in keywords]
-    return f"misses the argument {missing[0]}" if missing and not open_ended else ""
+    # `*args` or `**kwargs` in the call may fill any parameter.
+    if len(given) < len(call.args) or len(keywords) < len(call.keywords):
+        return ""
+    filled = positional[: len(given)]
+    for keyword in keywords:
+        if keyword in filled:
+            return f"gets {keyword} twice"
+    for required in _find_required(signature, positional):
+        if required not in filled and required not in keywords:
+            return f"misses the argument {required}"
+    return ""
+
+
+def _find_required(signature: ast.arguments, positional: list[str]) -> Iterator[str]:
+    """The parameters without a default."""
+    yield from positional[: max(0, len(positional) - len(signature.defaults))]
+    for parameter, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True):
+        if default is None:
+            yield parameter.arg

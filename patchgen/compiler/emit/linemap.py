@@ -1,7 +1,13 @@
-"""From which line of which file each generated line came.
+"""Map each generated line to the line of the file that it came from.
 
-The formatter moves lines, and merging mixes files, so lines are matched by their text within the block that they stand
-in: first against the modular file's piece, then against the parents'.
+    modeling_tiny.py                       origin
+
+    class TinyMLP(nn.Module):              modular_tiny.py:3
+        def __init__(self, config):        modeling_llama.py:171
+            super().__init__()             modeling_llama.py:172
+
+The formatter moves lines, and merging mixes files.  Lines are therefore matched by their text,
+within the block that they stand in: first with the modular file's text, then with the parents'.
 """
 
 from __future__ import annotations
@@ -18,6 +24,9 @@ from patchgen.syntax.blocks import first_line
 
 _WORD = re.compile(r"\w+")
 
+# The file and the line that generated lines came from, by the number of the generated line.
+_Origins = dict[int, tuple[str, int]]
+
 
 def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
     """The origin of every line of `text` that stands in one of `blocks`, as ranges."""
@@ -28,14 +37,15 @@ def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
     lines = text.split("\n")
     found: list[tuple[int, str, int]] = []
     for node in ast.parse(text).body:
-        name = _name(node)
-        if by_name.get(name):
-            block = by_name[name].pop(0)
-            found += _match(lines, node, block)
-    return tuple(_ranges(found))
+        candidates = by_name.get(_find_name(node))
+        if candidates:
+            # Statements of one name stand in the order of their blocks.
+            origins = _match(lines, node, candidates.pop(0))
+            found += [(line, *origins[line]) for line in sorted(origins)]
+    return tuple(_join_ranges(found))
 
 
-def _name(node: ast.stmt) -> str:
+def _find_name(node: ast.stmt) -> str:
     match node:
         case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
             return node.name
@@ -45,70 +55,74 @@ def _name(node: ast.stmt) -> str:
             return ""
 
 
-def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> list[tuple[int, str, int]]:
-    """(generated line, path, line there) for the lines of one statement of the module."""
+def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> _Origins:
+    """The origins of the lines of one statement of the module."""
     first, last = first_line(node), node.end_lineno or node.lineno
-    origins: dict[int, tuple[int, str, int]] = {}
+    origins: _Origins = {}
     for piece in block.pieces:
-        for line, origin in _aligned(lines[first - 1 : last], piece):
-            origins.setdefault(first + line, (first + line, piece.source.path, origin))
+        for offset, origin in _align(lines[first - 1 : last], piece):
+            origins.setdefault(first + offset, (piece.source.path, origin))
     _complete(node, lines, origins)
-    return [origins[line] for line in sorted(origins)]
+    return origins
 
 
-def _aligned(generated: list[str], piece: RewrittenBlock) -> Iterator[tuple[int, int]]:
-    """(offset in `generated`, line of the piece's file) of lines that are equal but for indentation."""
+def _align(generated: list[str], piece: RewrittenBlock) -> Iterator[tuple[int, int]]:
+    """The lines that are equal but for indentation: (offset in `generated`, line of the file)."""
     ours = [line.strip() for line in generated]
     theirs = [line.strip() for line in piece.text.split("\n")]
-    # A bracket is alike everywhere: it may continue a match but not begin one, or it would bar better ones.
-    telling = [line if len(_WORD.findall(line)) > 1 else f"\0{k}" for k, line in enumerate(theirs)]
-    for a, b, size in difflib.SequenceMatcher(
-        None, ours, telling, autojunk=False
-    ).get_matching_blocks():
-        while (
-            size
-            and a + size < len(ours)
-            and b + size < len(theirs)
-            and ours[a + size] == theirs[b + size]
-        ):
+    # A line with a bracket only is alike everywhere.  It may continue a match, but if it began
+    # one, it would prevent better ones; so it gets a text that no line has.
+    unique = [
+        line if len(_WORD.findall(line)) > 1 else f"\0{number}"
+        for number, line in enumerate(theirs)
+    ]
+    matcher = difflib.SequenceMatcher(None, ours, unique, autojunk=False)
+    for start, their_start, size in matcher.get_matching_blocks():
+        if not size:
+            continue
+        following = zip(ours[start + size :], theirs[their_start + size :], strict=False)
+        for our_line, their_line in following:
+            if our_line != their_line:
+                break
             size += 1
-        yield from ((a + k, piece.first + b + k) for k in range(size) if ours[a + k])
+        for offset in range(size):
+            if ours[start + offset]:
+                yield start + offset, piece.first + their_start + offset
 
 
-def _complete(node: ast.stmt, lines: list[str], origins: dict[int, tuple[int, str, int]]) -> None:
-    """Give lines that the formatter broke apart the origin of the statement that they belong to."""
+def _complete(node: ast.stmt, lines: list[str], origins: _Origins) -> None:
+    """Give lines that the formatter broke apart the origin of the statement they belong to."""
     for inner in ast.walk(node):
-        if not isinstance(inner, ast.stmt) or isinstance(
-            inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        ):
+        if not isinstance(inner, ast.stmt):
+            continue
+        if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         known = origins.get(inner.lineno)
-        body = getattr(inner, "body", None)
-        end = (
-            body[0].lineno - 1
-            if isinstance(body, list) and body
-            else inner.end_lineno or inner.lineno
-        )
         if known is None:
             continue
-        for line in range(inner.lineno + 1, end + 1):
-            if line not in origins and lines[line - 1].strip():
-                origins[line] = (line, known[1], known[2])
+        for number in range(inner.lineno + 1, _find_head_end(inner) + 1):
+            if number not in origins and lines[number - 1].strip():
+                origins[number] = known
 
 
-def _ranges(found: Iterable[tuple[int, str, int]]) -> Iterator[LineOrigin]:
+def _find_head_end(statement: ast.stmt) -> int:
+    """The last line of a statement without its body."""
+    body = getattr(statement, "body", None)
+    if isinstance(body, list) and body:
+        return int(body[0].lineno) - 1
+    return statement.end_lineno or statement.lineno
+
+
+def _join_ranges(found: Iterable[tuple[int, str, int]]) -> Iterator[LineOrigin]:
+    """Join (generated line, path, line there) of neighbours into ranges."""
     current: LineOrigin | None = None
     for line, path, origin in found:
-        if (
-            current
-            and path == current.path
-            and line == current.last + 1
-            and origin - current.line == line - current.first
-        ):
-            current = LineOrigin(current.first, line, path, current.line)
-            continue
-        if current:
+        if current is not None:
+            continues = line == current.last + 1 and path == current.path
+            if continues and origin - current.line == line - current.first:
+                current = LineOrigin(current.first, line, path, current.line)
+                continue
             yield current
         current = LineOrigin(line, line, path, origin)
-    if current:
+    if current is not None:
         yield current

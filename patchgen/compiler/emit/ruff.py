@@ -1,4 +1,4 @@
-"""Which ruff sorts imports and formats?"""
+"""Find the ruff that sorts imports and formats."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from patchgen.errors import Location, PatchgenError
 
 @cache
 def ruff_program() -> str:
-    """The ruff that was installed with patchgen, else the one on the path.
+    """The path of the ruff that was installed with patchgen, else of the one on the path.
 
     Raises PatchgenError PG911 where there is none.
     """
-    found = _ruff()
+    found = _find_ruff()
     if found is None:
-        raise PatchgenError(
-            "PG911", Location("ruff"), "is not installed", "pip install ruff==0.14.10"
-        )
+        hint = "pip install ruff==0.14.10"
+        raise PatchgenError("PG911", Location("ruff"), "is not installed", hint)
     return found
 
 
-def _ruff() -> str | None:
-    beside = Path(sys.executable).with_name("ruff")
-    return str(beside) if beside.is_file() else which("ruff")
+def _find_ruff() -> str | None:
+    beside_python = Path(sys.executable).with_name("ruff")
+    if beside_python.is_file():
+        return str(beside_python)
+    return which("ruff")
 
 
 @cache
 def ruff_state() -> str:
-    """What is another text when the program is another one: releases are told by files that may be of another ruff."""
-    found = _ruff()
+    """A text that changes when the program changes.
+
+    The metadata of the installed package may belong to another ruff than the one that runs.
+    """
+    found = _find_ruff()
     if found is None:
         return ""
     about = os.stat(found)

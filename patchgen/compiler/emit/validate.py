@@ -1,6 +1,10 @@
-"""Proof that a generated module stands alone: it compiles, its names are bound, its calls fit, it changes something.
+"""Validate a generated module: it compiles, its names are bound, its calls fit, it differs.
 
-What is wrong here is wrong in the modular file, or in patchgen; either way nothing is written.
+    modular file     class LlamaMLP(llama.LlamaMLP):
+                         def __init__(self, config, scale): ...
+    output           self.mlp = LlamaMLP(config)     PG406: misses the argument scale
+
+What is wrong here is wrong in the modular file, or in patchgen; in both cases nothing is written.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import builtins
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from patchgen.compiler.emit.calls import find_misfits
 from patchgen.compiler.flat import LineOrigin
@@ -24,6 +29,29 @@ _KNOWN = frozenset(dir(builtins)) | {
     "__spec__",
     "__class__",
 }
+# Code that makes a model from a configuration, whose classes are not known.
+_MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """A generated text with the origins of its lines; `base` is the text of its diff base."""
+
+    text: str
+    lines: tuple[LineOrigin, ...]
+    modular: str
+    base: str | None
+
+    def locate(self, line: int) -> Location:
+        """Where the generated `line` came from.
+
+        A line that patchgen wrote came from the last one above it that has an origin.
+        """
+        above = [part for part in self.lines if part.first <= line]
+        if not above:
+            return Location(self.modular, 1, 1)
+        part = max(above, key=lambda part: part.first)
+        return Location(part.path, part.line + min(line, part.last) - part.first, 1)
 
 
 def validate(
@@ -33,112 +61,117 @@ def validate(
     declared: Location,
     base: str | None = None,
 ) -> tuple[Problem, ...]:
-    """What is wrong with the generated `text`, at the lines that it came from where they are known.
+    """What is wrong with the generated `text`, at the lines that it came from.
 
-    `declared` is where the modular file begins to say what is in it: the place of what concerns the whole.  What is
-    as wrong in `base`, the parent made comparable, is upstream's and not reported.
+    `declared` is where the modular file begins to declare what is in it: the place of problems of
+    the whole.  What is as wrong in the diff base `base` is upstream's fault and not reported.
     """
-    modular = declared.path
+    output = _Output(text, lines, declared.path, base)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(text, name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
-        at = _near(getattr(error, "lineno", 1) or 1, lines, modular)
-        return (
-            Problem(
-                at, "PG404", f"the generated module does not compile: {error}", "please report this"
-            ),
-        )
-    if base is not None and ast.dump(ast.parse(text)) == ast.dump(ast.parse(base)):
+        at = output.locate(getattr(error, "lineno", 1) or 1)
+        what = f"the generated module does not compile: {error}"
+        return (Problem(at, "PG404", what, "please report this"),)
+    tree = ast.parse(text)
+    if base is not None and ast.dump(tree) == ast.dump(ast.parse(base)):
         hint = "declare what the variant changes, or delete the modular file"
         return (Problem(declared, "PG408", "the generated code equals its parent's", hint),)
-    found = {*_unbound(text, lines, modular, base), *_misfits(text, lines, modular, base)}
-    return tuple(
-        sorted({*found, *_tool_imports(text, modular), *_no_such_layers(text, lines, modular)})
-    )
+    found = {
+        *_find_unbound(output),
+        *_find_misfit_calls(output),
+        *_find_patchgen_imports(tree, output),
+        *_find_unknown_layers(tree, output),
+    }
+    return tuple(sorted(found))
 
 
-def _tool_imports(text: str, modular: str) -> Iterator[Problem]:
-    """A generated file is read and copied without patchgen, so it may not import it."""
-    for node in ast.walk(ast.parse(text)):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+def _find_patchgen_imports(tree: ast.Module, output: _Output) -> Iterator[Problem]:
+    """A problem for each import of patchgen, because generated files are used without it."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
         for name in names:
             if name.partition(".")[0] == "patchgen":
-                hint = "name what is needed of it: classes and functions of patchgen.parts are carried into the file"
-                yield Problem(
-                    Location(modular), "PG407", f"the generated module would import {name}", hint
+                what = f"the generated module would import {name}"
+                hint = (
+                    "name what is needed of it: "
+                    "classes and functions of patchgen.parts are carried into the file"
                 )
+                yield Problem(Location(output.modular), "PG407", what, hint)
 
 
-def _unbound(
-    text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None
-) -> Iterator[Problem]:
-    known = {unbound for unbound, _ in _unbound_names(base)} if base is not None else set()
-    for unbound, line in _unbound_names(text):
-        if unbound not in known:
-            at = _near(line, lines, modular)
-            yield Problem(
-                at, "PG402", f"the name {unbound} is bound by nothing", "import or define it"
-            )
+def _find_unbound(output: _Output) -> Iterator[Problem]:
+    upstream = set()
+    if output.base is not None:
+        upstream = {name for name, _ in _find_unbound_names(output.base)}
+    for name, line in _find_unbound_names(output.text):
+        if name not in upstream:
+            what = f"the name {name} is bound by nothing"
+            yield Problem(output.locate(line), "PG402", what, "import or define it")
 
 
-def _unbound_names(text: str) -> Iterator[tuple[str, int]]:
+def _find_unbound_names(text: str) -> Iterator[tuple[str, int]]:
+    """The names that nothing binds, with their lines."""
     tree = ast.parse(text)
     bound = {*bound_names(tree.body), *_KNOWN}
-    bound |= {n for node in ast.walk(tree) if isinstance(node, ast.Global) for n in node.names}
-    if "*" not in bound:
-        yield from ((r.name, r.line) for r in references(tree.body) if r.name not in bound)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            bound |= set(node.names)
+    if "*" in bound:
+        return  # a star import may bind any name
+    for reference in references(tree.body):
+        if reference.name not in bound:
+            yield reference.name, reference.line
 
 
-def _misfits(
-    text: str, lines: tuple[LineOrigin, ...], modular: str, base: str | None
-) -> Iterator[Problem]:
-    known = {(m.call, m.why) for m in find_misfits(base)} if base is not None else set()
-    for misfit in find_misfits(text):
-        if (misfit.call, misfit.why) not in known:
-            at = _near(misfit.line, lines, modular)
+def _find_misfit_calls(output: _Output) -> Iterator[Problem]:
+    upstream = set()
+    if output.base is not None:
+        upstream = {(misfit.call, misfit.why) for misfit in find_misfits(output.base)}
+    for misfit in find_misfits(output.text):
+        if (misfit.call, misfit.why) not in upstream:
+            at = output.locate(misfit.line)
             what = f"the call {misfit.call} does not fit: {misfit.callee} {misfit.why}"
             hint = "change the call, or keep the parameters that it passes"
             yield Problem(at, "PG406", what, hint, subject=(misfit.callee, misfit.why))
 
 
-def _no_such_layers(text: str, lines: tuple[LineOrigin, ...], modular: str) -> Iterator[Problem]:
-    """What the modular file names in `_no_split_modules`, and is no class of the flat file, nor imported by it.
+def _find_unknown_layers(tree: ast.Module, output: _Output) -> Iterator[Problem]:
+    """A problem for each name in `_no_split_modules` that the flat file neither has nor imports.
 
-    A model that is made from a configuration brings classes of its own; there nothing can be said.
+    A model that is made from a configuration brings classes of its own; there nothing is checked.
     """
-    if "_no_split_modules" not in text or _MAKES_MODELS.search(text):
+    if "_no_split_modules" not in output.text or _MAKES_MODELS.search(output.text):
         return
-    tree = ast.parse(text)
     bound = set(bound_names(tree.body))
-    for listed in (
-        each for node in tree.body if isinstance(node, ast.ClassDef) for each in _unsplit(node)
-    ):
-        at, name = _near(listed.lineno, lines, modular), str(listed.value)
-        if name not in bound and at.path == modular:
-            what = f"_no_split_modules names {name}, and the flat file has no such class"
-            yield Problem(at, "PG409", what, did_you_mean(name, bound) or "name a class of it")
+    for owner in tree.body:
+        if not isinstance(owner, ast.ClassDef):
+            continue
+        for listed in _find_unsplit(owner):
+            at, name = output.locate(listed.lineno), str(listed.value)
+            # Upstream lists classes of other models too; transformers ignores them.
+            if name not in bound and at.path == output.modular:
+                what = f"_no_split_modules names {name}, and the flat file has no such class"
+                hint = did_you_mean(name, bound) or "name a class of it"
+                yield Problem(at, "PG409", what, hint)
 
 
-_MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
-
-
-def _unsplit(owner: ast.ClassDef) -> Iterator[ast.Constant]:
-    """What its `_no_split_modules` lists, where that is written out."""
+def _find_unsplit(owner: ast.ClassDef) -> Iterator[ast.Constant]:
+    """What the `_no_split_modules` of a class lists, where that is written out."""
     for node in owner.body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        listed = getattr(node, "value", None)
-        if isinstance(target, ast.Name) and target.id == "_no_split_modules":
-            if isinstance(listed, ast.List | ast.Set | ast.Tuple):
-                yield from (each for each in listed.elts if isinstance(each, ast.Constant))
-
-
-def _near(line: int, lines: tuple[LineOrigin, ...], modular: str) -> Location:
-    """Where the generated `line` came from; for one that patchgen wrote, the last one above it that has an origin."""
-    above = [part for part in lines if part.first <= line]
-    if not above:
-        return Location(modular, 1, 1)
-    part = max(above, key=lambda part: part.first)
-    return Location(part.path, part.line + min(line, part.last) - part.first, 1)
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id="_no_split_modules"), *_], value=listed)
+                | ast.AnnAssign(target=ast.Name(id="_no_split_modules"), value=listed)
+                | ast.AugAssign(target=ast.Name(id="_no_split_modules"), value=listed)
+            ):
+                if isinstance(listed, ast.List | ast.Set | ast.Tuple):
+                    yield from (each for each in listed.elts if isinstance(each, ast.Constant))
+            case _:
+                pass

@@ -1,0 +1,215 @@
+"""Make the output files of a modular file: text, origins of lines, notes and summary.
+
+In: the linked modules.  Out: `FlatFile`s, or what is wrong with them.  All texts are formatted by
+one process.  Each output that follows a parent comes with the *diff base*: the parent linked and
+formatted in the same way with nothing declared, so that their diff shows the variant and nothing
+else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from patchgen.compiler.emit.banner import banner
+from patchgen.compiler.emit.format import Unformatted, format_texts, imported_packages
+from patchgen.compiler.emit.linemap import map_lines
+from patchgen.compiler.emit.validate import validate
+from patchgen.compiler.flat import FlatFile, Flattened, Note, Summary, UsedSymbol
+from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.header import find_origins
+from patchgen.compiler.link.module import FlatModule, link_module
+from patchgen.compiler.link.module_state import note_module_state
+from patchgen.compiler.link.unused import find_unused_classes
+from patchgen.compiler.plan.declare import ModulePlan
+from patchgen.compiler.plan.kinds import output_name
+from patchgen.compiler.plan.lineage import Lineages
+from patchgen.compiler.plan.naming import Naming
+from patchgen.compiler.settings import Settings
+from patchgen.errors import Location, Problem
+from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.locate import shown_module
+from patchgen.syntax.text import require_compilable
+
+
+@dataclass(frozen=True)
+class _Output:
+    """A module with the name of its file, and its diff base if it follows a parent."""
+
+    name: str
+    module: FlatModule
+    base: FlatModule | None
+
+    @property
+    def base_name(self) -> str:
+        """The name of the diff base for the formatter."""
+        return f"base_{self.name}"
+
+
+def make_outputs(
+    modules: tuple[FlatModule, ...], builder: Builder, settings: Settings
+) -> Flattened:
+    """Format, map and validate the text of every module."""
+    modular = builder.naming.plan.modular.source.path.rpartition("/")[2]
+    outputs = [
+        _Output(output_name(modular, module.kind), module, _make_diff_base(module, builder))
+        for module in modules
+    ]
+    texts: dict[str, Unformatted] = {}
+    for output in outputs:
+        texts |= _assemble_texts(output, builder)
+    own = _find_own_packages([text.opening for text in texts.values()], builder)
+    formatted = format_texts(texts, settings, own)
+    files: list[FlatFile] = []
+    problems: list[Problem] = []
+    for output in outputs:
+        file = _make_file(output, formatted, builder)
+        files.append(file)
+        problems += _validate_file(file, output, builder)
+    if problems:
+        return Flattened((), tuple(problems))
+    blocks = [block for module in modules for block in module.blocks]
+    warnings = tuple(find_unused_classes(blocks, builder))
+    # Warnings are about the modular file; they are reported once, with its first output.
+    files[:1] = [replace(file, warnings=warnings) for file in files[:1]]
+    return Flattened(tuple(files))
+
+
+def _make_diff_base(module: FlatModule, builder: Builder) -> FlatModule | None:
+    """The followed parent, linked with nothing declared."""
+    if module.base is None:
+        return None
+    bindings = builder.naming.bindings
+    empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
+    plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
+    plain = Builder(Naming(plan, bindings), Lineages(bindings), builder.merge, builder.spells)
+    return link_module(module.kind, (), plain)
+
+
+def _assemble_texts(output: _Output, builder: Builder) -> dict[str, Unformatted]:
+    """The texts of an output and of its diff base, by name."""
+    plan, module = builder.naming.plan, output.module
+    parents = [shown_module(parent) for parent in _list_parents(module, plan)]
+    followed = shown_module(module.base) if module.base else None
+    head = banner(plan.modular.source.path, parents, followed)
+    texts = {output.name: Unformatted(head + module.opening, module.body)}
+    if output.base is not None:
+        texts[output.base_name] = Unformatted(head + output.base.opening, output.base.body)
+    return texts
+
+
+def _find_own_packages(texts: Iterable[str], builder: Builder) -> list[str]:
+    """The top-level packages of the project that `texts` import: isort's first party."""
+    packages: set[str] = set()
+    for text in texts:
+        packages |= imported_packages(text)
+    env = builder.naming.bindings.env
+    return sorted(package for package in packages if env.holds(package))
+
+
+def _make_file(output: _Output, formatted: dict[str, str], builder: Builder) -> FlatFile:
+    module, text = output.module, formatted[output.name]
+    notes = []
+    for block in module.blocks:
+        notes += [Note(block.pieces[0].at(1, 0), note) for note in _find_notes(block, builder)]
+    blocks = list(module.blocks)
+    diff_base = None
+    if module.base is not None and output.base is not None:
+        blocks += output.base.blocks
+        parent = builder.index(module.base).source.path
+        diff_base = (parent, formatted[output.base_name])
+    return FlatFile(
+        kind=module.kind,
+        name=output.name,
+        text=text,
+        parents=_find_used_symbols(blocks, builder),
+        lines=map_lines(text, module.blocks),
+        notes=tuple(notes),
+        summary=_summarize(module, builder),
+        diff_base=diff_base,
+    )
+
+
+def _validate_file(file: FlatFile, output: _Output, builder: Builder) -> tuple[Problem, ...]:
+    """What is wrong with an output.
+
+    Raises PatchgenError PG006 where it does not compile because a source does not.
+    """
+    base = file.diff_base[1] if file.diff_base else None
+    declared = _find_declaration(output.module, builder)
+    problems = validate(file.name, file.text, file.lines, declared, base)
+    if any(problem.code == "PG404" for problem in problems):
+        pieces = [piece for block in output.module.blocks for piece in block.pieces]
+        for source in {piece.source.path: piece.source for piece in pieces}.values():
+            require_compilable(source)
+    return problems
+
+
+def _find_declaration(module: FlatModule, builder: Builder) -> Location:
+    """Where the modular file begins to declare what is in `module`, else the whole file."""
+    plan = builder.naming.plan
+    own = plan.modular.source.path
+    # A class that only names its parent adds no line, but it is what made the output.
+    declared = [
+        declaration.at
+        for declaration in plan.declarations
+        if declaration.kind == module.kind and declaration.at.path == own
+    ]
+    if declared:
+        return min(declared)
+    first_pieces = [block.pieces[0] for block in module.blocks]
+    carried = [piece.at(1, 0) for piece in first_pieces if piece.source.path == own]
+    return min(carried, default=Location(own))
+
+
+def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
+    yield from block.notes
+    yield from _note_replacement(block, builder)
+    # In a modular file and in other packages, such code is refused.
+    for piece in block.pieces:
+        if piece.symbol.module.startswith("transformers."):
+            for source in builder.index(piece.symbol.module).blocks:
+                if source.first == piece.first:
+                    yield from note_module_state(source)
+
+
+def _note_replacement(block: FlatBlock, builder: Builder) -> Iterator[str]:
+    """A note where a function or constant of a modular file replaces a parent's of its name."""
+    if block.kind == "class" or block.unit.module not in builder.layers:
+        return
+    for module in builder.naming.plan.parents:
+        old = builder.index(module).definition(block.name)
+        if old is not None and old.text != block.text:
+            yield f"{block.name} takes the place of {module}.{block.name}"
+
+
+def _list_parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:
+    """The modules that an output was made from, the followed one first."""
+    origins = find_origins(module.blocks, plan)
+    return tuple(dict.fromkeys([module.base, *origins])) if module.base else origins
+
+
+def _find_used_symbols(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[UsedSymbol, ...]:
+    """The definitions of other modules in `blocks`, with the digests of their texts."""
+    own = builder.naming.plan.modular.source.module
+    found = set()
+    for block in blocks:
+        for piece in block.pieces:
+            if piece.symbol.module == own:
+                continue
+            last = piece.first + piece.text.count("\n") - 1
+            original = piece.source.slice(piece.first, last)
+            digest = hashlib.sha256(original.encode()).hexdigest()
+            found.add(UsedSymbol(shown_module(str(piece.symbol)), digest, piece.source.path))
+    return tuple(sorted(found))
+
+
+def _summarize(module: FlatModule, builder: Builder) -> Summary:
+    plan = builder.naming.plan
+    own = plan.modular.source.path
+    changed = []
+    for block in module.blocks:
+        if block.kind == "class" and block.pieces[0].source.path == own:
+            changed.append(block.name)
+    return Summary(tuple(changed), _list_parents(module, plan))
