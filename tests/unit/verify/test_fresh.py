@@ -28,13 +28,14 @@ def test_weights_in_another_layout_are_drawn_as_the_parents(pair):
 
 
 def test_weights_that_nobody_draws_are_told(pair, monkeypatch):
-    own = pair.variant_class._init_weights
+    base = pair.module.DbrxPreTrainedModel
+    own = base._init_weights
 
     def all_but_the_experts(self, module):
         if type(module).__name__ != "DbrxExperts":
             own(self, module)
 
-    monkeypatch.setattr(pair.variant_class, "_init_weights", all_but_the_experts)
+    monkeypatch.setattr(base, "_init_weights", all_but_the_experts)
     verdict = judged(pair)
     assert verdict.status == "FAIL"
     assert "gate_up_proj" in verdict.note
