@@ -264,7 +264,7 @@ DEEP = {
     "14 nested functions": "\n".join(f"{' ' * i}def f():" for i in range(99)) + f"\n{' ' * 99}pass",
     "14 lambda chain": "x = " + "lambda: " * 3_000 + "1",
     "14 unary chain": "x = " + "-" * 5_000 + "1",
-    "14 comparisons": "x = " + " < ".join(["1"] * 20_000),
+    "14 comparisons": "x = " + " < ".join(["1"] * 5_000),
     "14 nested f-strings": "x = " + 'f"{' * 3 + "1" + '}"' * 3,
 }
 PROGRAM = """

@@ -51,8 +51,9 @@ MODELS = {
     "stock": ("mixtral", {"config": ["num_local_experts=4"]}),
 }
 TOGETHER = ("tp", "tp+ep")  # both processes compute all rows
-FAST = ("ddp llama", "fsdp2 llama", "ep mixtral")
-SLOW = ("ddp llama_moe", "fsdp2 mixtral", "tp llama", "tp llama_moe")
+FAST = ("fsdp2 llama",)
+SLOW = ("ddp llama", "ep mixtral")
+SLOW += ("ddp llama_moe", "fsdp2 mixtral", "tp llama", "tp llama_moe")
 SLOW += ("ddp bert", "fsdp2 bert", "fsdp2 llama_moe", "tp mixtral", "ep llama_moe")
 SLOW += (
     "ddp mixtral",
@@ -164,7 +165,7 @@ REFUSED = {
     ),
 }
 # Engines that go on with what one process began, and hand back to one.
-MOVED_FAST, MOVED_SLOW = (), ("fsdp2", "ddp", "tp")
+MOVED = ("fsdp2", "ddp", "tp")
 
 
 def launched(jobs, place, processes=2):
@@ -197,15 +198,15 @@ def runs(tmp_path_factory):
     """What needs two processes and is made in `make test`."""
     place = tmp_path_factory.mktemp("two")
     named = [Job(**{**vars(job), "name": name}) for name, (job, _, _) in REFUSED.items()]
-    saved = [Job("unbroken", "llama_loss", "fsdp2", {**SAVED, "batch_size": "4"})]
-    saved += [Job("broken", "llama_loss", "fsdp2", {**SAVED, "batch_size": "4"}, after=3)]
-    saved += [Job("broken", "llama_loss", "fsdp2", resume=True)]
-    return moved(MOVED_FAST, [*map(of_pair, FAST), *named, *saved], place)
+    return launched([*map(of_pair, FAST), *named], place)
 
 
 @pytest.fixture(scope="module")
 def slow_runs(tmp_path_factory):
-    return moved(MOVED_SLOW, list(map(of_pair, SLOW)), tmp_path_factory.mktemp("slow"))
+    saved = [Job("unbroken", "llama_loss", "fsdp2", {**SAVED, "batch_size": "4"})]
+    saved += [Job("broken", "llama_loss", "fsdp2", {**SAVED, "batch_size": "4"}, after=3)]
+    saved += [Job("broken", "llama_loss", "fsdp2", resume=True)]
+    return moved(MOVED, [*map(of_pair, SLOW), *saved], tmp_path_factory.mktemp("slow"))
 
 
 def moved(engines, jobs, place):
@@ -311,11 +312,21 @@ def test_four_processes_in_two_groups(tmp_path, references):
     assert seen["processes"] == 4 and max(seen["bytes_of_process"]) <= 0.27 * seen["bytes_of_model"]
 
 
-@pytest.mark.parametrize("pair", ["ddp llama", "fsdp2 llama", "ep mixtral"])
-def test_rows_that_are_shared_are_one_batch(runs, references, pair):
+def insist_on_one_batch(folder, pair, references):
     """Where nothing is drawn for a batch and no loss is a mean over one, also beside all rows at once."""
-    of_losses, of_gradients = compare(runs / pair, references("whole", pair.split()[1]))
+    of_losses, of_gradients = compare(folder, references("whole", pair.split()[1]))
     assert of_losses <= CLOSE and of_gradients <= CLOSE, (of_losses, of_gradients)
+
+
+@pytest.mark.parametrize("pair", FAST)
+def test_rows_that_are_shared_are_one_batch(runs, references, pair):
+    insist_on_one_batch(runs / pair, pair, references)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", ["ddp llama", "ep mixtral"])
+def test_rows_that_are_shared_are_one_batch_slowly(slow_runs, references, pair):
+    insist_on_one_batch(slow_runs / pair, pair, references)
 
 
 @pytest.mark.slow
@@ -333,8 +344,8 @@ def test_a_difference_would_be_seen(references):
 
 def test_what_is_measured_is_of_all_processes(runs, references):
     one = json.loads((references("whole", "llama") / "result.json").read_text())
-    for engine in ("ddp", "fsdp2"):
-        two = json.loads((runs / f"{engine} llama" / "result.json").read_text())
+    for pair in FAST:
+        two = json.loads((runs / pair / "result.json").read_text())
         assert two["tokens"] == one["tokens"] and two["steps"] == one["steps"]
         assert two["eval_loss"] == pytest.approx(one["eval_loss"], rel=1e-2)
 
@@ -347,38 +358,32 @@ def test_what_is_refused_before_a_step(runs, name):
     assert not (runs / name / "metrics.jsonl").exists()
 
 
-def test_a_run_that_is_gone_on_with_is_an_unbroken_one(runs):
-    unbroken = losses(runs / "unbroken")
-    assert losses(runs / "broken")[-4:] == unbroken[2:]
-    assert weights(runs / "broken") == weights(runs / "unbroken")
-    checkpoint = runs / "broken" / "checkpoint-4"
+@pytest.mark.slow
+def test_a_run_that_is_gone_on_with_is_an_unbroken_one(slow_runs):
+    unbroken = losses(slow_runs / "unbroken")
+    assert losses(slow_runs / "broken")[-4:] == unbroken[2:]
+    assert weights(slow_runs / "broken") == weights(slow_runs / "unbroken")
+    checkpoint = slow_runs / "broken" / "checkpoint-4"
     assert (
         len(list(checkpoint.glob("shard-*.safetensors"))) == 2
         and not (checkpoint / "model.safetensors").exists()
     )
 
 
-@pytest.mark.parametrize("engine", MOVED_FAST)
-def test_from_one_process_to_two_and_back(runs, engine):
-    insist_on_moved(runs, engine)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", MOVED_SLOW)
-def test_from_one_process_to_two_and_back_slowly(slow_runs, engine):
-    insist_on_moved(slow_runs, engine)
-
-
-def insist_on_moved(runs, engine):
+@pytest.mark.parametrize("engine", MOVED)
+def test_from_one_process_to_two_and_back(slow_runs, engine):
     """Steps 1 and 2 by one process, 3 and 4 by two, 5 and 6 by one."""
-    folder = RunFolder(runs / f"moved {engine}")
+    folder = RunFolder(slow_runs / f"moved {engine}")
     attempts = [attempt["engine"]["engine"] for attempt in folder.found()["attempts"]]
     assert attempts == ["single", engine, "single"]
     ours = [told["loss"] for told in folder.metrics() if "loss" in told]
-    theirs = losses(runs / "one")
+    theirs = losses(slow_runs / "one")
     assert len(ours) == len(theirs) == 6
     assert max(abs(one - other) / other for one, other in zip(ours, theirs, strict=True)) <= CLOSE
-    before, after = (torch.load(runs / name / GRADIENTS)[-1] for name in ("one", folder.path.name))
+    before, after = (
+        torch.load(slow_runs / name / GRADIENTS)[-1] for name in ("one", folder.path.name)
+    )
     assert (
         apart(after, before) <= 1e-5
     )  # AdamW divides by small second moments: not only rounding of one step

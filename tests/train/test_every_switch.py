@@ -264,7 +264,8 @@ def test_an_optimizer_whose_package_is_missing(tmp_path):
         run(tmp_path / "run", optim="lomo")
 
 
-@pytest.mark.parametrize("scope", [pytest.param("whole", marks=pytest.mark.slow), "regional"])
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", ["whole", "regional"])
 def test_compiled(tmp_path, plain, scope):
     from torch._dynamo.utils import counters
 

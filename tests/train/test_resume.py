@@ -41,7 +41,7 @@ def slow(switches):
             {"lora": "rank=4,dropout=0.1"},
             marks=[pytest.mark.slow, pytest.mark.skipif(not find_spec("peft"), reason="peft")],
         ),
-        {"precision": "amp-bf16", "grad_accum": 2},
+        slow({"precision": "amp-bf16", "grad_accum": 2}),
         slow({"optim": "adafactor", "schedule": "cosine", "warmup": 0.2}),
         slow({"packing": "apart", "model": "llama_packed"}),
         slow({"model": "llama", "checkpoint": "selective"}),

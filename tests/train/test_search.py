@@ -24,6 +24,7 @@ def run(path, text, **switches):
     return search(asked, text, create_folder(str(path), asked), Remembered())
 
 
+@pytest.mark.slow
 def test_the_loss(tmp_path):
     found = run(tmp_path / "run", "trials=3", learning_rate=1e-3)
     assert len(found) == 3 and [one.front for one in found] == [True, False, False]

@@ -121,6 +121,7 @@ def mixtral(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     folder = tmp_path / "tiny-mixtral-sdpa"

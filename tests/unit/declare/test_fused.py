@@ -151,7 +151,7 @@ def test_reasons(env, model, why):
 
 
 # Layers made one behind the other, and not; two groups in a class.
-@pytest.mark.parametrize("model", [slow("bert"), slow("swinv2"), "lilt"])
+@pytest.mark.parametrize("model", list(map(slow, ("bert", "swinv2", "lilt"))))
 def test_what_is_written_converts(model, tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text(
         '[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8"
