@@ -331,7 +331,7 @@ def test_rows_that_are_shared_are_one_batch_slowly(slow_runs, references, pair):
 
 @pytest.mark.slow
 def test_the_losses_of_routers_are_of_a_batch(slow_runs, references):
-    """What docs/training.md says of them: not the loss over all rows at once, and how far from it."""
+    """What docs/distributed.md says of them: not the loss over all rows at once, and how far from it."""
     of_losses, of_gradients = compare(slow_runs / "ddp llama_moe", references("whole", "llama_moe"))
     assert 1e-5 < of_gradients < 1e-2 and of_losses < 1e-4
     assert compare(slow_runs / "tp llama_moe", references("whole", "llama_moe"))[1] <= CLOSE
