@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from patchgen.verify.cases.select import Case
+from patchgen.verify.cases.case import Case
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 from patchgen.verify.checks.planted import measure_planted_error

@@ -19,7 +19,7 @@ from transformers import (
 
 from patchgen.errors import PatchgenError, problems_of
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import Case
+from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.plans import both_on_meta, on_meta
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.plans.parent import parent_on_meta
@@ -113,13 +113,13 @@ def test_the_gallery_has_plans_of_each_kind():
 
 
 def test_verify_has_a_case_for_every_head():
-    from patchgen.verify.cases.select import cases
+    from patchgen.verify.cases.select import select_cases
     from patchgen.verify.parts.combine import find_part_checks
 
     variant = GALLERY["bert_mlm"]
     made = [
         case.head
-        for case in cases(variant, find_part_checks(variant.parts))
+        for case in select_cases(variant, find_part_checks(variant.parts))
         if case.kind == "plans"
     ]
     assert made == list(variant.heads) and len(made) > 5

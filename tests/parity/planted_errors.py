@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import Case, cases
+from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.select import select_cases
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report.result import Result
 from patchgen.verify.selection import Plan
@@ -68,7 +69,7 @@ def seen_by(variant: Variant) -> Result | None:
     bench = CaseRunner(variant)
     todo = [
         case
-        for case in cases(variant, find_part_checks(variant.parts), PLAN)
+        for case in select_cases(variant, find_part_checks(variant.parts), PLAN)
         if case.kind != "planted"
     ]
     for case in sorted(todo, key=_cost):

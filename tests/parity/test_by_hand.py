@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import cases
 from patchgen.verify.mutation.prove import MutationTest
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.selection import Plan
@@ -53,7 +52,7 @@ def converted(folder: Path, made: str, layer: str) -> CaseRunner:
 
 def run_work(bench: CaseRunner):
     variant = bench.variant
-    every = cases(
+    every = select_cases(
         variant, find_part_checks(variant.checked_parts), Plan(dtypes=("float64", "float32"))
     )
     head = variant.heads[0]

@@ -17,7 +17,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import Case, cases
+from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.select import select_cases
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant, find_variants
@@ -32,7 +33,9 @@ PLAN = Plan(dtypes=("float64", "float32"))
 @functools.cache
 def planned(variant: Variant, short: bool = False) -> tuple[Case, ...]:
     try:
-        return cases(variant, find_part_checks(variant.checked_parts), replace(PLAN, short=short))
+        return select_cases(
+            variant, find_part_checks(variant.checked_parts), replace(PLAN, short=short)
+        )
     except LookupError:
         return ()  # test_every_part_has_a_claim fails
 

@@ -20,7 +20,7 @@ from transformers import DataCollatorWithFlattening
 
 from patchgen.parts.grouped import GROUPED_PRODUCT, grouped_linear, pairs_of
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import Case
+from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.numbers import compare
 from patchgen.verify.checks.planted import measure_planted_error
 from patchgen.verify.compare.tolerance import MARGIN, REORDERED

@@ -25,7 +25,8 @@ from patchgen.compiler.flat import FlatFile
 from patchgen.project.batch.outcome import variant_diff
 from patchgen.project.gate.lock import Record
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import Case, cases
+from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.select import select_cases
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import quiet
 from patchgen.verify.models.pair import Pair
@@ -250,7 +251,7 @@ def _needed(reason: str) -> str:
 def _short(variant: Variant, part: str) -> Iterator[Case]:
     """Effects, what is loaded, the usual rows; then each planted error, and the same scene without it."""
     part_checks, head = find_part_checks(variant.checked_parts), variant.heads[0]
-    for case in cases(variant, part_checks, Plan(dtypes=("float32",))):
+    for case in select_cases(variant, part_checks, Plan(dtypes=("float32",))):
         if case.changes or case.dtype != "float32":
             continue
         if case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT):

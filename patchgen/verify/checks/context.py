@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from patchgen.verify.cases.select import Case
+from patchgen.verify.cases.case import Case
 from patchgen.verify.compare.differences import Difference
 from patchgen.verify.compare.tolerance import MARGIN, NARROW, Bound
 from patchgen.verify.models.pair import Pair

@@ -22,7 +22,7 @@ from typing import Literal
 import torch
 from transformers import set_seed
 
-from patchgen.verify.cases.select import Case
+from patchgen.verify.cases.case import Case
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild

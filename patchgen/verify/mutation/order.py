@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.verify.cases.select import Case
+from patchgen.verify.cases.case import Case
 
 # What a case of each kind costs, in steps of a tiny model.
 COSTS: Mapping[str, float] = {

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
-from patchgen.verify.cases.select import Case, cases
+from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.select import select_cases
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.changed_lines import FlatText, read_flat_text
@@ -124,7 +125,7 @@ class MutationTest:
 
     def cases(self, plan: Plan) -> Iterator[Case]:
         """Those of a plan whose verdict is a comparison."""
-        for case in cases(self.variant, find_part_checks(self.variant.checked_parts), plan):
+        for case in select_cases(self.variant, find_part_checks(self.variant.checked_parts), plan):
             if case.kind in KINDS and not self._is_slow(case):
                 yield case
 

@@ -22,7 +22,7 @@ from patchgen.verify.variants import Variant
 
 if TYPE_CHECKING:
     from patchgen.verify.case_runner import CaseRunner
-    from patchgen.verify.cases.select import Case
+    from patchgen.verify.cases.case import Case
     from patchgen.verify.mutation.prove import MutationTest
 
 
@@ -72,7 +72,7 @@ def main() -> None:
     from transformers.utils import logging
 
     from patchgen.verify.case_runner import CaseRunner
-    from patchgen.verify.cases.select import cases
+    from patchgen.verify.cases.select import select_cases
     from patchgen.verify.parts.combine import find_part_checks
 
     def say(**told: Any) -> None:
@@ -81,7 +81,7 @@ def main() -> None:
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     try:
-        todo = cases(work.variant, find_part_checks(work.variant.checked_parts), work.plan)
+        todo = select_cases(work.variant, find_part_checks(work.variant.checked_parts), work.plan)
     except LookupError as error:
         say(refused=str(error))
         return

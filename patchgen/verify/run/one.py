@@ -45,11 +45,11 @@ def verify_variant(
     if not here:
         return verify([variant], Wanted(plan, device, limits or Limits()), jobs=1)
     from patchgen.verify.case_runner import CaseRunner
-    from patchgen.verify.cases.select import cases
+    from patchgen.verify.cases.select import select_cases
     from patchgen.verify.parts.combine import find_part_checks
 
     try:
-        todo = cases(variant, find_part_checks(variant.checked_parts), plan)
+        todo = select_cases(variant, find_part_checks(variant.checked_parts), plan)
     except LookupError as error:  # as in a child
         return (Result(variant.name, "all", "FAIL", note=str(error)),)
     bench = CaseRunner(variant, device)

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.cases.select import cases
+from patchgen.verify.cases.select import select_cases
 from patchgen.verify.parts.combine import find_part_checks, training_scenario
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
@@ -15,7 +15,7 @@ def planned(*parts, **how):
     variant = Variant("x", "x", "x", parts, ("XForCausalLM", "XModel"), ".")
     return {
         case.name.removeprefix("XForCausalLM "): case
-        for case in cases(variant, find_part_checks(parts), Plan(**how))
+        for case in select_cases(variant, find_part_checks(parts), Plan(**how))
     }
 
 

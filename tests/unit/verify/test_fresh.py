@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.cases.select import Case
+from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.context import Trial
 from patchgen.verify.checks.fresh import begins_as_parent
 from patchgen.verify.models.pair import Pair

@@ -7,7 +7,7 @@ pytest.importorskip("transformers")
 
 from patchgen.runtime import checkpointing
 from patchgen.verify.case_runner import CaseRunner
-from patchgen.verify.cases.select import cases
+from patchgen.verify.cases.select import select_cases
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.parts.part_check import replaced
 from patchgen.verify.variants import find_variants
@@ -23,7 +23,7 @@ def bench():
 
 
 def verdicts(bench):
-    every = cases(bench.variant, find_part_checks(bench.variant.checked_parts))
+    every = select_cases(bench.variant, find_part_checks(bench.variant.checked_parts))
     return [bench.run(case).status for case in every if case.kind == "kept"]
 
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from patchgen.verify.cases.select import cases
+from patchgen.verify.cases.select import select_cases
 from patchgen.verify.configs.published import OF_PARTS, PUBLISHED
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.variants import find_variants
@@ -51,7 +51,7 @@ def test_disentangled_attention_runs():
     variant = GALLERY["deberta_v2_sdpa_checkpoint"]
     made = [
         case
-        for case in cases(variant, find_part_checks(variant.parts))
+        for case in select_cases(variant, find_part_checks(variant.parts))
         if dict(case.changes).get("relative_attention")
     ]
     assert {case.scenario.rows for case in made} == {"full", "left"}

@@ -1,0 +1,67 @@
+"""Cases that the parts of a variant ask for: their effects, and the errors planted in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from patchgen.verify.cases.case import LONG, PADDED_ROWS, UNPACKED_ROWS, Case
+from patchgen.verify.parts.combine import training_scenario
+from patchgen.verify.parts.part_check import PartCheck, Scenario
+from patchgen.verify.variants import Variant
+
+PartChecks = tuple[PartCheck, ...]
+# The names that configurations give rates of dropout.
+RATES = ("attention_probs_dropout_prob", "hidden_dropout_prob", "attention_dropout")
+# How a model that calls transformers' attention interface is run: see `checks.interface`.
+INTERFACE = ("eager", "flex_attention", "flash", "registered")
+
+
+def show_effects(head: str, checks: PartChecks) -> Iterator[Case]:
+    """What each part is there for, and what a recompute policy keeps."""
+    for check in checks:
+        yield Case(f"{head} effect of {check.part}", "effect", head, detail=check.part)
+        for options in check.checkpointing:
+            if "context_fn" not in options:
+                continue
+            for length, suffix in ((0, ""), (LONG, ", long")):
+                scenario = Scenario(train=True, checkpointing=options, length=length)
+                yield Case(f"{head} keeps products{suffix}", "kept", head, scenario=scenario)
+
+
+def plant_errors(head: str, checks: PartChecks, dtypes: tuple[str, ...]) -> Iterator[Case]:
+    """Each error that a part lists.  The comparison must see it."""
+    for dtype in dtypes:
+        for check in checks:
+            for error in check.planted_errors:
+                name = f"{head} {dtype} planted: {error.name} ({check.part})"
+                detail = f"{check.part}:{error.name}"
+                yield Case(name, "planted", head, dtype, detail=detail, scenario=error.scenario)
+
+
+def try_interface(head: str, checks: PartChecks) -> Iterator[Case]:
+    """Each attention function that a model can be asked for, if it calls transformers' interface."""
+    if not any(check.by_flags for check in checks):
+        return
+    for how in INTERFACE:
+        for rows in UNPACKED_ROWS:
+            scenario = training_scenario(checks, rows)
+            name = f"{head} float64 {rows} by {how}"
+            yield Case(name, "interface", head, "float64", scenario=scenario, detail=how)
+    name = f"{head} float32 left by eager"
+    yield Case(name, "interface", head, scenario=Scenario(rows="left"), detail="eager")
+
+
+def check_padding_and_dropout(variant: Variant, checks: PartChecks) -> Iterator[Case]:
+    """For layers that draw dropout in another order, so that no single step can be compared."""
+    if all(check.same_rng_order for check in checks):
+        return
+    head = variant.heads[0]
+    if any(check.part == "flash" for check in checks):
+        for rows in PADDED_ROWS:
+            name = f"{head} {rows} gives zeros at padding"
+            yield Case(name, "zeros", head, "float64", scenario=Scenario(rows=rows))
+    for rate in RATES:
+        for rows in UNPACKED_ROWS[:2]:
+            scenario = Scenario(rows=rows, labels=False)
+            name = f"{head} {rows} drops by {rate}"
+            yield Case(name, "drops", head, scenario=scenario, detail=rate)

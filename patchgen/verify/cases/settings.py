@@ -1,0 +1,84 @@
+"""Cases with other settings of the configuration: windows, decoders, published checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from patchgen.verify.cases.case import DROPOUT, ROUTES, UNPACKED_ROWS, Case, compare_numbers
+from patchgen.verify.configs.published import Setting
+from patchgen.verify.configs.settings import find_settings
+from patchgen.verify.inputs.calls import WHOLE_ENCODER
+from patchgen.verify.parts.combine import training_scenario
+from patchgen.verify.parts.part_check import PartCheck, Scenario
+from patchgen.verify.variants import Variant
+
+PartChecks = tuple[PartCheck, ...]
+
+
+def compare_settings(
+    variant: Variant, checks: PartChecks, dtypes: tuple[str, ...]
+) -> Iterator[Case]:
+    """Settings that the text of the module mentions: `Variant.settings`."""
+    known = {
+        "sliding_window": (variant.heads[0], (("sliding_window", 5),)),
+        "add_cross_attention": (
+            _decoder_of(variant),
+            (("add_cross_attention", True), ("is_decoder", True)),
+        ),
+    }
+    for setting in variant.settings:
+        head, changes = known[setting]
+        for dtype in dtypes[:2]:
+            for rows in UNPACKED_ROWS:
+                training = training_scenario(checks, rows)
+                for route, called in enumerate(ROUTES):
+                    label = f"{rows} {called}, {setting}"
+                    case = compare_numbers(head, dtype, label, training, route)
+                    yield replace(case, changes=changes)
+
+
+def compare_published(variant: Variant, checks: PartChecks) -> Iterator[Case]:
+    """Configurations of checkpoints, and settings that parts and changed lines read."""
+    for setting in find_settings(variant):
+        makes_decoder = "is_decoder" in setting.changes
+        head = _decoder_of(variant) if makes_decoder else variant.heads[0]
+        for case in _cases_of(setting, head, checks):
+            changes = tuple(setting.changes.items())
+            yield replace(case, changes=changes, whole=True, drawn=setting.drawn)
+
+
+def _cases_of(setting: Setting, head: str, checks: PartChecks) -> Iterator[Case]:
+    last = setting.rows[-1]
+    training = training_scenario(checks, last)
+    for label, scenario in _scenarios_of(setting, checks).items():
+        label = f"{label}: {setting.name}"
+        yield compare_numbers(head, "float64", label, scenario, setting.route)
+    # In float32 too: only there does GPT-2's upcast change anything.
+    yield compare_numbers(head, "float32", f"{last} eager: {setting.name}", training, route=2)
+    if setting.changes == {"is_decoder": True}:
+        generates = Case(f"{head} generates: {setting.name}", "generated", head, detail="greedy")
+        prompt = Scenario(rows="left", labels=False)
+        yield replace(generates, route=setting.route, scenario=prompt)
+        cache = Case(f"{head} cache: {setting.name}", "cache", head, "float64")
+        yield replace(cache, route=setting.route, scenario=Scenario(labels=False))
+
+
+def _scenarios_of(setting: Setting, checks: PartChecks) -> dict[str, Scenario]:
+    last = setting.rows[-1]
+    scenarios = {f"{rows} train": training_scenario(checks, rows) for rows in setting.rows}
+    if not setting.drawn:
+        training = training_scenario(checks, last)
+        scenarios[f"{last} eval, dropout set"] = Scenario(rows=last, dropout=DROPOUT)
+        scenarios[f"{last} dropout"] = replace(training, dropout=DROPOUT)
+    if "add_cross_attention" in setting.changes:
+        scenarios[WHOLE_ENCODER] = replace(training_scenario(checks), ways=(WHOLE_ENCODER,))
+    return scenarios
+
+
+def _decoder_of(variant: Variant) -> str:
+    """The head that generates text, or the main one if there is none."""
+    for head in variant.heads:
+        if head.endswith(("LMHeadModel", "ForCausalLM")):
+            return head
+    return variant.heads[0]

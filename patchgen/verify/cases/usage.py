@@ -1,0 +1,81 @@
+"""Cases that use the model: load it, generate, choose an attention, compile, keep its fast path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from patchgen.verify.cases.case import DROPOUT, ROWS, Case
+from patchgen.verify.parts.combine import training_scenario
+from patchgen.verify.parts.part_check import PartCheck, Scenario
+from patchgen.verify.selection import Plan
+
+PartChecks = tuple[PartCheck, ...]
+# Names of attention that transformers has, and one that nobody has.
+ATTENTIONS = (
+    "eager",
+    "sdpa",
+    "flash_attention_2",
+    "flash_attention_3",
+    "flex_attention",
+    "misspelt",
+)
+
+
+def load_and_initialize(head: str) -> Iterator[Case]:
+    """Checkpoints go both ways, and a new model draws its weights as the parent does."""
+    yield Case(f"{head} checkpoints", "checkpoints", head)
+    yield Case(f"{head} begins as the parent", "fresh", head)
+
+
+def use_model(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
+    """The cache, generation, each attention, and `torch.compile`."""
+    yield from _generate(head, plan)
+    yield from _choose_attention(head, checks, plan)
+    yield from _compile(head, checks, plan)
+
+
+def _generate(head: str, plan: Plan) -> Iterator[Case]:
+    unlabelled = Scenario(labels=False)
+    yield Case(f"{head} cache", "cache", head, "float64", scenario=unlabelled)
+    static = Case(f"{head} static cache", "cache", head, "float64", detail="static")
+    yield replace(static, scenario=unlabelled)
+    prompt = Scenario(rows="left", labels=False)
+    for way in ("greedy", "sampled", "beams", "static cache") if plan.full else ("greedy",):
+        yield Case(f"{head} generates: {way}", "generated", head, scenario=prompt, detail=way)
+
+
+def _choose_attention(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
+    is_declared = any(check.attentions is not None for check in checks)
+    for name in ATTENTIONS:
+        # The parent's own flex attention compiles for seconds, only to be refused on a CPU.
+        if name == "flex_attention" and not is_declared and not plan.full:
+            continue
+        yield Case(f"{head} attn_implementation {name}", "attention", head, detail=name)
+
+
+def _compile(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
+    training, packed = training_scenario(checks), training_scenario(checks, "packed")
+    for backend in ("aot_eager", "inductor") if plan.full else ("aot_eager",):
+        name = f"{head} compiled by {backend}"
+        yield Case(name, "compiled", head, detail=backend, scenario=training)
+        if plan.full:
+            yield Case(f"{name}, packed", "compiled", head, detail=backend, scenario=packed)
+
+
+def keep_fast_path(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
+    """Ways to train in which the variant must call as few kernels as in the plain step."""
+    for rows in ROWS if "bfloat16" in plan.dtypes else ():
+        training = training_scenario(checks, rows)
+        recipes = {
+            "autocast": ("float32", replace(training, autocast=True)),
+            "bfloat16": ("bfloat16", training),
+            "dropout": ("bfloat16", replace(training, dropout=DROPOUT)),
+        }
+        for recipe, (dtype, scenario) in recipes.items():
+            name = f"{head} pace of {recipe}, {rows}"
+            yield Case(name, "pace", head, dtype, scenario=scenario, detail=recipe)
+    # Only in a full run: it traces both sides for three lengths.
+    if plan.full:
+        name, kind = f"{head} compiled over lengths", "compiled over lengths"
+        yield Case(name, kind, head, scenario=training_scenario(checks))
