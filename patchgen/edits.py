@@ -1,18 +1,19 @@
-"""The words in which a modular file replaces a part of a parent's method.
+"""The words with which a modular file replaces a part of a parent's method.
 
     class LlamaMLP(llama.LlamaMLP):
-        @edit("forward")                     # the parent's method; it must match once, or `count` times
+        @edit("forward")                # the parent's method; must match once, or `count` times
         def clamp_the_gate(self, x, gate: Hole):
             with old:
                 self.act_fn(gate)
             with new:
                 self.act_fn(gate.clamp(max=7.0))
 
-The function is read by the converter and never run.  Its parameters name identifiers of the parent's method; one
-annotated `Hole` stands for any expression, and for the same one under `new`.  `...` under `old` matches any further
-arguments of a call, or any run of statements, and stands for them under `new`.  `with new: pass` deletes.  Both parts
-may stand under `while ...:`, for any loop around them, so that they can say `break` and `continue`; an edit with
-`await` in it is an `async def`.
+The converter reads the function; nothing runs it.  Its parameters name identifiers of the parent's
+method; one annotated `Hole` stands for any expression, and for the same one under `new`.  `...`
+under `old` matches any further arguments of a call, or any run of statements, and stands for them
+under `new`.  `with new: pass` deletes.  Both parts may stand under `while ...:`, for any loop
+around them, so that they can use `break` and `continue`.  An edit with `await` in it is an `async
+def`.
 
 Importing a modular file marks its edits and does nothing else.
 """
@@ -43,7 +44,10 @@ class Edit:
 
 
 def edit(method: str, *, count: int = 1) -> Callable[[Callable[..., object]], Edit]:
-    """Declare that the parent's `method` changes in the `count` places that match the function's `with old:`."""
+    """Declare an edit of the parent's `method`.
+
+    It changes the `count` places that match the function's `with old:`.
+    """
     if count < 1:
         raise ValueError(f"an edit matches at least once, not {count} times")
     return lambda declaration: Edit(method, count, declaration)

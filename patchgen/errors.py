@@ -1,8 +1,8 @@
-"""What went wrong, where, and what to do next.
+"""Problems: what went wrong, where, and what to do next.
 
 A `Problem` is a value: it is collected, sorted and printed at the end of a run.  `PatchgenError`
-carries one from the place that knows the position to the place that collects.  The texts behind the
-codes are data, in `catalogue.toml`.
+carries one from the code that knows the position to the code that collects.  The explanations of
+the codes are data, in `catalogue.toml`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Location:
 class Problem:
     """One finding: `at: code what`, then a hint.  `code` is a key of the catalogue.
 
-    Messages are for people.  What other code has to know is beside them: `subject` names what the finding is about,
-    as each code has it, and `cause` is the finding that this one reports in other words.
+    Messages are for people.  Other code uses `subject`, the names that the finding is about, in the
+    form that each code has, and `cause`, the finding that this one reports in other words.
     """
 
     at: Location
@@ -76,7 +76,9 @@ class Refusals(PatchgenError):
         first = self.problems[0]
         super().__init__(first.code, first.at, first.what, first.hint)
 
-    def __reduce__(self) -> tuple[type[Refusals], tuple[tuple[Problem, ...]]]:  # type: ignore[override]
+    def __reduce__(  # type: ignore[override]
+        self,
+    ) -> tuple[type[Refusals], tuple[tuple[Problem, ...]]]:
         return (Refusals, (self.problems,))
 
 
@@ -86,31 +88,30 @@ def problems_of(error: PatchgenError) -> tuple[Problem, ...]:
 
 
 def pointed_at(problem: Problem, line: str) -> Problem:
-    """`problem` with the text of its line under the hint, and a caret under its column."""
+    """Add the text of the line and a caret below its column to the hint of `problem`."""
     place = problem.at.column - 1
-    start = (
-        max(0, place - _SHOWN_WIDTH // 2)
-        if len(line) > _SHOWN_WIDTH
-        else len(line) - len(line.lstrip())
-    )
+    start = len(line) - len(line.lstrip())
+    if len(line) > _SHOWN_WIDTH:
+        start = max(0, place - _SHOWN_WIDTH // 2)
     start = min(start, place)
     shown = line[start : start + _SHOWN_WIDTH].rstrip()
-    # A tab is as wide as the terminal likes; the same tabs stand above the caret.
-    below = "".join("\t" if letter == "\t" else " " for letter in shown[: place - start]).ljust(
-        place - start
-    )
+    # A tab is as wide as the terminal likes, so the same tabs stand above the caret.
+    before = shown[: place - start]
+    below = "".join("\t" if letter == "\t" else " " for letter in before)
+    below = below.ljust(place - start)
     return replace(problem, hint=f"{problem.hint}\n        {shown}\n        {below}^")
 
 
 def defect(shown: str, error: Exception) -> Problem:
-    """The problem of a file at which patchgen failed in a way that it did not foresee."""
-    import traceback  # Nothing is hoped to need it.
+    """The problem of a file on which patchgen failed unexpectedly."""
+    import traceback  # rarely needed
 
     frames = traceback.extract_tb(error.__traceback__)
-    place = (
-        f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"
-    )
-    what = f"internal error at {place}: {type(error).__name__}: {' '.join(str(error).split())}"
+    place = "an unknown place"
+    if frames:
+        place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
+    message = " ".join(str(error).split())
+    what = f"internal error at {place}: {type(error).__name__}: {message}"
     hint = "this is a defect of patchgen, not of your file; please report it together with the file"
     return Problem(Location(shown), "PG908", what, hint)
 

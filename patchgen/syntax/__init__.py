@@ -1,1 +1,1 @@
-"""Text to facts: reading, locating, partitioning and naming.  Standard library only; nothing is imported or run."""
+"""Read Python text: find, split and name what it holds.  Nothing is imported or run."""

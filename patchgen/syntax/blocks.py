@@ -1,7 +1,8 @@
-"""A file as a lossless sequence of top-level statements.
+"""Split a file into a lossless sequence of top-level statements.
 
-`"".join(b.leading + b.text for b in blocks) + tail == source.text`, always.  Statements that share a line share a
-block.  A block knows the names that it binds and reads; what those names mean is decided in `plan`.
+`"".join(b.leading + b.text for b in blocks) + tail == source.text`, always.  Statements that share
+a line share a block.  A block knows the names that it binds and reads; `compiler.plan` decides what
+those names mean.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ class Import:
 class Block:
     """One top-level statement as exact text, with the names it binds, reads and imports.
 
-    `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc" or "other".  `first` and
-    `last` are lines of the file; `leading` is the blank lines and comments above; `bases` are those of a class.
+    `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc" or "other".
+    `first` and `last` are lines of the file; `leading` is the blank lines and comments above;
+    `bases` are those of a class.
     """
 
     kind: str
@@ -69,11 +71,10 @@ class Block:
     @property
     def is_for_types(self) -> bool:
         """Whether this is `if TYPE_CHECKING:`, which never runs."""
-        return (
-            self.kind == "guard"
-            and bool(_TYPE_CHECKING.match(self.text))
-            and "\nel" not in self.text
-        )
+        if self.kind != "guard" or not _TYPE_CHECKING.match(self.text):
+            return False
+        # What stands under `else:` or `elif` does run.
+        return "\nel" not in self.text
 
     @property
     def is_guarded(self) -> bool:
@@ -115,9 +116,13 @@ class ModuleIndex:
         return None
 
     def binders(self, name: str) -> tuple[Block, ...]:
-        """The blocks that bind `name`, in order; those for types alone only where there is no other."""
+        """The blocks that bind `name`, in order.
+
+        Those under `if TYPE_CHECKING:` count only where there are no others.
+        """
         found = tuple(block for block in self.blocks if name in block.defines)
-        return tuple(block for block in found if not block.is_for_types) or found
+        at_run_time = tuple(block for block in found if not block.is_for_types)
+        return at_run_time or found
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -131,9 +136,9 @@ class ModuleIndex:
 
     @property
     def exports(self) -> tuple[str, ...] | None:
-        """The strings that `__all__` has after the last statement about it; None where there is no such statement."""
-        stated = [block for block in self.blocks if block.is_of_exports]
-        return _exports(tuple(block.text for block in stated)) if stated else None
+        """The strings in `__all__` after the last statement about it; None without a statement."""
+        stated = tuple(block.text for block in self.blocks if block.is_of_exports)
+        return _read_exports(stated) if stated else None
 
     @property
     def unread_exports(self) -> Block | None:
@@ -152,17 +157,25 @@ def index(source: Source) -> ModuleIndex:
 
 def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
     """`index` for a tree that the caller has parsed already."""
-    lazy = any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body) and (
-        "annotations"
-        in {a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
-    )
+    lazy = _has_lazy_annotations(tree)
     blocks: list[Block] = []
     end = 0
-    for group in _by_line(tree.body):
-        first, last = first_line(group[0]), max(node.end_lineno or node.lineno for node in group)
-        blocks.append(_block(source, group, source.slice(end + 1, first - 1), first, last, lazy))
+    for group in _group_by_line(tree.body):
+        first = first_line(group[0])
+        last = max(node.end_lineno or node.lineno for node in group)
+        leading = source.slice(end + 1, first - 1)
+        blocks.append(_make_block(source, group, leading, first, last, lazy))
         end = last
     return ModuleIndex(source, tuple(blocks), source.slice(end + 1, len(source.lines)))
+
+
+def _has_lazy_annotations(tree: ast.Module) -> bool:
+    """Whether the file has `from __future__ import annotations`."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            if any(alias.name == "annotations" for alias in node.names):
+                return True
+    return False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -190,24 +203,18 @@ def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
             case ast.ImportFrom():
                 for alias in node.names:
                     bound = alias.asname or alias.name
-                    yield Import(
-                        node.module or "",
-                        node.level,
-                        alias.name,
-                        bound,
-                        alias.lineno,
-                        alias.col_offset,
-                    )
+                    module, line, column = node.module or "", alias.lineno, alias.col_offset
+                    yield Import(module, node.level, alias.name, bound, line, column)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
                 pass
             case _:
-                stack.extend(
-                    reversed([c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.expr)])
-                )
+                # No expression holds an import.
+                children = ast.iter_child_nodes(node)
+                stack += reversed([c for c in children if not isinstance(c, ast.expr)])
 
 
-def _by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
-    """Groups of statements that share a line: `import a; import b` cannot be told apart by lines."""
+def _group_by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """Groups of statements that share a line, as `import a; import b` do."""
     group: list[ast.stmt] = []
     for node in body:
         if group and first_line(node) > (group[-1].end_lineno or 0):
@@ -218,15 +225,15 @@ def _by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
         yield group
 
 
-def _block(
+def _make_block(
     source: Source, group: list[ast.stmt], leading: str, first: int, last: int, lazy: bool
 ) -> Block:
     node = group[0]
-    bases = (
-        tuple(ast.unparse(base) for base in node.bases) if isinstance(node, ast.ClassDef) else ()
-    )
+    bases: tuple[str, ...] = ()
+    if isinstance(node, ast.ClassDef):
+        bases = tuple(ast.unparse(base) for base in node.bases)
     return Block(
-        kind=_kind(group),
+        kind=_find_kind(group),
         first=first,
         last=last,
         leading=leading,
@@ -238,11 +245,10 @@ def _block(
     )
 
 
-def _kind(group: list[ast.stmt]) -> str:
+def _find_kind(group: list[ast.stmt]) -> str:
     if len(group) > 1:
-        return (
-            "import" if all(isinstance(n, ast.Import | ast.ImportFrom) for n in group) else "other"
-        )
+        are_imports = all(isinstance(node, ast.Import | ast.ImportFrom) for node in group)
+        return "import" if are_imports else "other"
     match group[0]:
         case ast.ClassDef():
             return "class"
@@ -263,23 +269,28 @@ def _kind(group: list[ast.stmt]) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _exports(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """What statements about `__all__`, run one after the other, leave in it."""
+def _read_exports(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The strings in `__all__` after statements about it have run one after the other.
+
+    `__all__ = ["a"]` sets them, `__all__.remove("a")` takes some away, all others add.
+    """
     names: list[str] = []
-    for node in (node for text in texts for node in ast.parse(text).body):
-        strings = [
-            n.value
-            for n in ast.walk(node)
-            if isinstance(n, ast.Constant) and isinstance(n.value, str)
-        ]
-        match node:
-            case ast.Assign() | ast.AnnAssign():
-                names = strings
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="remove"))):
-                names = [name for name in names if name not in strings]
-            case _:
-                names += strings
+    for text in texts:
+        for node in ast.parse(text).body:
+            strings = _find_strings(node)
+            match node:
+                case ast.Assign() | ast.AnnAssign():
+                    names = strings
+                case ast.Expr(value=ast.Call(func=ast.Attribute(attr="remove"))):
+                    names = [name for name in names if name not in strings]
+                case _:
+                    names += strings
     return tuple(names)
+
+
+def _find_strings(node: ast.AST) -> list[str]:
+    constants = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Constant)]
+    return [value for value in constants if isinstance(value, str)]
 
 
 def _is_list_of_strings(text: str) -> bool:
@@ -301,8 +312,8 @@ def _says_strings(node: ast.stmt) -> bool:
             given = args if name in ("append", "extend", "remove") else [node.value]
         case _:
             return False
-    return all(
-        isinstance(part, ast.List | ast.Tuple | ast.Constant | ast.expr_context)
-        for value in given
-        for part in ast.walk(value)
-    )
+    kinds = ast.List | ast.Tuple | ast.Constant | ast.expr_context
+    for value in given:
+        if not all(isinstance(part, kinds) for part in ast.walk(value)):
+            return False
+    return True

@@ -1,10 +1,10 @@
-"""Where the name stands in a `def` or `class` statement.
+"""Find the name in a `def` or `class` statement.
 
     async def \\
         forward(self): ...      the name is on the second line
 
-`ast` says where a statement begins and what its name means, not where the name stands, nor how it
-is spelled: Python reads `ﬁeld` as `field`.
+`ast` tells where a statement begins and what its name means, but not where the name stands, nor how
+it is spelled: Python reads `ﬁeld` as `field`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many lines of a text say something: the figures of `patchgen list`."""
+"""Count the lines of a text that hold code, for the figures of `patchgen list`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _LAYOUT = {tokenize.INDENT, tokenize.DEDENT, tokenize.NL, tokenize.ENCODING, tok
 def code_lines(text: str) -> int:
     """The lines of a Python file that hold code: no blank lines, comments or docstrings.
 
-    A string that is a statement by itself counts as a docstring.  Raises `tokenize.TokenError` or `SyntaxError` for
-    what is no Python.
+    A string that is a statement by itself counts as a docstring.  Raises `tokenize.TokenError` or
+    `SyntaxError` for what is no Python.
     """
     lines: set[int] = set()
     statement: list[tokenize.TokenInfo] = []
@@ -24,7 +24,8 @@ def code_lines(text: str) -> int:
             statement.append(token)
             continue
         if any(part.type != tokenize.STRING for part in statement):
-            lines |= {at for part in statement for at in range(part.start[0], part.end[0] + 1)}
+            for part in statement:
+                lines.update(range(part.start[0], part.end[0] + 1))
         statement = []
     return len(lines)
 

@@ -1,10 +1,10 @@
-"""Where a dotted module name lies on disk, and the facts about it; nothing is imported.
+"""Find where a dotted module name lies on disk, without importing anything.
 
-`importlib.util.find_spec("a.b.c")` runs `a/__init__.py`, which for transformers costs a second and can fail, so only
-folders and files are looked at here.
+`importlib.util.find_spec("a.b.c")` runs `a/__init__.py`, which for transformers takes a second and
+can fail, so modules are located as files.
 
-The core sees the file system through an `Environment` and in no other way: by `look`, whose answers are texts, and by
-`source`.  Who overrides these two knows everything that a result depends on.
+The compiler sees the file system through an `Environment` only: by `look`, whose answers are texts,
+and by `source`.  A subclass that overrides these two knows everything that a result depends on.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
     from patchgen.syntax.blocks import ModuleIndex
     from patchgen.syntax.text import Source
 
-# Stands for a dot in the name of a folder: a module's name is taken apart at its dots.  No import can spell it.
+# Stands for a dot in the name of a folder, as module names are split at dots.  No import can spell
+# it.
 _DOT = "\u2024"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """The folders in which modules are looked for, first one first, and what has been read from them.
+    """The folders in which modules are looked up, in order, and what has been read from them.
 
-    `home` is the project: paths below it are shown relative to it.  `archives` are looked into by Python, and not
-    here.  The dictionaries are memory, not state: they hold what a fresh look at the same files would give.
+    `home` is the project: paths below it are shown relative to it.  `archives` are zip files that
+    Python reads and patchgen does not.  The dictionaries are caches: they hold what reading the
+    same files again would give.
     """
 
     roots: tuple[Path, ...]
@@ -45,14 +47,13 @@ class Environment:
     def look(self, question: str, subject: str) -> str:
         """The answer to a question about the file system.
 
-        "module": the file of a module, "file": whether there is one at a path, "folder": the same of folders, "names":
-        what stands in a folder, in lines.  Nothing is the empty text.
+        "module" asks for the file of a module, "file" and "folder" whether there is one at a path,
+        "names" for the names in a folder, in lines.  The empty text stands for no.
         """
         key = question, subject
         if key not in self._answers:
-            self._answers[key] = (
-                self._find(subject) if question == "module" else _answer(question, subject)
-            )
+            is_module = question == "module"
+            self._answers[key] = self._find(subject) if is_module else _answer(question, subject)
         return self._answers[key]
 
     def path(self, module: str) -> Path | None:
@@ -67,11 +68,10 @@ class Environment:
         """
         path = self.path(module)
         if path is None:
-            raise PatchgenError(
-                "PG101", at, f"no module named {shown_module(module)}", self._nearest(module)
-            )
+            what = f"no module named {shown_module(module)}"
+            raise PatchgenError("PG101", at, what, self._describe_nearest(module))
         if module not in self._sources:
-            # Imported here: who finds everything in the cache only asks where modules lie.
+            # Imported here: a run that finds all its results in the cache reads no text.
             from patchgen.syntax.text import read_source
 
             # Relative to its root: an environment may lie inside the project, or anywhere else.
@@ -82,9 +82,8 @@ class Environment:
 
     def index(self, module: str, at: Location) -> ModuleIndex:
         """The blocks of `module`, which `at` asks for; raises what `source` and parsing raise."""
-        source = self.source(
-            module, at
-        )  # asked each time: whoever remembers what is read must hear of it
+        # Asked each time, so that a subclass can record what is read.
+        source = self.source(module, at)
         if module not in self._indexes:
             from patchgen.syntax.blocks import index
 
@@ -92,14 +91,14 @@ class Environment:
         return self._indexes[module]
 
     def spells(self, module: str, word: str) -> bool:
-        """Whether `word` stands in the text of `module`; of a text that cannot be read it is not known, so it may."""
+        """Whether `word` may stand in the text of `module`; true for a text that cannot be read."""
         try:
             return word in self.source(module, Location(module)).text
         except PatchgenError:
             return True
 
     def shown(self, path: Path) -> str:
-        """`path` as messages and generated files print it: relative to the project or to its root, with `/`."""
+        """`path` as messages print it: relative to the project or to its root, with `/`."""
         for root in (self.home, *self.roots):
             if path.is_relative_to(root):
                 return path.relative_to(root).as_posix()
@@ -113,7 +112,8 @@ class Environment:
     def module_of(self, path: Path) -> str:
         """The dotted name of the file at `path`, as seen from the first root that holds it.
 
-        Folders have their own names in it, also where no import statement could spell them, such as `my-var`.
+        Folders have their own names in it, also where no import statement could spell them, such as
+        `my-var`.
         """
         package = path.parent
         while self.look("file", str(package / "__init__.py")):
@@ -126,16 +126,19 @@ class Environment:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def beside(self, module: str) -> str | None:
-        """The package of a top-level `module`, for relative imports: the folder that it lies in; None elsewhere."""
+        """The package of a top-level `module` for relative imports: its folder; None elsewhere."""
         path = self.path(module)
         if path is None or "." in module or path.parent not in self.roots:
             return None
         return f"{_DOT}{self.roots.index(path.parent)}"
 
     def holds(self, package: str) -> bool:
-        """Whether the top-level `package` is the project's own: a folder or a file at its top, or in its `src`."""
-        places = [folder / package for folder in (self.home, self.home / "src")]
-        return any(self.look("folder", str(p)) or self.look("file", f"{p}.py") for p in places)
+        """Whether the top-level `package` is in the project's folder or in its `src`."""
+        for folder in (self.home, self.home / "src"):
+            path = folder / package
+            if self.look("folder", str(path)) or self.look("file", f"{path}.py"):
+                return True
+        return False
 
     def _find(self, module: str) -> str:
         roots, parts = self._roots_of(module), module.split(".")
@@ -155,13 +158,14 @@ class Environment:
             return self.roots
         return self.roots[int(module.partition(".")[0].removeprefix(_DOT)) :][:1]
 
-    def _names(self, folders: Sequence[str]) -> list[str]:
-        return [
-            name for folder in folders for name in self.look("names", folder).split("\n") if name
-        ]
+    def _list_names(self, folders: Sequence[str]) -> list[str]:
+        found: list[str] = []
+        for folder in folders:
+            found += [name for name in self.look("names", folder).split("\n") if name]
+        return found
 
-    def _nearest(self, module: str) -> str:
-        """A hint for a misspelt module: the first part that does not exist, and what lies beside it."""
+    def _describe_nearest(self, module: str) -> str:
+        """A hint for a misspelt module: the first part that does not exist, and its neighbours."""
         known, rest = "", module.split(".")
         roots = self._roots_of(module)
         rest = rest[int(is_beside(module)) :]
@@ -173,32 +177,36 @@ class Environment:
                 break
             folders, known = deeper, f"{known}{rest.pop(0)}."
         if not known and not is_beside(module):
-            return f"searched in {', '.join(folders) or 'no folder'}; install it or name its root{self._unread()}"
-        near = did_you_mean(rest[0], self._names(folders))
+            searched = ", ".join(folders) or "no folder"
+            unread = self._describe_unread()
+            return f"searched in {searched}; install it or name its root{unread}"
+        near = did_you_mean(rest[0], self._list_names(folders))
         place = known.rstrip(".") or f"the folder {roots[0].name}"
         return f"{place} has no {rest[0]}{'; ' + near if near else ''}"
 
-    def _unread(self) -> str:
+    def _describe_unread(self) -> str:
         if not self.archives:
             return ""
         return f"; zip and egg files are not read: {', '.join(map(str, self.archives))}"
 
 
 def is_beside(module: str) -> bool:
-    """Whether `module` is named by the folder of a top-level one, as `Environment.beside` calls it."""
+    """Whether `module` has a name that `Environment.beside` makes, for relative imports."""
     return module.startswith(_DOT) and module.removeprefix(_DOT).partition(".")[0].isdecimal()
 
 
 def shown_module(module: str) -> str:
-    """`module` as people know it; one beside a top-level file as that file imports it, `.helpers`."""
+    """`module` as code spells it: `.helpers` for one beside a top-level file."""
     return f".{module.partition('.')[2]}" if is_beside(module) else module
 
 
 def _is_name(part: str) -> bool:
     """Whether a folder or a file can be called so: nothing that leads elsewhere."""
-    return part.isidentifier() or (
-        bool(part) and part not in (".", "..") and not {"/", "\0", os.sep} & {*part}
-    )
+    if part.isidentifier():
+        return True
+    if part in ("", ".", ".."):
+        return False
+    return not {"/", "\0", os.sep} & set(part)
 
 
 def _answer(question: str, subject: str) -> str:
@@ -214,9 +222,11 @@ def _answer(question: str, subject: str) -> str:
 def _module_names(folder: str) -> set[str]:
     try:
         with os.scandir(folder) as entries:
-            return {
-                e.name.removesuffix(".py") for e in entries if e.name.endswith(".py") or e.is_dir()
-            }
+            found: set[str] = set()
+            for entry in entries:
+                if entry.name.endswith(".py") or entry.is_dir():
+                    found.add(entry.name.removesuffix(".py"))
+            return found
     except OSError:
         return set()
 
@@ -227,21 +237,28 @@ def make_environment(
     roots: Iterable[Path] = (),
     search: Iterable[str] | None = None,
 ) -> Environment:
-    """An environment that looks in `package_root`, `home`, `roots`, then in `search` (by default `search_path`)."""
-    every = [*([package_root] if package_root else []), home, *roots]
-    every += [Path(entry or ".") for entry in (search_path() if search is None else search)]
+    """An environment that looks in `package_root`, `home`, `roots`, then in `search`.
+
+    `search` is `search_path()` by default.
+    """
+    every = [package_root] if package_root else []
+    every += [home, *roots]
+    entries = search_path() if search is None else search
+    every += [Path(entry or ".") for entry in entries]
     folders = dict.fromkeys(folder.resolve() for folder in every if folder.is_dir())
     archives = dict.fromkeys(path.resolve() for path in every if path.is_file())
     return Environment(tuple(folders), home.resolve(), archives=tuple(archives))
 
 
 def search_path() -> list[str]:
-    """Where Python looks for modules, without what it added for the way it was started, and with patchgen itself.
+    """`sys.path` without what Python added for the way it was started, and with patchgen itself.
 
-    `python -m` adds the current folder and `python FILE` that of the file: what is made of a modular file depends on
-    neither.
+    `python -m` adds the current folder and `python FILE` that of the file: the outputs of a modular
+    file must depend on neither.
     """
     own = str(Path(__file__).parents[2])
     started_in = {"", os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0] or "."))}
-    implicit = not sys.flags.safe_path and bool(sys.path) and sys.path[0] in started_in
-    return [*(entry for entry in sys.path[int(implicit) :] if entry), own]
+    entries = list(sys.path)
+    if entries and entries[0] in started_in and not sys.flags.safe_path:
+        entries = entries[1:]
+    return [*(entry for entry in entries if entry), own]

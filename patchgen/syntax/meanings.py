@@ -1,9 +1,12 @@
-"""Which scope each name of a function belongs to.
+"""Find which scope each name of a function belongs to.
 
 In: a function.  Out: an `Occurrence` for each place of its parameters and body where a name is
 read, bound or declared, with the scope that binds it; None stands for what is outside the function.
 The order depends on the shape of the code alone, so that two functions of one shape can be compared
 place by place.
+
+    def f(x):
+        def g(): return x + y       x: the scope of f; y: None
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ TypeParameter = ast.AST  # ast.type_param, from Python 3.12 on
 class Scope:
     """A function, lambda, class, comprehension, or list of type parameters.
 
-    `label` is the place among all occurrences of its own name, or where it has none of the first name in it.
+    `label` is the place of its own name among all occurrences, or of the first name in it where it
+    has none.
     """
 
     outer: Scope | None
@@ -49,18 +53,20 @@ def occurrences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[Occur
     """
     walker = _Walker()
     walker.read_body(function, None)
-    return tuple(
-        Occurrence(name, node, _binding_scope(name, scope), is_read)
-        for name, node, scope, is_read in walker.found
-    )
+    found: list[Occurrence] = []
+    # Python binds names for a whole scope, so this needs every binding of it.
+    for name, node, scope, is_read in walker.found:
+        found.append(Occurrence(name, node, _find_binding_scope(name, scope), is_read))
+    return tuple(found)
 
 
-def _binding_scope(name: str, scope: Scope) -> Scope | None:
+def _find_binding_scope(name: str, scope: Scope) -> Scope | None:
     """The scope that `name` in `scope` belongs to, by Python's rules."""
     place: Scope | None = scope
     own = _around(scope, "type parameters")
     skips = name in scope.declared_nonlocal
     while place is not None:
+        # The names of a class are visible in its own body only.
         is_visible = place is own or place.kind != "class"
         if is_visible and name in place.declared_global:
             return None
@@ -133,9 +139,8 @@ class _Walker:
                 self._visit_all(node.body, scope)
             case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
                 self._visit_all(ast.iter_child_nodes(node), scope)
-                self._bind_maybe(
-                    node.rest if isinstance(node, ast.MatchMapping) else node.name, node, scope
-                )
+                bound = node.rest if isinstance(node, ast.MatchMapping) else node.name
+                self._bind_maybe(bound, node, scope)
             case _ if type(node).__name__ == "TypeAlias":
                 self._visit(node.name, scope)  # type: ignore[attr-defined]
                 inner = self._type_parameters(node, scope)
@@ -148,10 +153,10 @@ class _Walker:
             self._bind(name, node, scope)
 
     def _declare(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
-        declared = (
-            scope.declared_global if isinstance(node, ast.Global) else scope.declared_nonlocal
-        )
-        declared.update(node.names)
+        if isinstance(node, ast.Global):
+            scope.declared_global.update(node.names)
+        else:
+            scope.declared_nonlocal.update(node.names)
         self.found += [(name, node, scope, True) for name in node.names]
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:

@@ -1,6 +1,6 @@
-"""What are the bytes of a file?  Asked of files alone: who reads a pipe waits for it, and a device may never end.
+"""Read the bytes of regular files only: reading a pipe would wait, and a device may never end.
 
-All that is given to patchgen is read here: sources, outputs, configuration, records, journals.
+patchgen reads all that it is given here: sources, outputs, configuration, records, journals.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ def read_regular(path: Path | str) -> bytes:
 
     Raises OSError at once where there is none, for pipes, sockets and devices too.
     """
-    _require_regular(
-        os.stat(path).st_mode, path
-    )  # before it is opened, which alone can have effects
-    # Should a pipe take its place meanwhile, opening it does not wait either.
+    # Before it is opened, as opening alone can have effects.
+    _require_regular(os.stat(path).st_mode, path)
+    # If a pipe takes its place in between, opening it does not wait either.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags), "rb", buffering=0) as file:
         _require_regular(os.fstat(file.fileno()).st_mode, path)

@@ -1,8 +1,8 @@
-"""Which names of a piece of code are global, and where each is read.
+"""Find which names of a piece of code are global, and where each is read.
 
-In: `ast` statements as they stand at module level.  Out: `Reference`s, one for each read of a name that no enclosing
-function, class or comprehension binds, and the names that the statements themselves bind.  Python's scope rules,
-without running anything; standard library `symtable` gives no positions.
+In: `ast` statements as they stand at module level.  Out: a `Reference` for each read of a name that
+no enclosing function, class or comprehension binds, and the names that the statements themselves
+bind.  The rules are Python's; the standard library's `symtable` gives no positions.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 class Reference:
     """One read of a global name, as `ast` counts lines and byte columns.
 
-    `attributes` is the dotted chain that follows it (`nn.Module` reads `nn` with `("Module",)`) and `ends` where each
-    of them ends.  `hidden` are the names that scopes around the read bind.  `eager`: evaluated when the module is
-    imported; `quoted`: inside a string annotation, whose position is that of the string.
+    `attributes` is the chain behind it (`nn.Module` reads `nn` with `("Module",)`), and `ends`
+    where each of them ends.  `hidden` are the names that scopes around the read bind.
+    `eager`: evaluated when the module is imported.  `quoted`: inside a string annotation; the
+    position is that of the string.
     """
 
     name: str
@@ -40,17 +41,14 @@ class Reference:
 def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The names that `nodes` bind in their own scope, in order, with repetitions.
 
-    Walks into compound statements and comprehensions' walrus targets, not into nested functions and classes.
+    Walks into compound statements and comprehensions' walrus targets, not into nested functions and
+    classes.
     """
     stack: list[ast.AST] = list(nodes)[::-1]
     while stack:
         node = stack.pop()
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield node.name
-                stack.extend(_outer_expressions(node))
-                continue
-            case ast.ClassDef():
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield node.name
                 stack.extend(_outer_expressions(node))
                 continue
@@ -83,7 +81,8 @@ def names_in(nodes: Sequence[ast.AST]) -> frozenset[str]:
     """Every name that is read, bound, declared or taken as a parameter anywhere in `nodes`."""
     found: set[str] = set()
     for top in nodes:
-        for node in ast.walk(top):
+        inside = list(ast.walk(top))
+        for node in inside:
             match node:
                 case ast.Name(id=name) | ast.arg(arg=name):
                     found.add(name)
@@ -91,25 +90,21 @@ def names_in(nodes: Sequence[ast.AST]) -> frozenset[str]:
                     found.update(names)
                 case _:
                     pass
-        found.update(
-            bound_names(
-                node for node in ast.walk(top) if isinstance(node, ast.stmt | ast.excepthandler)
-            )
-        )
-        found.update(bound_names(node for node in ast.walk(top) if isinstance(node, ast.pattern)))
+        # Imports, handlers and patterns bind names that are no `Name`.
+        binders = [n for n in inside if isinstance(n, ast.stmt | ast.excepthandler | ast.pattern)]
+        found.update(bound_names(binders))
     return frozenset(found)
 
 
 def parameters(node: FunctionNode) -> tuple[str, ...]:
     """The parameter names of a function, in the order of its signature."""
-    a = node.args
-    every = [
-        *a.posonlyargs,
-        *a.args,
-        *([a.vararg] if a.vararg else []),
-        *a.kwonlyargs,
-        *([a.kwarg] if a.kwarg else []),
-    ]
+    arguments = node.args
+    every = [*arguments.posonlyargs, *arguments.args]
+    if arguments.vararg:
+        every.append(arguments.vararg)
+    every += arguments.kwonlyargs
+    if arguments.kwarg:
+        every.append(arguments.kwarg)
     return tuple(arg.arg for arg in every)
 
 
@@ -125,19 +120,22 @@ def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tup
 
 
 def local_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> frozenset[str]:
-    """The names that are local to `function`: what its parameters and body bind, less `global`s and `nonlocal`s."""
+    """The names that are local to `function`: its parameters, and what its body binds.
+
+    Names that are declared `global` or `nonlocal` are not local.
+    """
     body = function.body if isinstance(function.body, list) else [function.body]
     names = {*parameters(function), *bound_names(body)}
-    return frozenset(names - _declared(body))
+    return frozenset(names - _find_declared(body))
 
 
-def _declared(body: Iterable[ast.AST]) -> set[str]:
-    return {
-        name
-        for node in own_nodes(body)
-        if isinstance(node, ast.Global | ast.Nonlocal)
-        for name in node.names
-    }
+def _find_declared(body: Iterable[ast.AST]) -> set[str]:
+    """The names that `global` and `nonlocal` statements declare."""
+    found: set[str] = set()
+    for node in own_nodes(body):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            found.update(node.names)
+    return found
 
 
 def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -151,7 +149,10 @@ def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _outer_expressions(node: ScopeNode) -> list[ast.expr]:
-    """The parts of a function or class statement that are evaluated where it stands, annotations left out."""
+    """The parts of a function or class statement that are evaluated where it stands.
+
+    Annotations are left out.
+    """
     found: list[ast.expr] = []
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         found += node.decorator_list
@@ -169,7 +170,7 @@ def _walrus_targets(node: ast.AST) -> Iterator[str]:
 
 
 class _TypeParameters(set[str]):
-    """The names of a scope of type parameters, from which the names of the class around it are seen."""
+    """The names of a scope of type parameters, which sees the names of the class around it."""
 
 
 class _Walker:
@@ -258,10 +259,11 @@ class _Walker:
             self._enter(node, set(local_names(node)))
             return
         with self._type_parameters(node):
-            a = node.args
-            for arg in [*a.posonlyargs, *a.args, *a.kwonlyargs, *([a.vararg] if a.vararg else [])]:
+            arguments = node.args
+            every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+            every += [star for star in (arguments.vararg, arguments.kwarg) if star]
+            for arg in every:
                 self._annotation(arg.annotation)
-            self._annotation(a.kwarg.annotation if a.kwarg else None)
             self._annotation(node.returns)
             self._enter(node, set(local_names(node)))
         self._bind_in_class(node.name)
@@ -310,9 +312,10 @@ class _Walker:
         body: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
         # A `global x` inside makes reads of x global whatever encloses it.
         outer = self._scopes
-        declared = {
-            n for child in own_nodes(body) if isinstance(child, ast.Global) for n in child.names
-        }
+        declared: set[str] = set()
+        for child in own_nodes(body):
+            if isinstance(child, ast.Global):
+                declared.update(child.names)
         if declared:
             self._scopes = [(is_class, bound - declared) for is_class, bound in outer]
         self._scopes = [*self._scopes, (False, names)]
@@ -334,38 +337,49 @@ class _Walker:
         self._scopes.pop()
 
     def _read(self, node: ast.Name, chain: Sequence[ast.Attribute] = ()) -> None:
-        own = [
-            depth
-            for depth, (_, names) in enumerate(self._scopes)
-            if not isinstance(names, _TypeParameters)
-        ]
-        innermost = own[-1] if own else -1
+        """Record a read, unless a scope around it binds the name."""
+        innermost = self._find_innermost()
+        hidden: set[str] = set()
         for depth, (is_class, names) in enumerate(self._scopes):
-            # A class body's names are visible in the body itself only, not in the functions inside it.
-            if node.id in names and (not is_class or depth == innermost):
+            # A class body's names are visible in the body itself only, not in functions inside it.
+            if is_class and depth != innermost:
+                continue
+            if node.id in names:
                 return
+            hidden |= names
+        is_quoted = self._quoted is not None
         line, column = self._quoted or (node.lineno, node.col_offset)
-        eager = not self._lazy and self._quoted is None
-        attributes = tuple(link.attr for link in chain)
-        ends = tuple((link.end_lineno or line, link.end_col_offset or 0) for link in chain)
-        hidden = frozenset(
-            n for i, (c, names) in enumerate(self._scopes) for n in names if not c or i == innermost
+        reference = Reference(
+            name=node.id,
+            line=line,
+            column=column,
+            eager=not self._lazy and not is_quoted,
+            quoted=is_quoted,
+            attributes=tuple(link.attr for link in chain),
+            ends=tuple((link.end_lineno or line, link.end_col_offset or 0) for link in chain),
+            hidden=frozenset(hidden),
         )
-        quoted = self._quoted is not None
-        self.found.append(Reference(node.id, line, column, eager, quoted, attributes, ends, hidden))
+        self.found.append(reference)
+
+    def _find_innermost(self) -> int:
+        """The depth of the innermost scope that is not one of type parameters."""
+        for depth in range(len(self._scopes) - 1, -1, -1):
+            if not isinstance(self._scopes[depth][1], _TypeParameters):
+                return depth
+        return -1
 
 
 def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
-    """The string constants of an annotation that are forward references (not the values of a `Literal`)."""
+    """The string constants of an annotation that are forward references.
+
+    The values of a `Literal`, and what follows the type in an `Annotated`, are not.
+    """
     stack: list[ast.AST] = [annotation]
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Subscript):
-            name = (
-                node.value.attr
-                if isinstance(node.value, ast.Attribute)
-                else getattr(node.value, "id", "")
-            )
+            owner = node.value
+            name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
             if name == "Literal":
                 continue
             if name == "Annotated" and isinstance(node.slice, ast.Tuple):

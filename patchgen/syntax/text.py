@@ -1,7 +1,7 @@
-"""One file as text: read safely, decoded, with positions that a person can use.
+"""Read one file as text: safely, decoded, with positions that a person can use.
 
-In: a path.  Out: a frozen `Source`, or a `PatchgenError` that names the place.  Nothing here knows Python's grammar
-beyond asking `ast` whether the text is Python at all.
+In: a path.  Out: a frozen `Source`, or a `PatchgenError` that names the place.  This module leaves
+Python's grammar to `ast`: it only asks whether the text is valid.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from patchgen.syntax.regular import read_regular
 
 _T = TypeVar("_T")
 MAX_BYTES = 5_000_000
-# CPython's own tokenizer refuses more than 200 open brackets; libcst's parser overflows its stack later than that.
+# Invisible characters that change the order or the look of code.
 _BIDI = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _NO_CODE = re.compile(rb"[ \t\f]*(?:#.*)?$")
 _TYPE_PARAMETERS = re.compile(r"\s*(?:class|def|async\s+def)\s+\w+\s*\[|\s*type\s+\w+\s*[\[=]")
@@ -33,7 +33,10 @@ _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A module's text with `\\n` line ends; `digest` is the sha256 of that, so line-end settings do not matter."""
+    """A module's text with `\\n` line ends, and its lines.
+
+    `digest` is the sha256 of that text, so that line-end settings do not matter.
+    """
 
     module: str
     path: str
@@ -48,9 +51,8 @@ class Source:
     def at(self, line: int, byte_column: int = 0) -> Location:
         """The location of an `ast` position, whose columns count UTF-8 bytes."""
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
-        return Location(
-            self.path, line, len(text.encode()[:byte_column].decode(errors="ignore")) + 1
-        )
+        before = text.encode()[:byte_column].decode(errors="ignore")
+        return Location(self.path, line, len(before) + 1)
 
     def at_node(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias) -> Location:
         """The location where `node` begins."""
@@ -61,11 +63,11 @@ def make_source(text: str, path: str, module: str = "") -> Source:
     """A `Source` from text that is already decoded."""
     digest = hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
     # str.splitlines also breaks at \x0c, \x1c and others; Python's tokenizer does not.
-    lines = tuple(text[:-1].split("\n")) if text.endswith("\n") else tuple(text.split("\n"))
-    kept = tuple(f"{line}\n" for line in lines[:-1]) + (
-        (lines[-1] + ("\n" if text.endswith("\n") else ""),) if text else ()
-    )
-    return Source(module, path, text, digest, kept)
+    *lines, last = text.split("\n")
+    kept = [f"{line}\n" for line in lines]
+    if last:
+        kept.append(last)
+    return Source(module, path, text, digest, tuple(kept))
 
 
 def read_source(
@@ -73,7 +75,8 @@ def read_source(
 ) -> Source:
     """The file at `path`; `shown` is the path that messages print.
 
-    Raises PatchgenError PG001 to PG006 for what is not a readable, plain, UTF-8 (or declared) Python text.
+    Raises PatchgenError PG001 to PG006 for what is not a readable, plain Python text in UTF-8 or
+    the encoding that it declares.
     """
     name = shown or str(path)
     return make_source(decode(read_bytes(path, name), name, allow_bidi=allow_bidi), name, module)
@@ -82,7 +85,8 @@ def read_source(
 def read_bytes(path: Path, name: str) -> bytes:
     """The bytes of the file at `path`.
 
-    Raises PatchgenError PG001 for what is no regular file or cannot be read, PG002 for what is too large.
+    Raises PatchgenError PG001 for what is no regular file or cannot be read, PG002 for what is too
+    large.
     """
     try:
         info = path.stat()
@@ -93,9 +97,8 @@ def read_bytes(path: Path, name: str) -> bytes:
             raise PatchgenError("PG002", Location(name), what, "split the file")
         return read_regular(path)
     except OSError as error:
-        raise PatchgenError(
-            "PG001", Location(name), f"cannot be read: {error.strerror or error}"
-        ) from error
+        what = f"cannot be read: {error.strerror or error}"
+        raise PatchgenError("PG001", Location(name), what) from error
 
 
 def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
@@ -112,9 +115,8 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
         what = f"is not {encoding.upper()}: byte {data[error.start]:#04x} at offset {error.start}"
         raise PatchgenError("PG003", Location(name), what, "save it as UTF-8") from error
     except LookupError as error:
-        raise PatchgenError(
-            "PG003", Location(name), f"declares an unknown encoding {encoding!r}"
-        ) from error
+        what = f"declares an unknown encoding {encoding!r}"
+        raise PatchgenError("PG003", Location(name), what) from error
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _refuse_controls(text, name, allow_bidi)
     return text
@@ -130,17 +132,23 @@ def declares_another_encoding(line: str) -> bool:
 
 
 def _declared_encoding(data: bytes) -> str | None:
-    """What a coding cookie says: on the first line, or on the second where the first is a comment or blank."""
+    """The encoding that a cookie declares.
+
+    It stands on the first line, or on the second where the first is a comment or blank.
+    """
     first, *others = re.split(rb"\r\n|\r|\n", data, maxsplit=2)
     head = [first, *others[:1]] if _NO_CODE.match(first) else [first]
-    cookies = [found.group(1) for line in head if (found := _COOKIE.match(line))]
-    return cookies[0].decode() if cookies else None
+    for line in head:
+        found = _COOKIE.match(line)
+        if found:
+            return found.group(1).decode()
+    return None
 
 
 def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
-    found = re.search("\x00", text) or (
-        None if allow_bidi or text.isascii() else _BIDI.search(text)
-    )
+    found = re.search("\x00", text)
+    if found is None and not allow_bidi and not text.isascii():
+        found = _BIDI.search(text)
     if found is None:
         return
     line = text.count("\n", 0, found.start()) + 1
@@ -149,9 +157,8 @@ def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
     if found.group() == "\x00":
         raise PatchgenError("PG004", at, "holds a NUL character")
     what = f"holds the invisible control character U+{ord(found.group()):04X}"
-    raise PatchgenError(
-        "PG005", at, what, "remove it: such characters make code read differently than it runs"
-    )
+    hint = "remove it: such characters make code read differently than it runs"
+    raise PatchgenError("PG005", at, what, hint)
 
 
 def parse(source: Source) -> ast.Module:
@@ -163,27 +170,34 @@ def parse(source: Source) -> ast.Module:
 
 
 def parse_text(text: str, name: str, line: int = 0) -> ast.Module:
-    """`ast.parse` with located errors; `line` is added to reported lines (for a text cut out of a file)."""
-    return _parsed(lambda: ast.parse(text, name), name, line)
+    """`ast.parse` with located errors.
+
+    `line` is added to reported lines, for a text that was cut out of a file.
+    """
+    return _parse_safely(lambda: ast.parse(text, name), name, line)
 
 
 def require_compilable(source: Source) -> None:
-    """Nothing, for what Python would run; to parse is not enough: think of `return` outside a function.
+    """Check that Python can compile `source`, which refuses more than its parser.
 
-    Raises PatchgenError PG006 at the position that CPython reports.
+    `return` outside a function parses.  Raises PatchgenError PG006 at the position that CPython
+    reports.
     """
-    _parsed(lambda: compile(source.text, source.path, "exec", dont_inherit=True), source.path)
+    _parse_safely(lambda: compile(source.text, source.path, "exec", dont_inherit=True), source.path)
 
 
-def _reason(error: SyntaxError) -> str:
-    """What is wrong, where Python says it of syntax that only newer ones know."""
+def _describe(error: SyntaxError) -> str:
+    """What is wrong; syntax of a newer Python is named as such."""
     if sys.version_info < (3, 12) and _TYPE_PARAMETERS.match(error.text or ""):
         here = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        return f"type parameters are not supported by Python {here}, which runs patchgen, but by 3.12 and newer"
+        return (
+            f"type parameters are not supported by Python {here}, "
+            "which runs patchgen, but by 3.12 and newer"
+        )
     return error.msg
 
 
-def _parsed(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
+def _parse_safely(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
     collecting = gc.isenabled()
     gc.disable()  # A full collection walks every node made so far: it costs more than the parse.
     try:
@@ -192,15 +206,13 @@ def _parsed(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
             return parse()
     except SyntaxError as error:
         at = Location(name, (error.lineno or 1) + line, error.offset or 1)
-        raise PatchgenError("PG006", at, f"is not valid Python: {_reason(error)}") from error
+        raise PatchgenError("PG006", at, f"is not valid Python: {_describe(error)}") from error
     except (RecursionError, MemoryError) as error:
-        raise PatchgenError(
-            "PG006", Location(name, 1, 1), "is nested too deeply to be parsed"
-        ) from error
+        at = Location(name, 1, 1)
+        raise PatchgenError("PG006", at, "is nested too deeply to be parsed") from error
     except ValueError as error:
-        raise PatchgenError(
-            "PG006", Location(name, 1, 1), f"is not valid Python: {error}"
-        ) from error
+        at = Location(name, 1, 1)
+        raise PatchgenError("PG006", at, f"is not valid Python: {error}") from error
     finally:
         if collecting:
             gc.enable()

@@ -1,1 +1,1 @@
-"""The edits of a class: `with old:` found in a method of the parent, `with new:` put in its place."""
+"""Make the edits of a class: find `with old:` in a parent's method, write `with new:` there."""

@@ -1,8 +1,8 @@
-"""Whether every name of an edited method means what it meant where it was written.
+"""Check that every name of an edited method means what it meant where it was written.
 
     scale = 100                                  def f(self, x):
                                                      scale = 5
-    with new:                                        y = x + scale    # would be 105, and is refused
+    with new:                                        y = x + scale    # would be 105: PG309
         y = x + scale
 
 In: the names of the method, of its edits and of the edited method, all with numbers.  A name of the
@@ -36,7 +36,7 @@ class EditNames:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The names before and after: of the method as it was, of its edits, and of the edited method `title`."""
+    """The names of the method `title` before and after, and those of its edits."""
 
     title: str
     before: Mapping[int, Named]
@@ -44,8 +44,11 @@ class Check:
     after: Sequence[Named]
 
     def require_meanings(self, body: ClassBody) -> None:
-        """Raises PatchgenError PG309, at the declaration in `body`, where a name would mean something else."""
-        # First what is wrong in the new code: it is what the author sees.
+        """Raises PatchgenError PG309 where a name would mean something else.
+
+        The error points at the declaration in `body`.
+        """
+        # Errors of the new code first: the author sees that code.
         for name in self.after:
             if name.number is not None and name.number not in self.before:
                 self._require_meant(name, self._edit_of(name.number), body)
@@ -62,40 +65,45 @@ class Check:
         """A hole stands for an expression, and is replaced only where one can stand."""
         edit = next(edit.declaration for edit in self.edits if name.name in edit.declaration.holes)
         what = f"{name.name} is a Hole, but `with new:` binds the name"
-        raise PatchgenError(
-            "PG305", body.at(edit.statement, edit.new), what, _RENAME.format(name.name)
-        )
+        at = body.at(edit.statement, edit.new)
+        raise PatchgenError("PG305", at, what, _RENAME.format(name.name))
 
     def _require_same(self, name: Named, body: ClassBody) -> None:
-        """A name of the method: what bound it may be gone, but nothing else may bind it now."""
+        """Check a name of the method: what bound it may be gone, but nothing else may bind it."""
         was = self.before[name.number or 0]
         if name.scope is None or name.scope == was.scope:
             return
-        edit, at = self._binder(name, body)
-        what = f"{name.name} of {self.title} would be the {name.name} that {edit} binds under `with new:`"
+        edit, at = self._find_binder(name, body)
+        what = (
+            f"{name.name} of {self.title} would be the {name.name} "
+            f"that {edit} binds under `with new:`"
+        )
         raise PatchgenError("PG309", at, what, _RENAME.format(name.name))
 
-    def _binder(self, name: Named, body: ClassBody) -> tuple[str, Location]:
+    def _find_binder(self, name: Named, body: ClassBody) -> tuple[str, Location]:
         """The edit that binds `name` now, and where."""
         for other in self.after:
-            is_it = other.name == name.name and other.scope == name.scope and not other.is_read
-            if is_it and other.number is not None and other.number not in self.before:
+            if other.name != name.name or other.scope != name.scope or other.is_read:
+                continue
+            if other.number is not None and other.number not in self.before:
                 found = self._edit_of(other.number)
                 declared = found.declaration
-                return declared.node.name, body.at(
-                    declared.statement, found.names[other.number].node
-                )
+                node = found.names[other.number].node
+                return declared.node.name, body.at(declared.statement, node)
         declared = self.edits[0].declaration
         return declared.node.name, body.at(declared.statement, declared.new)
 
     def _require_meant(self, name: Named, edit: EditNames, body: ClassBody) -> None:
-        """A name of new code belongs to the scope that it belongs to in the declaration."""
+        """Check that a name of new code keeps the scope that it has in the declaration."""
         meant = edit.names[name.number or 0]
         at = body.at(edit.declaration.statement, meant.node)
         if meant.scope is None and name.scope is not None:
             kind = "builtin" if name.name in _BUILTINS else "global"
             what = f"{name.name} is a {kind} here, but {self.title} has a local {name.name}"
-            hint = f"list {name.name} among the edit's parameters if the local is meant, else use another name"
+            hint = (
+                f"list {name.name} among the edit's parameters if the local is meant, "
+                "else use another name"
+            )
             raise PatchgenError("PG309", at, what, hint)
         if meant.is_inner and meant.scope != name.scope:
             what = f"{name.name} would belong to another scope in {self.title} than it does here"

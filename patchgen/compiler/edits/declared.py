@@ -1,7 +1,12 @@
-"""An edit as a class of the chain declares it: `@edit("method")` above `with old:` and `with new:`.
+"""Read an edit as a class declares it: `@edit("method")` above `with old:` and `with new:`.
 
-In: a statement of a class body.  Out: an `EditDeclaration`, or None where it is no edit.  The words of
-`patchgen.edits` are known by what they stand for, not by how they are spelled.
+In: a statement of a class body.  Out: an `EditDeclaration`, or None where it is no edit.  The words
+of `patchgen.edits` are recognized by what they mean, under whatever name they were imported.
+
+    @edit("forward")
+    def scale(self, x, size: Hole):     # holes: size; literal: self, x
+        with old: ...
+        with new: ...
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ class EditDeclaration:
 
 
 def marker(body: ClassBody, node: ast.expr) -> str | None:
-    """Which of the words of `patchgen.edits` stands at `node`, under whatever name it was imported."""
+    """The word of `patchgen.edits` that `node` means, under whatever name it was imported."""
     needs = body.block.dependencies
     match node:
         case ast.Name(id=name):
@@ -55,20 +60,19 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     node = statement.node
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
-    calls = [
-        d
-        for d in node.decorator_list
-        if marker(body, d.func if isinstance(d, ast.Call) else d) == "edit"
-    ]
+    calls: list[ast.expr] = []
+    for decorator in node.decorator_list:
+        callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if marker(body, callee) == "edit":
+            calls.append(decorator)
     if not calls:
         return None
     at = body.at(statement, node)
     if len(node.decorator_list) != 1:
-        raise PatchgenError(
-            "PG302", at, "an edit is a function with one decorator", "remove the others"
-        )
-    target, method, count = _target(body, statement, calls[0])
-    match _parts(node):
+        what = "an edit is a function with one decorator"
+        raise PatchgenError("PG302", at, what, "remove the others")
+    target, method, count = _read_target(body, statement, calls[0])
+    match _read_parts(node):
         case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
             words = [marker(body, item.context_expr) for item in (first, second)]
         case _:
@@ -78,18 +82,17 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
         raise PatchgenError("PG302", at, what, "write exactly these two blocks")
     if is_ellipsis(old.body[0]) or is_ellipsis(old.body[-1]):
         what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
-        raise PatchgenError(
-            "PG302", body.at(statement, old), what, "write the code between which it stands"
-        )
-    _refuse_dots(body, statement, old, new)
+        hint = "write the code between which it stands"
+        raise PatchgenError("PG302", body.at(statement, old), what, hint)
+    _refuse_ellipses(body, statement, old, new)
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     holes = tuple(a.arg for a in arguments if a.annotation and marker(body, a.annotation) == "Hole")
     literal = tuple(a for a in arguments if a.arg not in holes)
     return EditDeclaration(method, count, statement, node, target, holes, literal, old, new)
 
 
-def _parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
-    """What stands in an edit below its docstring, without a `while ...:` around it."""
+def _read_parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+    """The statements of an edit below its docstring, without a `while ...:` around them."""
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     match body:
         case [ast.While(test=ast.Constant(value=value), body=inner, orelse=[])] if value is ...:
@@ -98,7 +101,9 @@ def _parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
             return body
 
 
-def _target(body: ClassBody, statement: Statement, call: ast.expr) -> tuple[ast.expr, str, int]:
+def _read_target(
+    body: ClassBody, statement: Statement, call: ast.expr
+) -> tuple[ast.expr, str, int]:
     match call:
         case ast.Call(args=[ast.Constant(value=str(method)) as target], keywords=[]):
             return target, method, 1
@@ -109,12 +114,11 @@ def _target(body: ClassBody, statement: Statement, call: ast.expr) -> tuple[ast.
             return target, method, n
         case _:
             at = body.at(statement, call)
-            raise PatchgenError(
-                "PG302", at, "@edit takes a method's name and a count", 'write @edit("forward")'
-            )
+            what = "@edit takes a method's name and a count"
+            raise PatchgenError("PG302", at, what, 'write @edit("forward")')
 
 
-def _refuse_dots(body: ClassBody, statement: Statement, old: ast.With, new: ast.With) -> None:
+def _refuse_ellipses(body: ClassBody, statement: Statement, old: ast.With, new: ast.With) -> None:
     """`...` under `with new:` needs the one `...` under `with old:` that it stands for."""
     for kind in KINDS:
         given, wanted = find_ellipses(old.body, kind), find_ellipses(new.body, kind)
@@ -123,10 +127,11 @@ def _refuse_dots(body: ClassBody, statement: Statement, old: ast.With, new: ast.
         at = body.at(statement, wanted[-1])
         if not given:
             what = f"`...` under `with new:` stands for nothing: `with old:` has none for {kind}"
-            raise PatchgenError(
-                "PG307", at, what, "write the `...` under `with old:` that it repeats"
-            )
-        what = f"`...` for {kind} stands {len(given)} times under `with old:` and {len(wanted)} times under `with new:`"
-        raise PatchgenError(
-            "PG307", at, what, "write it once under each, and use a Hole for the others"
+            hint = "write the `...` under `with old:` that it repeats"
+            raise PatchgenError("PG307", at, what, hint)
+        what = (
+            f"`...` for {kind} stands {len(given)} times under `with old:` "
+            f"and {len(wanted)} times under `with new:`"
         )
+        hint = "write it once under each, and use a Hole for the others"
+        raise PatchgenError("PG307", at, what, hint)

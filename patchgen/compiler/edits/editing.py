@@ -1,6 +1,12 @@
-"""The edits that one class declares for one method, made in the method's text.
+"""Make the edits that one class declares for one method in the method's text.
 
-In: the method's statement, and the edits.  Out: the text.  Everything that needs libcst is reached through here.
+In: the method's statement, and the edits.  Out: the text.  Everything that needs libcst is reached
+through this module.
+
+    with old:                       def forward(self, x):           def forward(self, x):
+        self.act(x)                     return self.act(x)              return self.act(x * 2)
+    with new:
+        self.act(x * 2)
 """
 
 from __future__ import annotations
@@ -38,7 +44,10 @@ class Target:
         return f"{self.owner.own_name}.{self.tree.function.name.value}"
 
     def line(self, match: Match) -> int:
-        """The line of the parent's file that `match` begins on, as far as it is known."""
+        """The line of the parent's file that `match` begins on, if it is known.
+
+        In a changed text, only the line of the whole method is known.
+        """
         here = self.statement
         line = here.line if here.changed else here.line + self.tree.line(match.nodes[0]) - 1
         return self.owner.block.at(line, 0).line
@@ -56,15 +65,17 @@ class _Made:
 def edit_method(
     body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement
 ) -> str:
-    """The text of `method` of the class `owner` after `edits`, which `body` declares, all against the same text."""
+    """The text of `method` of the class `owner` after the `edits` that `body` declares.
+
+    All of them are matched against the same text.
+    """
     first = edits[0]
     at = body.at(first.statement, first.node)
     target = Target(owner, method, read_tree(method.text, at))
-    made = [_made(body, edit, target) for edit in edits]
-    _refuse_overlaps(
-        body, target.tree, [(one.edit, change) for one in made for change in one.changes]
-    )
-    text = _written(body, made, target)
+    made = [_make(body, edit, target) for edit in edits]
+    changes = [(one.edit, change) for one in made for change in one.changes]
+    _refuse_overlaps(body, target.tree, changes)
+    text = _write(body, made, target)
     if text is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
         raise PatchgenError("PG306", at, what, "match the whole statement")
@@ -78,8 +89,11 @@ def edit_method(
     return text
 
 
-def _written(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None:
-    """The text after the changes, in which every name means what it meant; None where no text says it."""
+def _write(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None:
+    """The text after the changes, in which every name means what it meant.
+
+    None where no text reads as the changed tree.
+    """
     numbers = make_numbers([target.statement.text, *(one.edit.statement.text for one in made)])
     method, following = number_tree(target.tree, numbers, 0)
     changes: list[Replacement] = []
@@ -95,15 +109,15 @@ def _written(body: ClassBody, made: Sequence[_Made], target: Target) -> str | No
         return None
     before = read_numbered(method.tree.text, numbers)
     Check(target.name, before, edits, read_names(text, numbers)).require_meanings(body)
-    return numbers.removed(text)
+    return numbers.remove(text)
 
 
-def _made(body: ClassBody, edit: EditDeclaration, target: Target) -> _Made:
+def _make(body: ClassBody, edit: EditDeclaration, target: Target) -> _Made:
     tree = read_tree(edit.statement.text, body.at(edit.statement, edit.node))
-    return _Made(edit, tree, tuple(_replacements(body, edit, tree, target)))
+    return _Made(edit, tree, tuple(_find_replacements(body, edit, tree, target)))
 
 
-def _replacements(
+def _find_replacements(
     body: ClassBody, edit: EditDeclaration, tree: Tree, target: Target
 ) -> list[Replacement]:
     body_of_edit = statements(tree.function.body)
@@ -111,7 +125,9 @@ def _replacements(
         body_of_edit = statements(body_of_edit[-1].body)
     old, new = body_of_edit[-2:]
     assert isinstance(old, cst.With) and isinstance(new, cst.With)
-    changes = [Replacement(match, new.body) for match in _matches(body, edit, old.body, target)]
+    changes = [
+        Replacement(match, new.body) for match in _find_matches(body, edit, old.body, target)
+    ]
     for change in changes:
         _refuse_repeated(body.at(edit.statement, edit.new), change)
         if not isinstance(change.match.place, Run) and change.expression is None:
@@ -121,16 +137,14 @@ def _replacements(
     return changes
 
 
-def _matches(
+def _find_matches(
     body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, target: Target
 ) -> list[Match]:
     method = target.tree.function
     match statements(pattern):
         case (cst.Expr(value=expression) as only,) if not is_ellipsis(only):
-            found = [
-                _whole_statement(match, method)
-                for match in find_expressions(expression, method, edit.holes)
-            ]
+            matches = find_expressions(expression, method, edit.holes)
+            found = [_widen_to_statement(match, method) for match in matches]
         case _:
             found = list(find_statements(pattern, method, edit.holes))
     if len(found) == edit.count:
@@ -139,18 +153,17 @@ def _matches(
     if found:
         found.sort(key=lambda match: target.tree.span(match.nodes))
         lines = ", ".join(str(target.line(match)) for match in found)
-        what = f"`with old:` matches {len(found)} times in {target.name}, not {edit.count}: lines {lines}"
+        what = (
+            f"`with old:` matches {len(found)} times in {target.name}, "
+            f"not {edit.count}: lines {lines}"
+        )
         raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(found)}")
     what = f"`with old:` does not occur in {target.name}"
-    raise PatchgenError(
-        "PG301",
-        at,
-        what,
-        describe_nearest_miss(edit.old.body, edit.holes, target.statement, target.owner),
-    )
+    hint = describe_nearest_miss(edit.old.body, edit.holes, target.statement, target.owner)
+    raise PatchgenError("PG301", at, what, hint)
 
 
-def _whole_statement(match: Match, method: cst.FunctionDef) -> Match:
+def _widen_to_statement(match: Match, method: cst.FunctionDef) -> Match:
     """`match`, or the match of the statement that consists of the matched expression."""
     for suite in suites(method):
         for place, node in enumerate(statements(suite)):
@@ -160,30 +173,29 @@ def _whole_statement(match: Match, method: cst.FunctionDef) -> Match:
 
 
 def _refuse_repeated(at: Location, change: Replacement) -> None:
+    """Refuse a keyword that new code gives, and that its `...` stands for as well."""
     rest = change.match.bound.rest
-    calls = [
-        node
-        for node in walk(change.new)
-        if isinstance(node, cst.Call) and any(map(is_ellipsis, node.args))
-    ]
-    for name in (name for call in calls if rest for name in find_repeated(call, rest.arguments)):
-        what = f"`...` under `with new:` stands for {name}= among others, which is also given"
-        raise PatchgenError("PG307", at, what, f"write {name}= under `with old:` as well")
+    if not rest:
+        return
+    for node in walk(change.new):
+        if not isinstance(node, cst.Call) or not any(map(is_ellipsis, node.args)):
+            continue
+        for name in find_repeated(node, rest.arguments):
+            what = f"`...` under `with new:` stands for {name}= among others, which is also given"
+            raise PatchgenError("PG307", at, what, f"write {name}= under `with old:` as well")
 
 
 def _refuse_overlaps(
     body: ClassBody, tree: Tree, found: Sequence[tuple[EditDeclaration, Replacement]]
 ) -> None:
-    spans = sorted(
-        ((*tree.span(change.match.nodes), edit) for edit, change in found),
-        key=lambda span: span[:2],
-    )
+    spans = [(*tree.span(change.match.nodes), edit) for edit, change in found]
+    spans.sort(key=lambda span: span[:2])
     for (_, end, one), (start, _, other) in zip(spans, spans[1:], strict=False):
-        if start <= end:
-            at = body.at(other.statement, other.node)
-            what = f"the edit {other.node.name} changes what {one.node.name} changes"
-            if one is other:
-                what = f"the places that {one.node.name} matches overlap"
-            raise PatchgenError(
-                "PG303", at, what, "make one edit of both" if one is not other else "match more"
-            )
+        if start > end:
+            continue
+        at = body.at(other.statement, other.node)
+        if one is other:
+            what = f"the places that {one.node.name} matches overlap"
+            raise PatchgenError("PG303", at, what, "match more")
+        what = f"the edit {other.node.name} changes what {one.node.name} changes"
+        raise PatchgenError("PG303", at, what, "make one edit of both")

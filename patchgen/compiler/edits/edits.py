@@ -1,7 +1,14 @@
-"""The edits of a chain made in the parents' methods: `with old:` found, `with new:` put in its place.
+"""Make the edits of a chain: find `with old:` in parents' methods, write `with new:` there.
 
-In: the classes of the chain.  Out: the same classes, with the edited methods in the place of the parents' own and the
-declarations gone.  An edited method keeps its signature, its decorators and its place for `super()`.
+In: the classes of the chain.  Out: the same classes, with the edited methods in the place of the
+parents' own and without the declarations.  An edited method keeps its signature, its decorators and
+its place for `super()`.
+
+    class Child(Parent):                class Parent:
+        @edit("forward")                    def forward(self, x):
+        def scale(self, x):                     return self.act(x * 2)
+            with old: self.act(x)
+            with new: self.act(x * 2)
 """
 
 from __future__ import annotations
@@ -34,14 +41,14 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
     for place in reversed(range(len(bodies))):
         body = done[place]
         try:
-            edits = [read for s in body.statements if (read := read_edit(body, s)) is not None]
+            read = [read_edit(body, statement) for statement in body.statements]
         except PatchgenError as error:
             problems.append(error.problem)
             continue
+        edits = [edit for edit in read if edit is not None]
         keys = {edit.statement.key for edit in edits}
-        done[place] = replace(
-            body, statements=tuple(s for s in body.statements if s.key not in keys)
-        )
+        statements = tuple(s for s in body.statements if s.key not in keys)
+        done[place] = replace(body, statements=statements)
         for method in dict.fromkeys(edit.method for edit in edits):
             try:
                 _make(done, place, [edit for edit in edits if edit.method == method])
@@ -60,9 +67,8 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
     for edit in edits:
         _refuse_unknown_names(body, edit, method)
-    from patchgen.compiler.edits.editing import (
-        edit_method,  # libcst is loaded only where there is an edit
-    )
+    # libcst is loaded only where there is an edit.
+    from patchgen.compiler.edits.editing import edit_method
 
     text = edit_method(body, edits, bodies[owner], target)
     statements = tuple(
@@ -79,23 +85,22 @@ def _refuse_override(body: ClassBody, edits: Sequence[EditDeclaration]) -> None:
 
 
 def _find(bodies: Sequence[ClassBody], place: int, edit: EditDeclaration) -> tuple[int, Statement]:
+    """The place of the class that has the edited method, and the method."""
+    at = bodies[place].at(edit.statement, edit.target)
     for owner in range(place + 1, len(bodies)):
         binders = bodies[owner].binders(edit.method)
-        plain = len(binders) == 1 and isinstance(
-            binders[0].node, ast.FunctionDef | ast.AsyncFunctionDef
-        )
-        if plain and not binders[0].removes:
-            return owner, binders[0]
-        if binders:
-            at = bodies[place].at(edit.statement, edit.target)
-            what = f"{edit.method} of {bodies[owner].own_name} is not one method"
-            raise PatchgenError("PG304", at, what, "override it")
+        if not binders:
+            continue
+        method = binders[0]
+        is_function = isinstance(method.node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if len(binders) == 1 and is_function and not method.removes:
+            return owner, method
+        what = f"{edit.method} of {bodies[owner].own_name} is not one method"
+        raise PatchgenError("PG304", at, what, "override it")
     known = [name for body in bodies[place + 1 :] for name in body.names]
     what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
-    at = bodies[place].at(edit.statement, edit.target)
-    raise PatchgenError(
-        "PG304", at, what, did_you_mean(edit.method, known) or "name a method of a parent"
-    )
+    hint = did_you_mean(edit.method, known) or "name a method of a parent"
+    raise PatchgenError("PG304", at, what, hint)
 
 
 def _refuse_unknown_names(
@@ -105,8 +110,6 @@ def _refuse_unknown_names(
     for argument in edit.literal:
         if argument.arg not in known:
             what = f"{edit.method} has no name {argument.arg}"
-            hint = (
-                did_you_mean(argument.arg, known)
-                or "annotate it with Hole if it stands for an expression"
-            )
+            hint = did_you_mean(argument.arg, known)
+            hint = hint or "annotate it with Hole if it stands for an expression"
             raise PatchgenError("PG305", body.at(edit.statement, argument), what, hint)

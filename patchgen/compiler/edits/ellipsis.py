@@ -1,7 +1,11 @@
-"""Where `...` stands in an edit: among the arguments of a call, or as a statement.
+"""Find where `...` stands in an edit: among the arguments of a call, or as a statement.
 
-Under `old` it matches what is not spelled out, under `new` it stands for that.  This is asked of the declaration
-alone, before any method is read.
+Under `old` it matches what is not spelled out, under `new` it stands for that:
+
+    with old: self.act(x, ...)          matches self.act(x, scale=2)
+    with new: self.gate(x, ...)         writes self.gate(x, scale=2)
+
+This reads the declaration alone, before any method is read.
 """
 
 from __future__ import annotations
@@ -20,12 +24,15 @@ def is_ellipsis(node: ast.AST) -> bool:
 
 def find_ellipses(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
     """Every `...` of `kind` in `body`, in no particular order."""
-    return [node for found, node in _all_dots(body) if found == kind]
+    return [node for found, node in _find_all(body) if found == kind]
 
 
-def _all_dots(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    for node in (n for statement in body for n in ast.walk(statement)):
-        if isinstance(node, ast.Call):
-            yield from (("arguments", argument) for argument in node.args if is_ellipsis(argument))
-        elif isinstance(node, ast.Expr) and is_ellipsis(node):
-            yield "statements", node.value
+def _find_all(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call):
+                for argument in node.args:
+                    if is_ellipsis(argument):
+                        yield "arguments", argument
+            elif isinstance(node, ast.Expr) and is_ellipsis(node):
+                yield "statements", node.value

@@ -1,4 +1,8 @@
-"""A call whose `...` becomes the arguments that the `...` of the pattern matched."""
+"""Write a call whose `...` becomes the arguments that the `...` of the pattern matched.
+
+new: self.gate(x, ..., bias=b)  and  scale=2, *more
+becomes self.gate(x, *more, scale=2, bias=b)
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,18 @@ _NOTHING = cst.SimpleWhitespace("")
 def insert_rest(call: cst.Call, old: cst.Call, rest: tuple[cst.Arg, ...]) -> cst.Call:
     """`call` with `rest`, arguments of `old`, in the place of its `...`.
 
-    They keep their order and their line breaks.  Arguments by position come before those by name, and `**` is last.
+    They keep their order and their line breaks.  Arguments by position come before those by name,
+    and `**` is last.
     """
     place = next(number for number, argument in enumerate(call.args) if is_ellipsis(argument))
     before, dots, behind = call.args[:place], call.args[place], call.args[place + 1 :]
-    every = sorted((*before, *rest, *behind), key=_turn)
+    every = sorted((*before, *rest, *behind), key=_rank)
     if not every:
         return call.with_changes(args=())
     *others, final = every
-    spaced = [_spaced(argument) if argument is old.args[-1] else argument for argument in others]
+    spaced = [
+        _drop_space(argument) if argument is old.args[-1] else argument for argument in others
+    ]
     if not any(final is argument for argument in (*behind, *old.args[-1:])):
         final = final.with_changes(comma=dots.comma, whitespace_after_arg=_NOTHING)
     return call.with_changes(args=[*spaced, final])
@@ -32,14 +39,14 @@ def find_repeated(call: cst.Call, rest: tuple[cst.Arg, ...]) -> tuple[str, ...]:
     return tuple(a.keyword.value for a in rest if a.keyword and a.keyword.value in given)
 
 
-def _turn(argument: cst.Arg) -> int:
+def _rank(argument: cst.Arg) -> int:
     return 0 if is_positional(argument) else 1 + (argument.star == "**")
 
 
-def _spaced(argument: cst.Arg) -> cst.Arg:
+def _drop_space(argument: cst.Arg) -> cst.Arg:
     """An argument that was the last and is not any more."""
-    if isinstance(argument.comma, cst.Comma) or not isinstance(
-        argument.whitespace_after_arg, cst.SimpleWhitespace
-    ):
+    if isinstance(argument.comma, cst.Comma):
+        return argument
+    if not isinstance(argument.whitespace_after_arg, cst.SimpleWhitespace):
         return argument
     return argument.with_changes(whitespace_after_arg=_NOTHING)

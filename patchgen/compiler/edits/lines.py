@@ -1,7 +1,11 @@
-"""Suites as lines: a part of one, and one with some of its statements replaced.
+"""Treat suites as lines: take a part of one, or replace some of its statements.
 
-Statements are counted as `syntax.statements` does.  Statements that share a line are taken apart where a line has to
-be divided, and a suite on the line of its header becomes an indented one where it is changed.
+Statements are counted as `syntax.statements` does.  A line of several statements is divided where
+that is needed, and a suite on the line of its header is indented below it where it is changed:
+
+    if x: a(); b()          if x:
+                                a()
+                                c()         # `b()` replaced
 """
 
 from __future__ import annotations
@@ -27,24 +31,22 @@ class Lines:
 def read_lines(suite: cst.BaseSuite) -> Lines:
     """All of `suite`."""
     if isinstance(suite, cst.IndentedBlock):
-        body = tuple(
-            line
-            for line in suite.body
-            if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement)
-        )
-        return Lines(body, tuple(suite.footer))
+        body: list[Line] = []
+        for line in suite.body:
+            if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                body.append(line)
+        return Lines(tuple(body), tuple(suite.footer))
     assert isinstance(suite, cst.SimpleStatementSuite)
-    return Lines(
-        (cst.SimpleStatementLine(suite.body, trailing_whitespace=suite.trailing_whitespace),)
-    )
+    line = cst.SimpleStatementLine(suite.body, trailing_whitespace=suite.trailing_whitespace)
+    return Lines((line,))
 
 
 def part(suite: cst.BaseSuite, start: int, stop: int) -> tuple[Line, ...]:
     """The statements `start` to `stop` as lines."""
-    return tuple(_part(suite, start, stop))
+    return tuple(_take_part(suite, start, stop))
 
 
-def _part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
+def _take_part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
     first = 0
     for line in read_lines(suite).body:
         size = len(line.body) if isinstance(line, cst.SimpleStatementLine) else 1
@@ -53,10 +55,10 @@ def _part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
         if here.start == 0 and here.stop == size:
             yield line
         elif here.start < here.stop and isinstance(line, cst.SimpleStatementLine):
-            yield _divided(line, here)
+            yield _divide(line, here)
 
 
-def _divided(line: cst.SimpleStatementLine, here: slice) -> cst.SimpleStatementLine:
+def _divide(line: cst.SimpleStatementLine, here: slice) -> cst.SimpleStatementLine:
     *others, last = line.body[here]
     body = [*others, last.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]
     if here.start > 0:
@@ -76,9 +78,9 @@ def replace_statements(
     pieces: list[Lines] = []
     at = 0
     for start, stop, new in sorted(changes, key=lambda change: change[:2]):
-        above = tuple(
-            comment for line in part(suite, start, stop)[:1] for comment in line.leading_lines
-        )
+        above: tuple[cst.EmptyLine, ...] = ()
+        for line in part(suite, start, stop)[:1]:
+            above = tuple(line.leading_lines)
         pieces += [Lines(part(suite, at, start)), Lines(below=above), new]
         at = stop
     rest = part(suite, at, len(statements(suite)))

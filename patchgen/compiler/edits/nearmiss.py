@@ -1,4 +1,9 @@
-"""The place of a method that is most like a pattern which matches nowhere, and how the two differ."""
+"""Describe the place of a method that is most similar to a pattern which matches nowhere.
+
+nearest: modeling_llama.py:12
+    - self.act(gates)
+    + self.act(gate)
+"""
 
 from __future__ import annotations
 
@@ -14,21 +19,23 @@ from patchgen.compiler.edits.similarity import measure_similarity, spell
 
 _ENOUGH = 0.35
 _MOST_LINES = 16
-Place = Sequence[ast.AST]
+Nodes = Sequence[ast.AST]
 
 
 def describe_nearest_miss(
     pattern: Sequence[ast.stmt], holes: Collection[str], target: Statement, body: ClassBody
 ) -> str:
-    """`nearest: file:line` and a small diff, upstream's code marked `+`; says so when nothing is like it."""
+    """The file and line of the nearest code and a small diff, with upstream's code marked `+`."""
     match pattern:
         case [ast.Expr(value=expression)] if not is_ellipsis(expression):
-            ratio, place = _nearest_expression(expression, holes, target.node)
+            ratio, place = _find_expression(expression, holes, target.node)
         case _:
-            ratio, place = _nearest_statements(pattern, target.node)
+            ratio, place = _find_statements(pattern, target.node)
     if ratio < _ENOUGH:
         return f"nothing in {target.names[0]} is like it"
-    diff = [line for line in difflib.ndiff(_lines(pattern), _lines(place)) if line[0] != "?"]
+    diff = [
+        line for line in difflib.ndiff(_spell_lines(pattern), _spell_lines(place)) if line[0] != "?"
+    ]
     diff = [*diff[:_MOST_LINES], "  ..."] if len(diff) > _MOST_LINES else diff
     where = f"the nearest is {body.at(target, place[0])}"
     if _is_elif(place[0], target):
@@ -40,14 +47,14 @@ def _is_elif(node: ast.AST, target: Statement) -> bool:
     return isinstance(node, ast.If) and target.fragment.source(node).startswith("elif")
 
 
-def _nearest_expression(
+def _find_expression(
     pattern: ast.expr, holes: Collection[str], method: ast.stmt
-) -> tuple[float, Place]:
-    """The expression of the pattern's kind that has most of it, the first of several."""
+) -> tuple[float, Nodes]:
+    """The most similar expression of the pattern's kind, the first of several."""
     body: list[ast.stmt] = getattr(method, "body", [])
     kind = type(pattern)
     found = [node for statement in body for node in ast.walk(statement) if isinstance(node, kind)]
-    best: tuple[float, Place] = (0.0, ())
+    best: tuple[float, Nodes] = (0.0, ())
     for node in found:
         ratio = measure_similarity(pattern, node, holes)
         if ratio > best[0]:
@@ -55,27 +62,27 @@ def _nearest_expression(
     return best
 
 
-def _nearest_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[float, Place]:
-    best: tuple[float, Place] = (0.0, ())
-    for place in _runs(pattern, method):
-        texts = "\n".join(_lines(pattern)), "\n".join(_lines(place))
+def _find_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[float, Nodes]:
+    best: tuple[float, Nodes] = (0.0, ())
+    for place in _find_runs(pattern, method):
+        texts = "\n".join(_spell_lines(pattern)), "\n".join(_spell_lines(place))
         if texts[0] == texts[1]:
             continue  # what differs cannot be shown
-        alike = difflib.SequenceMatcher(None, *texts, autojunk=False)
-        if (
-            alike.real_quick_ratio() > best[0]
-            and alike.quick_ratio() > best[0]
-            and alike.ratio() > best[0]
-        ):
-            best = (alike.ratio(), place)
+        matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
+        # The two quick ratios are upper bounds of the slow one.
+        if matcher.real_quick_ratio() <= best[0] or matcher.quick_ratio() <= best[0]:
+            continue
+        ratio = matcher.ratio()
+        if ratio > best[0]:
+            best = (ratio, place)
     return best
 
 
-def _lines(nodes: Place) -> list[str]:
+def _spell_lines(nodes: Nodes) -> list[str]:
     return [line for node in nodes for line in spell(node).split("\n")]
 
 
-def _runs(pattern: Sequence[ast.stmt], method: ast.stmt) -> Iterator[Place]:
+def _find_runs(pattern: Sequence[ast.stmt], method: ast.stmt) -> Iterator[Nodes]:
     """Runs of as many statements as the pattern has."""
     size = sum(not is_ellipsis(node) for node in pattern)
     for suite in suites(method):

@@ -1,8 +1,8 @@
-"""Trees whose names carry numbers, so that each name of an edited method says where it came from.
+"""Number the names of a tree, so that each name of an edited method tells where it came from.
 
-`x = x + scale` becomes `_n1_x = _n2_x + _n3_scale`.  The edit is made in the numbered trees; without
-the numbers its text is the edited method, and with them it tells the method's own names from those
-of the new code.
+`x = x + scale` becomes `_n1_x = _n2_x + _n3_scale`.  The edit is made in the numbered trees;
+without the numbers its text is the edited method, and with them it tells the method's own names
+from those of the new code.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from patchgen.compiler.edits.tree import Tree
 from patchgen.syntax.meanings import Occurrence, Scope, occurrences
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
-_CONSTANTS = frozenset({"None", "True", "False"})  # which are names for libcst
-# libcst has them as names.
+# libcst has these as names.
+_CONSTANTS = frozenset({"None", "True", "False"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Numbers:
 
     tag: str
 
-    def written(self, number: int, name: str) -> str:
+    def write(self, number: int, name: str) -> str:
         """`name` with its number."""
         return f"_{self.tag}{number}_{name}"
 
-    def removed(self, text: str) -> str:
+    def remove(self, text: str) -> str:
         """`text` without numbers."""
         return re.sub(rf"_{self.tag}\d+_", "", text)
 
@@ -56,7 +56,7 @@ def make_numbers(texts: Sequence[str]) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A numbered copy of a tree; `copies` has the copy of each node, by the identity of the node."""
+    """A numbered copy of a tree; `copies` has the copy of each node, by the node's identity."""
 
     tree: Tree
     copies: Mapping[int, cst.CSTNode]
@@ -94,14 +94,15 @@ class _Numbering(cst.CSTTransformer):
         self.numbers, self.next, self.kept = numbers, first, kept
         self.copies: dict[int, cst.CSTNode] = {}
 
-    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:  # type: ignore[override]
-        if isinstance(updated_node, cst.Name) and updated_node.value not in (
-            _CONSTANTS | self.kept
-        ):
-            updated_node = updated_node.with_changes(
-                value=self.numbers.written(self.next, updated_node.value)
-            )
-            self.next += 1
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        if isinstance(updated_node, cst.Name):
+            name = updated_node.value
+            if name not in _CONSTANTS and name not in self.kept:
+                numbered = self.numbers.write(self.next, name)
+                updated_node = updated_node.with_changes(value=numbered)
+                self.next += 1
         self.copies[id(original_node)] = updated_node
         return updated_node
 
@@ -109,7 +110,7 @@ class _Numbering(cst.CSTTransformer):
 def number_tree(
     tree: Tree, numbers: Numbers, first: int, kept: frozenset[str] = frozenset()
 ) -> tuple[Numbered, int]:
-    """A copy of `tree` whose names have the numbers from `first` on, and the number after the last.
+    """Copy `tree` with numbers from `first` on; with it comes the number after the last.
 
     The names that are `kept` get none.
     """
@@ -124,9 +125,10 @@ def number_tree(
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name in code with numbers: `number` is None where it has none, `scope` is the label of the one that binds it.
+    """A name in code with numbers; `number` is None where it has none.
 
-    The label is "" for the function itself, None for what is outside, else that of a name in the scope.
+    `scope` labels the scope that binds it: "" is the function itself, None what is outside of it,
+    anything else a name in the scope.
     """
 
     name: str
@@ -142,10 +144,10 @@ class Named:
 
 
 def read_names(text: str, numbers: Numbers) -> tuple[Named, ...]:
-    """The names in the function that `text` is, which is numbered; nodes are those of the text without numbers."""
-    with_numbers = _occurrences(text)
-    without = _occurrences(numbers.removed(text))
-    return tuple(_named(with_numbers, without, numbers))
+    """The names in the numbered function `text`, with the nodes of the text without numbers."""
+    with_numbers = _read_occurrences(text)
+    without = _read_occurrences(numbers.remove(text))
+    return tuple(_compare(with_numbers, without, numbers))
 
 
 def read_numbered(text: str, numbers: Numbers) -> dict[int, Named]:
@@ -153,19 +155,19 @@ def read_numbered(text: str, numbers: Numbers) -> dict[int, Named]:
     return {name.number: name for name in read_names(text, numbers) if name.number is not None}
 
 
-def _occurrences(text: str) -> tuple[Occurrence, ...]:
+def _read_occurrences(text: str) -> tuple[Occurrence, ...]:
     function = parse_fragment(text).nodes[0]
     assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
     return occurrences(function)
 
 
-def _named(
+def _compare(
     with_numbers: Sequence[Occurrence], without: Sequence[Occurrence], numbers: Numbers
 ) -> Iterator[Named]:
     for marked, plain in zip(with_numbers, without, strict=True):
-        scope = None if plain.scope is None else _label(plain.scope, with_numbers)
+        scope = None if plain.scope is None else _read_label(plain.scope, with_numbers)
         yield Named(plain.name, numbers.read(marked.name), scope, plain.is_read, plain.node)
 
 
-def _label(scope: Scope, with_numbers: Sequence[Occurrence]) -> str:
+def _read_label(scope: Scope, with_numbers: Sequence[Occurrence]) -> str:
     return with_numbers[scope.label].name if scope.outer is not None else ""

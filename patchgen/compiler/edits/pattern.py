@@ -1,7 +1,9 @@
-"""Where a piece of code, with holes in it, occurs in a method.
+"""Find where a piece of code, with holes in it, occurs in a method.
 
-Patterns and methods are compared as `syntax` sees them.  A hole matches one expression, everywhere the same; `...`
-matches the remaining arguments of a call, or a run of statements.
+Patterns and methods are compared as `syntax` sees them.  A hole matches one expression, everywhere
+the same; `...` matches the remaining arguments of a call, or a run of statements.
+
+    self.act(gate, ...)         matches self.act(x + 1, scale=2) with gate = x + 1
 """
 
 from __future__ import annotations
@@ -77,9 +79,10 @@ def find_statements(
     wanted, nothing = statements(pattern), Bound(dict.fromkeys(holes))
     for suite in suites(method):
         for start in range(len(statements(suite))):
-            for stop, bound in _runs(wanted, suite, start, nothing):
+            found = next(_find_ends(wanted, suite, start, nothing), None)
+            if found is not None:
+                stop, bound = found
                 yield Match(Run(suite, start, stop), bound)
-                break
 
 
 def find_expressions(
@@ -94,7 +97,7 @@ def find_expressions(
 
 
 def suites(method: cst.CSTNode) -> Iterator[cst.BaseSuite]:
-    """Every suite inside `method`, those of nested functions and classes included, in the order of the text.
+    """Every suite inside `method`, also of nested functions and classes, in the order of the text.
 
     One that holds an `elif` is no node of the method's tree.
     """
@@ -110,7 +113,7 @@ def same(left: cst.CSTNode, right: cst.CSTNode) -> bool:
     return _fit(left, right, Bound({}, literal=True)) is not None
 
 
-def _runs(
+def _find_ends(
     pattern: Sequence[Statement], suite: cst.BaseSuite, at: int, bound: Bound
 ) -> Iterator[tuple[int, Bound]]:
     """Where a run that begins at `at` may end, shortest first."""
@@ -119,11 +122,13 @@ def _runs(
         yield at, bound
     elif is_ellipsis(pattern[0]) and not bound.literal:
         for stop in range(at, len(code) + 1):
-            yield from _runs(pattern[1:], suite, stop, replace(bound, run=Run(suite, at, stop)))
+            yield from _find_ends(
+                pattern[1:], suite, stop, replace(bound, run=Run(suite, at, stop))
+            )
     elif at < len(code):
         fit = _fit(pattern[0], code[at], bound)
         if fit is not None:
-            yield from _runs(pattern[1:], suite, at + 1, fit)
+            yield from _find_ends(pattern[1:], suite, at + 1, fit)
 
 
 def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
@@ -133,20 +138,19 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
             known = bound.holes[name]
             if known is None:
                 return replace(bound, holes={**bound.holes, name: code})
+            # The same hole stands for the same code everywhere.
             return bound if same(known, code) else None
         case cst.BaseSuite(), cst.BaseSuite():
-            ends = _runs(statements(pattern), code, 0, bound)
+            ends = _find_ends(statements(pattern), code, 0, bound)
             return next((fit for stop, fit in ends if stop == len(statements(code))), None)
         case cst.Call(), cst.Call() if not bound.literal and any(
             is_ellipsis(a) for a in pattern.args
         ):
             return _fit_call(pattern, code, bound)
         case cst.CSTNode(), cst.CSTNode():
-            return (
-                _fit_all(parts(pattern), parts(code), bound)
-                if kind(pattern) == kind(code)
-                else None
-            )
+            if kind(pattern) != kind(code):
+                return None
+            return _fit_all(parts(pattern), parts(code), bound)
         case tuple(), tuple():
             return _fit_all(pattern, code, bound)
         case _:
@@ -159,12 +163,17 @@ def _fit_all(
     if len(pattern) != len(code):
         return None
     for one, other in zip(pattern, code, strict=True):
-        bound = _fit(one, other, bound) if bound is not None else None
+        if bound is None:
+            return None
+        bound = _fit(one, other, bound)
     return bound
 
 
 def _fit_call(pattern: cst.Call, code: cst.Call, bound: Bound) -> Bound | None:
-    """A call with `...`: what stands before and after it must be there, keywords by name; the rest is anything."""
+    """Match a call with `...`.
+
+    What stands before and after the `...` must be there, keywords by name; the rest is anything.
+    """
     wanted, named = arguments(pattern)
     given, given_by_name = arguments(code)
     place = next(number for number, argument in enumerate(wanted) if is_ellipsis(argument))
@@ -174,8 +183,16 @@ def _fit_call(pattern: cst.Call, code: cst.Call, bound: Bound) -> Bound | None:
     taken = [*given[: len(before)], *given[len(given) - len(behind) :]]
     fit = _fit_all((pattern.func, *before, *behind), (code.func, *taken), bound)
     for keyword in named:
-        fits = [(k, found) for k in given_by_name if fit and (found := _fit(keyword, k, fit))]
-        argument, fit = fits[0] if fits else (None, None)
-        taken += [argument] if argument else []
+        fits: list[tuple[cst.Arg, Bound]] = []
+        for argument in given_by_name:
+            found = _fit(keyword, argument, fit) if fit else None
+            if found:
+                fits.append((argument, found))
+        if not fits:
+            return None
+        argument, fit = fits[0]
+        taken.append(argument)
+    if fit is None:
+        return None
     rest = tuple(argument for argument in code.args if not any(argument is one for one in taken))
-    return replace(fit, rest=Rest(code, rest)) if fit else None
+    return replace(fit, rest=Rest(code, rest))

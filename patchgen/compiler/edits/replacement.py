@@ -1,7 +1,10 @@
-"""A method with matched places replaced, as text that libcst reads as what was meant.
+"""Replace matched places of a method, as text that libcst reads as what was meant.
 
-In: the tree of a method, the matches, and what stands there afterwards.  Out: the text, or None where no text says it
-(quotes inside an f-string before Python 3.12).  Comments of both sides are kept.
+In: the tree of a method, the matches, and their replacements.  Out: the text, or None where no text
+reads as the changed tree (quotes inside an f-string before Python 3.12).  It keeps the comments of
+both sides.
+
+    x * gate, with gate -> a + b        x * (a + b)     # parentheses only where they are needed
 """
 
 from __future__ import annotations
@@ -62,53 +65,61 @@ class _Changed(cst.CSTTransformer):
 def replace_matches(tree: Tree, changes: Sequence[Replacement]) -> str | None:
     """The text of the method after all of `changes`, with no more parentheses than it needs."""
     number = sum(1 for change in changes for _ in change.sites()) + len(changes)
+    # Most replacements need no parentheses; the others get all of them, less those that can go.
     wrapped = frozenset[int]()
-    text = _text(tree, changes, wrapped)
+    text = _write(tree, changes, wrapped)
     if text is not None:
         return text
     wrapped = frozenset(range(number))
-    text = _text(tree, changes, wrapped)
+    text = _write(tree, changes, wrapped)
     for place in range(number if text is not None else 0):
-        fewer = _text(tree, changes, wrapped - {place})
+        fewer = _write(tree, changes, wrapped - {place})
         if fewer is not None:
             text, wrapped = fewer, wrapped - {place}
     return text
 
 
-def _text(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> str | None:
-    """The text with parentheses at the places `wrapped`, where Python and libcst read it as the changed tree."""
+def _write(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> str | None:
+    """The text with parentheses at the places `wrapped`.
+
+    None where Python or libcst do not read it as the changed tree.
+    """
     try:
-        meant, text = tree.visited(_Changed(_parts(tree, changes, wrapped)))
+        meant, text = tree.visited(_Changed(_find_parts(tree, changes, wrapped)))
         parse_fragment(text)
         return text if same(read_function(text), meant) else None
     except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError):
         return None
 
 
-def _parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> Parts:
+def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> Parts:
     parts: dict[int, Callable[[Any], Any]] = {}
     runs: dict[int, list[tuple[int, int, Lines]]] = {}
     comments: dict[int, list[Lines]] = {}
     number = itertools.count()
     for change in changes:
         wraps = {id(site): next(number) in wrapped for site in change.sites()}
-        block = change.new.visit(_Changed(_filled(change, wraps)))
+        block = change.new.visit(_Changed(_fill(change, wraps)))
         assert isinstance(block, cst.BaseSuite)
         wrap = next(number) in wrapped
         place = change.match.place
-        if isinstance(place, Run):
-            lines = _without_pass(block) if change.deletes else read_lines(block)
-            if id(place.suite) in tree.spans:
-                runs.setdefault(id(place.suite), []).append((place.start, place.stop, lines))
-            else:
-                parts[id(place.nodes[0])] = _branch(lines)
-        else:
+        if not isinstance(place, Run):
             (statement,) = statements(block)
             assert isinstance(statement, cst.Expr)
             parts[id(place)] = _in_place(enclose(statement.value, wrap))
-            comments.setdefault(id(_line_of(tree, place)), []).append(_without_pass(block))
-    parts |= {suite: _with_runs(replaced) for suite, replaced in runs.items()}
-    return parts | {line: _commented(above) for line, above in comments.items()}
+            comments.setdefault(id(_find_line(tree, place)), []).append(_drop_statement(block))
+            continue
+        lines = _drop_statement(block) if change.deletes else read_lines(block)
+        if id(place.suite) in tree.spans:
+            runs.setdefault(id(place.suite), []).append((place.start, place.stop, lines))
+        else:
+            # The suite of an `elif` is no node of the tree.
+            parts[id(place.nodes[0])] = _branch(lines)
+    for suite, replaced in runs.items():
+        parts[suite] = _with_runs(replaced)
+    for line, above in comments.items():
+        parts[line] = _add_comments(above)
+    return parts
 
 
 def _with_runs(replaced: list[tuple[int, int, Lines]]) -> Callable[[cst.BaseSuite], cst.BaseSuite]:
@@ -116,7 +127,7 @@ def _with_runs(replaced: list[tuple[int, int, Lines]]) -> Callable[[cst.BaseSuit
 
 
 def _branch(lines: Lines) -> Callable[[cst.If], cst.If | cst.Else | cst.RemovalSentinel]:
-    """`lines` in the place of an `elif`: as one where they can be, else under `else:`."""
+    """Write `lines` in the place of an `elif`: as an `elif` if possible, else under `else:`."""
 
     def changed(old: cst.If) -> cst.If | cst.Else | cst.RemovalSentinel:
         block = replace_statements(cst.IndentedBlock([old]), [(0, 1, lines)])
@@ -131,14 +142,12 @@ def _branch(lines: Lines) -> Callable[[cst.If], cst.If | cst.Else | cst.RemovalS
     return changed
 
 
-def _commented(above: list[Lines]) -> Callable[[Any], Any]:
-    """The statement with `above` over it, below what stands there already."""
+def _add_comments(above: list[Lines]) -> Callable[[Any], Any]:
+    """Put `above` over the statement, below what stands there already."""
     lines = join_lines(above).below
-    return (
-        lambda line: line.with_changes(leading_lines=(*line.leading_lines, *lines))
-        if lines
-        else line
-    )
+    if not lines:
+        return lambda line: line
+    return lambda line: line.with_changes(leading_lines=(*line.leading_lines, *lines))
 
 
 def _in_place(new: cst.BaseExpression) -> Callable[[cst.BaseExpression], cst.BaseExpression]:
@@ -146,44 +155,43 @@ def _in_place(new: cst.BaseExpression) -> Callable[[cst.BaseExpression], cst.Bas
     return lambda old: new.with_changes(lpar=(*old.lpar, *new.lpar), rpar=(*new.rpar, *old.rpar))
 
 
-def _line_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
+def _find_line(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
     """The innermost statement around `node` that comments can stand above."""
     start, stop = tree.span([node])
-    around = [
-        line
-        for line in walk(tree.function)
-        if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement)
-        and tree.span([line])[0] <= start <= stop <= tree.span([line])[1]
-    ]
-    return around[-1]
+    found: cst.CSTNode = tree.function
+    for line in walk(tree.function):
+        if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            first, last = tree.span([line])
+            if first <= start and stop <= last:
+                found = line
+    return found
 
 
-def _without_pass(block: cst.BaseSuite) -> Lines:
+def _drop_statement(block: cst.BaseSuite) -> Lines:
     """The comments of `block`, which holds one statement, without that."""
     lines = read_lines(block)
     every = (*lines.body[0].leading_lines, *lines.below)
     return Lines(below=every if any(line.comment for line in every) else ())
 
 
-def _filled(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
+def _fill(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
     """The holes and the `...` of `new` with what they stand for."""
     bound = change.match.bound
     filled: dict[int, Callable[[Any], Any]] = {}
     for site in change.sites():
         value = bound.holes[site.value]
-        filled[id(site)] = _put(
-            enclose(value, wraps[id(site)]) if isinstance(value, cst.BaseExpression) else value
-        )
+        if isinstance(value, cst.BaseExpression):
+            value = enclose(value, wraps[id(site)])
+        filled[id(site)] = _put(value)
     for node in walk(change.new):
         if isinstance(node, cst.Call) and bound.rest and any(map(is_ellipsis, node.args)):
             filled[id(node)] = _put_rest(bound.rest.call, bound.rest.arguments)
         elif isinstance(node, cst.BaseSuite) and bound.run:
             run = Lines(part(bound.run.suite, bound.run.start, bound.run.stop))
-            places = [
-                (at, at + 1, run)
-                for at, statement in enumerate(statements(node))
-                if is_ellipsis(statement)
-            ]
+            places: list[tuple[int, int, Lines]] = []
+            for at, statement in enumerate(statements(node)):
+                if is_ellipsis(statement):
+                    places.append((at, at + 1, run))
             if places:
                 filled[id(node)] = _with_runs(places)
     return filled
@@ -198,7 +206,7 @@ def _put_rest(old: cst.Call, rest: tuple[cst.Arg, ...]) -> Callable[[cst.Call], 
 
 
 def enclose(node: cst.BaseExpression, wrap: bool) -> cst.BaseExpression:
-    """`node` in parentheses, its own where it has some; or without any, unless there is a comment in them."""
+    """`node` in parentheses, its own if it has some; or without, unless they hold a comment."""
     if wrap:
         new = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
         return node if node.lpar else new

@@ -1,7 +1,10 @@
-"""What of a libcst node is code, and what is only the way it is written.
+"""Tell what of a libcst node is code, and what is only the way it is written.
 
-White space, comments, quotes, parentheses, trailing commas, semicolons and the two ways to write a suite do not count.
-Identifiers that are no expressions, such as the name of an attribute, count as strings.
+White space, comments, quotes, parentheses, trailing commas, semicolons and the two ways to write a
+suite do not count.  Identifiers that are no expressions, such as the name of an attribute, count as
+strings.
+
+    f(a, "b")       is the same code as f( a, 'b', )
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ import libcst as cst
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 String = cst.SimpleString | cst.ConcatenatedString | cst.FormattedString | cst.TemplatedString
 _WRITING = frozenset(
-    """lpar rpar lbrace rbrace lbracket rbracket comma trailing_comma semicolon equal dot colon first_colon
-    second_colon separator posonly_ind leading_lines lines_after_decorators leading_whitespace
+    """lpar rpar lbrace rbrace lbracket rbracket comma trailing_comma semicolon equal dot colon
+    first_colon second_colon separator posonly_ind leading_lines lines_after_decorators
+    leading_whitespace
     trailing_whitespace header footer indent""".split()
 )
 _IDENTIFIERS = frozenset(
@@ -73,14 +77,14 @@ def parts(node: cst.CSTNode) -> tuple[object, ...]:
             | cst.FormattedString()
             | cst.TemplatedString()
         ):
-            return tuple(_joined(node))
+            return tuple(_join_texts(node))
         case cst.Call():
             positional, named = arguments(node)
             return node.func, positional, named
         case cst.Arg():
             return node.star, node.keyword and node.keyword.value, node.value
         case cst.Subscript():
-            return node.value, _index(node)
+            return node.value, _read_index(node)
         case cst.If():
             return node.test, node.body, branch(node)
         case cst.BaseSuite():
@@ -88,7 +92,7 @@ def parts(node: cst.CSTNode) -> tuple[object, ...]:
         case cst.NotEqual():
             return ()
         case _:
-            return tuple(_fields(node))
+            return tuple(_read_fields(node))
 
 
 def expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -118,9 +122,9 @@ def statements(suite: cst.BaseSuite) -> tuple[Statement, ...]:
 
 def arguments(call: cst.Call) -> tuple[tuple[cst.Arg, ...], tuple[cst.Arg, ...]]:
     """The arguments of `call` by position, `*` included, and those by name, `**` included."""
-    return tuple(a for a in call.args if is_positional(a)), tuple(
-        a for a in call.args if not is_positional(a)
-    )
+    positional = tuple(argument for argument in call.args if is_positional(argument))
+    named = tuple(argument for argument in call.args if not is_positional(argument))
+    return positional, named
 
 
 def is_positional(argument: cst.Arg) -> bool:
@@ -137,35 +141,38 @@ def is_ellipsis(node: cst.CSTNode) -> bool:
             return False
 
 
-def _fields(node: cst.CSTNode) -> Iterator[object]:
+def _read_fields(node: cst.CSTNode) -> Iterator[object]:
     for field in dataclasses.fields(node):
         if field.name in _WRITING or field.name.startswith("whitespace"):
             continue
         value = getattr(node, field.name)
         if (type(node), field.name) in _IDENTIFIERS:
-            yield _identifier(value)
+            yield _read_identifier(value)
         else:
             yield tuple(value) if isinstance(value, list | tuple) else value
 
 
-def _identifier(node: object) -> object:
+def _read_identifier(node: object) -> object:
     match node:
         case cst.AsName(name=name):
-            return _identifier(name)
+            return _read_identifier(name)
         case cst.Attribute(value=value, attr=attr):
-            return f"{_identifier(value)}.{attr.value}"
+            return f"{_read_identifier(value)}.{attr.value}"
         case cst.Name(value=value):
             return value
         case _:
             return node
 
 
-def _index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
+def _read_index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
     """What stands between the brackets; more than one expression are a tuple."""
-    elements = [
-        e.slice.value if isinstance(e.slice, cst.Index) and not e.slice.star else e.slice
-        for e in node.slice
-    ]
+    elements: list[cst.BaseExpression | cst.BaseSlice] = []
+    for element in node.slice:
+        part = element.slice
+        if isinstance(part, cst.Index) and not part.star:
+            elements.append(part.value)
+        else:
+            elements.append(part)
     if len(elements) == 1 and not isinstance(node.slice[0].comma, cst.Comma):
         return elements[0]
     values = [e for e in elements if isinstance(e, cst.BaseExpression)]
@@ -175,28 +182,28 @@ def _index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
 
 
 def branch(node: cst.If) -> cst.BaseSuite | None:
-    """What runs where the test of `node` fails: Python reads `elif` as an `if` alone under `else:`."""
+    """What runs where the test of `node` fails; `elif` counts as an `if` alone under `else:`."""
     if isinstance(node.orelse, cst.If):
         return cst.IndentedBlock([node.orelse])
     return node.orelse.body if node.orelse else None
 
 
-def _joined(node: cst.BaseExpression) -> Iterator[object]:
-    """The pieces of a string: what kind it is, then texts and expressions, neighbouring texts joined."""
+def _join_texts(node: cst.BaseExpression) -> Iterator[object]:
+    """The parts of a string: its kind, then texts and expressions, neighbouring texts joined."""
     strings = list(_strings(node))
     yield next((type(s) for s in strings if not isinstance(s, cst.SimpleString)), cst.SimpleString)
     text: str | bytes | None = None
-    for piece in (piece for string in strings for piece in _pieces(string)):
-        if isinstance(piece, str) and isinstance(text, str):
-            text += piece
-        elif isinstance(piece, bytes) and isinstance(text, bytes):
-            text += piece
+    for part in (part for string in strings for part in _split_string(string)):
+        if isinstance(part, str) and isinstance(text, str):
+            text += part
+        elif isinstance(part, bytes) and isinstance(text, bytes):
+            text += part
         else:
             if text is not None:
                 yield text
-            text = piece if isinstance(piece, str | bytes) else None
+            text = part if isinstance(part, str | bytes) else None
             if text is None:
-                yield piece
+                yield part
     if text:
         yield text
 
@@ -214,33 +221,35 @@ def _strings(
             raise AssertionError(f"a string with {type(node).__name__}")
 
 
-def _pieces(node: cst.SimpleString | cst.FormattedString | cst.TemplatedString) -> Iterator[object]:
+def _split_string(
+    node: cst.SimpleString | cst.FormattedString | cst.TemplatedString,
+) -> Iterator[object]:
     """The texts of one string, and its expressions with the way they are formatted."""
     if isinstance(node, cst.SimpleString):
         yield node.evaluated_value
     else:
-        yield from _formatted(node.parts, is_raw="r" in node.prefix.lower())
+        yield from _split_formatted(node.parts, is_raw="r" in node.prefix.lower())
 
 
-def _formatted(
+def _split_formatted(
     content: Iterable[cst.BaseFormattedStringContent | cst.BaseTemplatedStringContent], is_raw: bool
 ) -> Iterator[object]:
     for part in content:
         match part:
             case cst.FormattedStringText(value=text) | cst.TemplatedStringText(value=text):
-                yield _text(text, is_raw)
+                yield _evaluate(text, is_raw)
             case cst.FormattedStringExpression() | cst.TemplatedStringExpression():
-                specification = tuple(_formatted(part.format_spec or (), is_raw))
+                specification = tuple(_split_formatted(part.format_spec or (), is_raw))
                 conversion = part.conversion
                 if part.equal is not None:  # `{x = }` is `x = {x!r}`
-                    yield _shown(part)
+                    yield _write_source(part)
                     conversion = conversion if conversion or part.format_spec else "r"
                 yield part.expression, conversion, specification
             case _:
                 raise AssertionError(f"a formatted string with {type(part).__name__}")
 
 
-def _text(written: str, is_raw: bool) -> str:
+def _evaluate(written: str, is_raw: bool) -> str:
     """What the text between two expressions stands for."""
     text = written.replace("{{", "{").replace("}}", "}")
     if is_raw:
@@ -253,7 +262,7 @@ def _text(written: str, is_raw: bool) -> str:
         return str(ast.literal_eval(f'"""{quoted}"""'))
 
 
-def _shown(part: cst.FormattedStringExpression | cst.TemplatedStringExpression) -> str:
+def _write_source(part: cst.FormattedStringExpression | cst.TemplatedStringExpression) -> str:
     """What `{x = }` prints before the value: the expression as it is written."""
     bare = part.with_changes(conversion=None, format_spec=None)
     return cst.Module(()).code_for_node(bare)[1:-1]

@@ -1,7 +1,7 @@
-"""A method as libcst reads it: code, white space and comments in one tree, which gives its text back byte for byte.
+"""Read a method as libcst does: code, white space and comments in one tree, lossless.
 
-In: a statement of a class body that is a function.  Out: its `Tree`.  Only classes with edits get here, so that
-nothing else pays for importing libcst.
+In: a statement of a class body that is a function.  Out: its `Tree`, which gives the text back byte
+for byte.  Only classes with edits get here, so that nothing else pays for importing libcst.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from patchgen.errors import Location, PatchgenError
 
 _HEAD = "class _:\n"
 _CONFIG = cst.PartialParserConfig(default_indent=INDENT, default_newline="\n")
-# libcst's parser recurses in native code, which no exception stops: far below where it overflows its stack.
+# libcst's parser recurses in native code, where no exception stops it.  These limits are far below
+# those at which it overflows its stack.
 _MOST_BRACKETS = 60
 _MOST_LEVELS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The only statement of a class body.  `spans` numbers the nodes in the order of the text, by identity."""
+    """The only statement of a class body; `spans` numbers its nodes in the order of the text."""
 
     module: cst.Module
     function: cst.FunctionDef
@@ -58,7 +59,7 @@ def read_tree(text: str, at: Location) -> Tree:
 
     Raises PatchgenError PG308 at `at` where libcst cannot read it.
     """
-    if _brackets(text) > _MOST_BRACKETS or _levels(text) > _MOST_LEVELS:
+    if _count_brackets(text) > _MOST_BRACKETS or _count_levels(text) > _MOST_LEVELS:
         raise _too_deep(at)
     try:
         module = parse_method(text)
@@ -68,9 +69,8 @@ def read_tree(text: str, at: Location) -> Tree:
         raise _too_deep(at) from error
     except cst.ParserSyntaxError as error:
         what = "an edit of a method that libcst cannot parse"
-        raise PatchgenError(
-            "PG308", at, what, "override the method, or write it in other syntax"
-        ) from error
+        hint = "override the method, or write it in other syntax"
+        raise PatchgenError("PG308", at, what, hint) from error
 
 
 def read_function(text: str) -> cst.FunctionDef:
@@ -108,11 +108,14 @@ def _spans(function: cst.FunctionDef) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def _too_deep(at: Location) -> PatchgenError:
-    what = f"an edit of a method that is nested too deeply, beyond {_MOST_BRACKETS} brackets or {_MOST_LEVELS} levels"
+    what = (
+        "an edit of a method that is nested too deeply, "
+        f"beyond {_MOST_BRACKETS} brackets or {_MOST_LEVELS} levels"
+    )
     return PatchgenError("PG308", at, what, "override the method")
 
 
-def _brackets(text: str) -> int:
+def _count_brackets(text: str) -> int:
     """How many brackets are open at once at most."""
     depth = most = 0
     for token in tokenize.generate_tokens(io.StringIO(f"{_HEAD}{text}").readline):
@@ -122,8 +125,11 @@ def _brackets(text: str) -> int:
     return most
 
 
-def _levels(text: str) -> int:
-    """How many nodes of the syntax tree stand inside each other at most; long sums and chains of calls are deep."""
+def _count_levels(text: str) -> int:
+    """How deeply the nodes of the syntax tree are nested at most.
+
+    Long sums and chains of calls are deep.
+    """
     levels, nodes = 0, list[ast.AST](parse_fragment(text).nodes)
     while nodes:
         levels += 1
