@@ -102,6 +102,7 @@ class ModuleIndex:
 
     def definition(self, name: str) -> Block | None:
         """The last block that binds `name` otherwise than by importing it."""
+        # At run time the last binding counts.
         for block in reversed(self.blocks):
             if name in block.defines and not any(item.bound == name for item in block.imports):
                 return block
@@ -109,6 +110,7 @@ class ModuleIndex:
 
     def imported(self, name: str) -> Import | None:
         """The last import that binds `name`, guarded ones included."""
+        # The last import counts, as for definitions.
         for block in reversed(self.blocks):
             for item in reversed(block.imports):
                 if item.bound == name:
@@ -192,6 +194,7 @@ def first_line(node: ast.stmt) -> int:
 
 def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
     """The names that import statements at module level bind, guarded ones included."""
+    # A stack in reverse order yields the imports in the order of the text.
     stack = list(nodes)[::-1]
     while stack:
         node = stack.pop()
@@ -217,6 +220,7 @@ def _group_by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
     """Groups of statements that share a line, as `import a; import b` do."""
     group: list[ast.stmt] = []
     for node in body:
+        # `a = 1; b = 2` ends and begins on the same line, and stays one group.
         if group and first_line(node) > (group[-1].end_lineno or 0):
             yield group
             group = []

@@ -118,6 +118,7 @@ class Environment:
         package = path.parent
         while self.look("file", str(package / "__init__.py")):
             package = package.parent
+        # The innermost root gives the shortest name.
         holders = [root for root in (self.home, *self.roots) if path.is_relative_to(root)]
         nearest = max(holders, key=lambda root: len(root.parts), default=package)
         # A package that begins above what is looked through cannot be found by its whole name.
@@ -146,6 +147,7 @@ class Environment:
         if not parts or not all(map(_is_name, parts)):
             return ""
         for root in roots:
+            # A package hides a module of the same name, as in Python.
             base = os.path.join(root, *parts)
             for candidate in (os.path.join(base, "__init__.py"), f"{base}.py"):
                 if os.path.isfile(candidate):
@@ -169,6 +171,7 @@ class Environment:
         known, rest = "", module.split(".")
         roots = self._roots_of(module)
         rest = rest[int(is_beside(module)) :]
+        # Descend as far as folders exist; the next part is the misspelt one.
         folders = [str(root) for root in roots if self.look("folder", str(root))]
         while rest:
             inner = [os.path.join(folder, rest[0]) for folder in folders]

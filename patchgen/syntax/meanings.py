@@ -64,6 +64,7 @@ def _find_binding_scope(name: str, scope: Scope) -> Scope | None:
     """The scope that `name` in `scope` belongs to, by Python's rules."""
     place: Scope | None = scope
     own = _around(scope, "type parameters")
+    # `nonlocal x` binds x in this scope, but means that of an outer one.
     skips = name in scope.declared_nonlocal
     while place is not None:
         # The names of a class are visible in its own body only.
@@ -113,11 +114,13 @@ class _Walker:
                 self.found.append((node.id, node, scope, True))
             case ast.Name():
                 self._bind(node.id, node, scope, is_read=isinstance(node.ctx, ast.Del))
+            # `x += 1` reads and binds x at one place.
             case ast.AugAssign(target=ast.Name(id=name) as target):
                 self._bind(name, target, scope, is_read=True)
                 self._visit(node.value, scope)
             case ast.NamedExpr(target=target):
                 self._visit(node.value, scope)
+                # A walrus in a comprehension binds in the scope around it.
                 self._visit(target, _around(scope, "comprehension"))
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._function(node, scope)

@@ -44,6 +44,7 @@ def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     Walks into compound statements and comprehensions' walrus targets, not into nested functions and
     classes.
     """
+    # Reversed, so that names come out in the order of the text.
     stack: list[ast.AST] = list(nodes)[::-1]
     while stack:
         node = stack.pop()
@@ -238,7 +239,9 @@ class _Walker:
     def _annotation(self, node: ast.expr | None) -> None:
         if node is None:
             return
+        # With the future import, nothing evaluates an annotation at import.
         self._lazy += self._lazy_annotations
+        # The names inside have no position of their own in the file.
         for quoted in quoted_annotations(node):
             self._quoted = (quoted.lineno, quoted.col_offset)
             self._inside_quotes(quoted)
@@ -272,6 +275,7 @@ class _Walker:
         for decorator in node.decorator_list:
             self.visit(decorator)
         with self._type_parameters(node):
+            # Bases may name type parameters: `class A[T](Base[T])`.
             for expression in [*node.bases, *(keyword.value for keyword in node.keywords)]:
                 self.visit(expression)
             self._scopes.append((True, set()))
@@ -328,6 +332,7 @@ class _Walker:
     def _comprehension(self, node: ComprehensionNode) -> None:
         first, *rest = node.generators
         self.visit(first.iter)  # evaluated in the enclosing scope
+        # All targets are local, also in the parts that stand before them.
         names = set(bound_names(generator.target for generator in node.generators))
         self._scopes.append((False, names))
         for part in [first.target, *first.ifs, *rest]:

@@ -144,11 +144,13 @@ class _Reader(ast.NodeVisitor):
             target = self.retained if self._has_use else self.passed
             for argument in arguments:
                 target |= _find_names(argument)
+        # A lambda that is passed to a call may run at once.
         outer, self._given = self._given, True
         self._visit_all(arguments)
         self._given = outer
 
     def visit_Expr(self, node: ast.Expr) -> None:
+        # A statement that is only an expression has to have an effect.
         if not isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom | ast.Await):
             for name in ast.walk(node.value):
                 if isinstance(name, ast.Name):
@@ -174,10 +176,12 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_withitem(self, node: ast.withitem) -> None:
+        # `with x:` calls methods of x.
         self.changed |= _find_roots(node.context_expr)
         self.generic_visit(node)
 
     def _visit_access(self, node: ast.Attribute | ast.Subscript) -> None:
+        # A store or a deletion.
         if not isinstance(node.ctx, ast.Load):
             self.changed |= _find_roots(node)
             self.stored |= _find_roots(node)

@@ -89,6 +89,7 @@ def read_bytes(path: Path, name: str) -> bytes:
     large.
     """
     try:
+        # Before reading: a device or a huge file must not fill the memory.
         info = path.stat()
         if not stat.S_ISREG(info.st_mode):
             raise PatchgenError("PG001", Location(name), "is not a regular file")
@@ -103,6 +104,7 @@ def read_bytes(path: Path, name: str) -> bytes:
 
 def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
     """Python's own rules (byte order mark, coding cookie, UTF-8), line ends made `\\n`."""
+    # Python accepts the mark, and it is no part of the code.
     has_mark = data.startswith(codecs.BOM_UTF8)
     data = data.removeprefix(codecs.BOM_UTF8)
     encoding = _declared_encoding(data) or "utf-8"
@@ -202,6 +204,7 @@ def _parse_safely(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
     gc.disable()  # A full collection walks every node made so far: it costs more than the parse.
     try:
         with warnings.catch_warnings():
+            # Warnings about a parent's code do not concern the user.
             warnings.simplefilter("ignore")
             return parse()
     except SyntaxError as error:

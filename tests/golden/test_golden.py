@@ -1,9 +1,9 @@
-"""P11: one file a case: what a modular file and its parents give, as text, or the message that refuses them.
+"""One file a case: what a modular file and its parents give, as text, or the message.
 
-`# --- parent PATH` and `# --- modular PATH` are files; `# --- flat NAME` is an output, `# --- flat NAME: A, B` only
-the definitions A and B of it, and `# --- error` the messages.  `# search: installed` lets parents be found where
-Python finds them; `# python: 3.12` is the oldest Python that reads the case.
-PATCHGEN_REFRESH=1 writes the present outputs; git then shows what has changed.
+`# --- parent PATH` and `# --- modular PATH` are files; `# --- flat NAME` is an output, `# --- flat
+NAME: A, B` only the definitions A and B of it, and `# --- error` the messages.  `# search:
+installed` lets parents be found where Python finds them; `# python: 3.12` is the oldest Python that
+reads the case.  PATCHGEN_REFRESH=1 writes the present outputs; git then shows what has changed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _flatten(entry: sections.Entry, folder: Path) -> Flattened:
 
 
 def _results(entry: sections.Entry, result: Flattened, texts: dict[str, str]) -> dict[str, str]:
-    """The sections that the case ought to have: those that it has, filled anew, or one for each output."""
+    """The sections that the case should have: its own, filled again, or one for each output."""
     if result.problems:
         return {"error": "".join(f"{problem}\n" for problem in result.problems)}
     wanted = [title for title in entry.texts if title.startswith("flat ")] or [
@@ -89,7 +89,7 @@ def _results(entry: sections.Entry, result: Flattened, texts: dict[str, str]) ->
 
 
 def _definitions(text: str, names: list[str]) -> str:
-    """The statements that bind `names`, and first a comment with the names of all classes and functions."""
+    """The statements that bind `names`, below a comment with the names of all definitions."""
     nodes = ast.parse(text).body
     lines = text.split("\n")
     listed = [node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)]

@@ -1,7 +1,8 @@
-"""Random function bodies and signatures over integers: the part of the grammar that nobody thinks of beforehand.
+"""Random function bodies and signatures over integers, for grammar that nobody thinks of.
 
-Parent and child draw their local names from one small pool, so that clashes are the rule.  A body reads only names
-that are surely bound, ends, and does nothing but integer arithmetic, calls of module functions and traces.
+Parent and child draw their local names from one small pool, so that clashes are the rule.  A body
+reads only names that are surely bound, ends, and does nothing but integer arithmetic, calls of
+module functions and traces.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ POOL = ("x", "y", "t", "out", "i", "scale", "kwargs")
 
 
 def expression(draw: Draw, names: Sequence[str], depth: int = 2, function: str = "shift") -> str:
-    """An integer expression over `names`, `self.n` and the module's names, of which `function` may be called."""
+    """An integer expression over `names`, `self.n` and names of the module; may call `function`."""
     leaf = draw.choice([draw.number(), "self.n", "FACTOR", *names, *names])
     if depth == 0 or draw.chance(0.4):
         return leaf
@@ -115,25 +116,36 @@ class Body:
     def _compound(self, name: str) -> list[Callable[[], str]]:
         value = self.value
         return [
-            lambda: f"if {value(1)} > {value(1)}:\n{indented(self._inner())}\nelse:\n{indented(self._inner())}",
+            lambda: (
+                f"if {value(1)} > {value(1)}:\n{indented(self._inner())}\n"
+                f"else:\n{indented(self._inner())}"
+            ),
             lambda: f"for _ in range(2):\n{indented(self._inner())}",
-            lambda: f"try:\n{indented(self._inner())}\nfinally:\n    note({self.tag + ' finally'!r})",
+            lambda: (
+                f"try:\n{indented(self._inner())}\nfinally:\n    note({self.tag + ' finally'!r})"
+            ),
         ]
 
     def _binding_compound(self, name: str) -> list[Callable[[], str]]:
         value = self.value
         return [
-            lambda: f"for {name} in range(3):\n{indented(self._loop(name))}\nelse:\n    {name} = {value(1)}",
+            lambda: (
+                f"for {name} in range(3):\n{indented(self._loop(name))}\n"
+                f"else:\n    {name} = {value(1)}"
+            ),
             lambda: (
                 f"try:\n    {name} = 1 // ({value(1)} - {value(1)})\n"
                 f"except ZeroDivisionError as error:\n    {name} = len(str(error))"
             ),
             lambda: f"with tracked({value(1)}) as {name}:\n{indented(self._inner())}",
-            lambda: f"def inner({name}):\n    return {name} + {value(1)}\n{name} = inner({value(1)})",
+            lambda: (
+                f"def inner({name}):\n    return {name} + {value(1)}\n{name} = inner({value(1)})"
+            ),
             lambda: f"if ({name} := {value(1)}) > 3:\n    note({self.tag!r}, {name})",
             lambda: (
                 f"match {value(1)} % 3:\n    case 0:\n        {name} = 5\n"
-                f"    case {name} if {name} > 1:\n        note('m', {name})\n    case _:\n        {name} = 7"
+                f"    case {name} if {name} > 1:\n        note('m', {name})\n"
+                f"    case _:\n        {name} = 7"
             ),
         ]
 
@@ -142,13 +154,15 @@ class Body:
             self.draw, [*self.names, name], self.tag, self.early, self.function, self.kept
         ).write(1, 0)
         if self.draw.chance(0.5):
-            return f"{inner.text()}\nif {name} > {self.draw.randrange(1, 5)}:\n    {self.draw.pick('continue', 'pass')}"
+            text, limit = inner.text(), self.draw.randrange(1, 5)
+            jump = self.draw.pick("continue", "pass")
+            return f"{text}\nif {name} > {limit}:\n    {jump}"
         return inner.text()
 
 
 @dataclass(frozen=True)
 class Signature:
-    """A child's signature over a parent's, the arguments of the call that binds them, and calls from outside."""
+    """A child's signature over a parent's, the call that binds them, and calls from outside."""
 
     parent: str
     child: str

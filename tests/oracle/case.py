@@ -1,8 +1,8 @@
-"""The values of the oracle: a generated package, what its modular file means, and how to look at it.
+"""The values of the oracle: a generated package, what its modular file means, and its probes.
 
-`Feature` is what one dimension of the grammar contributes to a class; `Case` is a whole package.  In the text of a
-feature `PARENT` stands for the expression by which the modular file names the parent, `CHILD` for the class declared
-there, `OWNER` for the parent's name in its own file.
+`Feature` is what one dimension of the grammar contributes to a class; `Case` is a whole package.
+In the text of a feature `PARENT` stands for the expression by which the modular file names the
+parent, `CHILD` for the class declared there, `OWNER` for the parent's name in its own file.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Feature:
-    """Members of a parent and of its child that belong together, and the probe that tells whether they still do.
+    """Members of a parent and its child that belong together, and the probe that checks them.
 
-    `parent` and `child` are class-body texts, `middle` goes into a class between the two where the shape has one.
-    `calls` are expressions or statements over `obj`.  `top` and `child_top` stand at module level above the classes.
-    `late` stands below the parent's class.  `keywords` and `decorators` belong to the parent's class statement.
+    `parent` and `child` are class-body texts, `middle` goes into a class between the two where the
+    shape has one.  `calls` are expressions or statements over `obj`.  `top` and `child_top` stand
+    at module level above the classes.  `late` stands below the parent's class.  `keywords` and
+    `decorators` belong to the parent's class statement.
     """
 
     parent: str = ""
@@ -47,10 +48,11 @@ class Feature:
 class Case:
     """One generated package, `files` by path, of which `modular` is to be flattened.
 
-    `oracle_files` replace files of the same path when Python's inheritance is run: where an edit or a redefinition is
-    declared, the parent's text already has it.  `overrides` pairs a name of a parent module with the class of the
-    modular file that takes its place.  `removed` lists members that do not exist any more, by class.
-    `renames` pairs a class name as inherited with its flat name.
+    `oracle_files` replace files of the same path when Python's inheritance is run: where an edit or
+    a redefinition is declared, the parent's text already has it.  `overrides` pairs a name of a
+    parent module with the class of the modular file that takes its place.  `removed` lists members
+    that do not exist any more, by class.  `renames` pairs a class name as inherited with its flat
+    name.
     """
 
     seed: int

@@ -1,6 +1,7 @@
 """The random dimensions of the grammar that concern one class: from random choices to a `Feature`.
 
-A method of a parent and its override, with a position of `super()`, a signature, or anything at all drawn.
+A method of a parent and its override, with a position of `super()`, a signature, or anything at all
+drawn.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def _middle(draw: Draw, name: str, kind: str) -> str:
     start = "async def" if kind == "async" else "def"
     call = f"{'await ' if kind == 'async' else ''}super().{name}(*args, **kwargs)"
     tail = draw.pick(f"return {call}", f"value = {call}\nreturn value")
-    return f"{start} {name}(self, *args, **kwargs):\n{indented(f'note({chr(39)}mid{chr(39)})')}\n{indented(tail)}"
+    note = indented("note('mid')")
+    return f"{start} {name}(self, *args, **kwargs):\n{note}\n{indented(tail)}"
 
 
 def _position(templates: Sequence[str], kind: str) -> Maker:

@@ -1,8 +1,8 @@
 """Modular packages made from a seed: a parent module, a thin modular file over it, and a probe.
 
-`cases(dimension, count)` gives the packages of one dimension of the grammar, the same ones every time.  A feature
-(one class, see `features` and `traps`) is set into one of five shapes of parent and written in one of four forms of
-modular file; what concerns whole modules is in `packages`.
+`cases(dimension, count)` gives the packages of one dimension of the grammar, the same ones every
+time.  A feature (one class, see `features` and `traps`) is set into one of five shapes of parent
+and written in one of four forms of modular file; what concerns whole modules is in `packages`.
 
     python -m tests.oracle.generator "super in return" 17     # print one
 """
@@ -21,7 +21,10 @@ SHAPES = ("single", "chain", "kept", "composite", "mixin")
 FEATURES: dict[str, Maker] = {**RANDOM, **traps.TRAPS}
 DIMENSIONS: tuple[str, ...] = (*FEATURES, *packages.BUILDERS)
 
-KEPT = "from oracle_kept import Logged, Loud, Meta, Module, Ready, logged, note, plus, registered, run, tracked"
+KEPT = (
+    "from oracle_kept import Logged, Loud, Meta, Module, Ready, logged, note, plus, registered,"
+    " run, tracked"
+)
 PARENT_HEAD = f'''"""The parent of a generated package."""
 
 {KEPT}
@@ -67,7 +70,7 @@ def cases(dimension: str, count: int) -> Iterator[Case]:
 
 def make(dimension: str, seed: int) -> Case:
     """The package of `dimension` with number `seed`."""
-    # The seed of a `Random` made from a string depends on the text alone, as this does, but also on its version.
+    # A `Random` made from a string depends on the text, as this does, but also on its version.
     digest = hashlib.sha256(f"{dimension} {seed}".encode()).digest()
     draw = Draw(int.from_bytes(digest[:8], "big"))
     if dimension in packages.BUILDERS:
@@ -188,7 +191,9 @@ def _modular(draw: Draw, feature: Feature, form: str, child: str, parent: str, m
         "module": "from . import modeling_toy as upstream\nfrom .modeling_toy import FACTOR, shift",
         "alias": "from toypack.modeling_toy import FACTOR, ToyBlock as Upstream, shift",
         "new": f"from .modeling_toy import FACTOR, ToyBlock, {'ToyModel, ' if model else ''}shift",
-        "new from module": "import toypack.modeling_toy as upstream\nfrom .modeling_toy import FACTOR, shift",
+        "new from module": (
+            "import toypack.modeling_toy as upstream\nfrom .modeling_toy import FACTOR, shift"
+        ),
     }[form]
     decorators = f"{feature.child_decorators}\n" if feature.child_decorators else ""
     keywords = f", {feature.child_keywords}" if feature.child_keywords else ""

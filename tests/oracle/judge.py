@@ -1,8 +1,8 @@
-"""Runs a generated package twice, by Python's inheritance and flattened, and tells where the two differ.
+"""Run a generated package twice, by Python's inheritance and flattened, and compare the two.
 
-The inherited run imports the package as it is and then does, in the live objects, what the modular language says
-beside Python: a class of the same name takes its parent's place for everything else of the parent's module, and a
-removed member is not there.  It shares no code with the converter.
+The inherited run imports the package as it is and then does, in the live objects, what the modular
+language says beside Python: a class of the same name takes its parent's place for everything else
+of the parent's module, and a removed member is not there.  It shares no code with the converter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _HOISTED = re.compile(r"_\w+_of_\w+")
 _MANGLED = re.compile(r"_+[A-Za-z]\w*?(__\w*[^_])")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _SILENT = frozenset(
-    "__dict__ __weakref__ __module__ __annotations__ __static_attributes__ __firstlineno__ __annotate__".split()
+    "__dict__ __weakref__ __module__ __annotations__ __static_attributes__ __firstlineno__"
+    " __annotate__".split()
 )
 _SECONDS = 10  # of CPU for one run: a wrong flat file may never end
 
@@ -114,7 +115,7 @@ def _dotted(path: str) -> str:
 
 @contextlib.contextmanager
 def _imports(folder: Path | None) -> Iterator[None]:
-    """A path of `folder` and the kept library; what was imported meanwhile is forgotten afterwards."""
+    """A path of `folder` and the kept library; forgets afterwards what was imported meanwhile."""
     before, path, bytecode = dict(sys.modules), list(sys.path), sys.dont_write_bytecode
     sys.path[:0] = [*([str(folder)] if folder else []), str(LIBRARY)]
     sys.dont_write_bytecode = True
@@ -157,7 +158,7 @@ def _inside(module: object, folder: Path) -> bool:
 
 
 def _replace(case: Case, modular: types.ModuleType) -> None:
-    """Put the modular file's classes where the parents' were, in namespaces and as bases of others."""
+    """Put the modular file's classes where the parents' were, in namespaces and as bases."""
     swaps = [
         (sys.modules[parent], getattr(sys.modules[parent], name), getattr(modular, new))
         for parent, name, new in case.overrides
@@ -185,7 +186,7 @@ def _replace(case: Case, modular: types.ModuleType) -> None:
 
 
 class _Unswapped:
-    """A module as the modular file's own text means it: `upstream.Block` there is the parent, not what replaced it."""
+    """A module as the modular file means it: `upstream.Block` is the parent, not its successor."""
 
     def __init__(self, module: types.ModuleType, originals: dict[int, dict[str, type]]) -> None:
         self._module, self._originals = module, originals

@@ -1,11 +1,12 @@
 """Fixed dimensions that concern whole modules: several bases, redefinitions, imports, order, edits.
 
-They are data, in `cases/packages/*.py` and `cases/models/*.py`.  An entry begins with `# === name`; then come
-`# classes:` (those to look at), `# overrides:` (`Name` for one of the same name in the parent module, `Old > New` for
-a new one), `# renames:` (prefixes of class names, as inherited and as flat) and `# parent:` (the module whose names
-are overridden).  A section `# --- path` is a file of the package, `# --- oracle path` the same file as Python's
-inheritance reads it, where the modular language departs from Python; `# --- probe` has one step a line.  Every file
-but `__init__.py` gets an import of the kept library.  `<1>` to `<3>` are small numbers.
+They are data, in `cases/packages/*.py` and `cases/models/*.py`.  An entry begins with `# === name`;
+then come `# classes:` (those to look at), `# overrides:` (`Name` for one of the same name in the
+parent module, `Old > New` for a new one), `# renames:` (prefixes of class names, as inherited and
+as flat) and `# parent:` (the module whose names are overridden).  A section `# --- path` is a file
+of the package, `# --- oracle path` the same file as Python's inheritance reads it, where the
+modular language departs from Python; `# --- probe` has one step a line.  Every file but
+`__init__.py` gets an import of the kept library.  `<1>` to `<3>` are small numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from tests.oracle.case import Case, Draw
 FOLDER = Path(__file__).with_name("cases")
 PACKAGE = "toypack"
 MODULAR = f"{PACKAGE}/modular_neo.py"
-KEPT = "from oracle_kept import Loud, Meta, Module, Ready, logged, note, plus, registered, run, tracked\n"
+KEPT = (
+    "from oracle_kept import Loud, Meta, Module, Ready, logged, note, plus, registered, run,"
+    " tracked\n"
+)
 FUTURE = "from __future__ import annotations\n"
 Builder = Callable[[Draw, int, str], Case]
 

@@ -1,8 +1,8 @@
 """Where in a child's method a call of the parent's can stand.
 
-Each template is the tail of a method body that ends with a return.  `<S>` is the call, `<SX>` the call with `super`
-spelled out as nested scopes need it, `<V>` and `<W>` are two local names, `<E>` is a bound integer.  The method of the
-parent gives an integer unless the kind says otherwise.
+Each template is the tail of a method body that ends with a return.  `<S>` is the call, `<SX>` the
+call with `super` spelled out as nested scopes need it, `<V>` and `<W>` are two local names, `<E>`
+is a bound integer.  The method of the parent gives an integer unless the kind says otherwise.
 """
 
 METHOD = {

@@ -38,7 +38,7 @@ def parse(name: str, text: str) -> Entry:
 
 
 def read(path: Path) -> tuple[Entry, ...]:
-    """The cases of a file in which each begins with `# === name`, or its only one, named after the file."""
+    """The cases of a file: each begins with `# === name`; an only one is named after the file."""
     text = path.read_text(encoding="utf-8")
     _, *entries = re.split(r"^# === ", text, flags=re.MULTILINE)
     if not entries:

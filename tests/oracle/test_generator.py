@@ -1,4 +1,4 @@
-"""The oracle itself: its packages run, are the same every time, and two ways of inheriting agree about them."""
+"""The oracle itself: its packages run, do not vary, and two ways of inheriting agree on them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_inheritance_inside_one_file_agrees(dimension: str, tmp_path: Path) -> N
 
 
 def _one_file(case: Case) -> str:
-    """The parent module with the child class below its parent, which keeps its name only in between."""
+    """The parent module with the child class below its parent, which keeps its name only there."""
     parent, modular = case.files["toypack/modeling_toy.py"], case.files["toypack/modular_neo.py"]
     child = modular.partition("import")[2].partition("\n\n\n")[2]
     for name in ("upstream.ToyBlock", "Upstream"):

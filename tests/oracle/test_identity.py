@@ -1,7 +1,8 @@
-"""A variant of an installed model that changes one docstring is that model: no statement is lost, moved or altered.
+"""A variant that changes one docstring of a model is that model: no other statement changes.
 
-The judge is the syntax tree of the installed file, imports made absolute.  Imports may stand in another order; what
-transformers needs to know of a model outside its package may be added, and is listed in `ADDED`.
+The judge is the syntax tree of the installed file, imports made absolute.  Imports may stand in
+another order; what transformers needs to know of a model outside its package may be added, and is
+listed in `ADDED`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MODELS = sorted(
 SAMPLE = MODELS[::160]
 DOCSTRING = "Changed, and nothing else."
 ADDED = re.compile(
-    r"\w+\.is_custom_code = classmethod\(lambda cls: False\)|register_checkpoint_conversion_mapping\(.*",
+    r"\w+\.is_custom_code = classmethod\(lambda cls: False\)"
+    r"|register_checkpoint_conversion_mapping\(.*",
     re.DOTALL,
 )
 ADDED_IMPORTS = "transformers.conversion_mapping."
@@ -57,7 +59,8 @@ def _check(path: Path, folder: Path) -> None:
     name = classes[len(text) % len(classes)]
     modular = folder / f"modular_{path.stem.removeprefix('modeling_')}_same.py"
     modular.write_text(
-        f'from {module} import {name} as Upstream\n\n\nclass {name}(Upstream):\n    """{DOCSTRING}"""\n'
+        f"from {module} import {name} as Upstream\n\n\n"
+        f'class {name}(Upstream):\n    """{DOCSTRING}"""\n'
     )
     result = flatten(modular, make_environment(folder), Settings())
     assert not result.problems, "\n".join(map(str, result.problems))
@@ -79,7 +82,7 @@ def _check(path: Path, folder: Path) -> None:
 
 
 def _normal(text: str, module: str, name: str) -> tuple[list[str], set[str]]:
-    """The statements other than imports, as text, and the names that imports at module level bind."""
+    """The statements other than imports, as text, and the names that top-level imports bind."""
     tree = _Absolute(module).visit(ast.parse(text))
     statements = []
     imports = set()

@@ -1,6 +1,7 @@
-"""P1: the flat file does what Python's inheritance does, or is refused with a place, a code and a hint.
+"""The flat file does what Python's inheritance does, or is refused with place, code and hint.
 
-One test a dimension of the grammar, so that the share of refusals is bounded for each: refusing everything fails.
+One test a dimension of the grammar, so that the share of refusals is bounded for each: refusing
+everything fails.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ REFUSED: dict[str, float] = {
     "__class__ in the body": MOSTLY,
     "class attribute that reads a global of the same name": MOSTLY,
     "super in __init_subclass__": MOSTLY,
-    # One name cannot mean two things in one file, and which of them is meant is for the author to say.
+    # One name cannot mean two things in one file; the author has to say which of them is meant.
     "import in the child under the parent's name": ALWAYS,
     "helper of the child imported under a parent's name": ALWAYS,
     "parent's function under an alias": ALWAYS,
@@ -58,7 +59,7 @@ REFUSED: dict[str, float] = {
     # A call that Python refuses at run time is refused when it is seen.
     "unknown keyword": HALF,
     "wrong number of arguments": HALF,
-    # What a class inherits in its own module from a base that stays there is out of reach of its own text.
+    # A class's own text does not tell what it inherits in its module from a base that stays there.
     "removed method": HALF,
     "removed attribute": HALF,
     "removed method that another one asks for": MOSTLY,
@@ -93,7 +94,7 @@ def test_flat_is_inherited_many(dimension: str, tmp_path: Path) -> None:
 
 
 def check(dimension: str, seeds: range, folder: Path) -> None:
-    """The packages of `dimension` with these numbers are flattened rightly, or refused no more often than allowed."""
+    """Packages of `dimension` are flattened correctly, or refused no more often than allowed."""
     refused = []
     for case in (generator.make(dimension, seed) for seed in seeds):
         place = folder / str(case.seed)

@@ -1,4 +1,4 @@
-"""The oracle on torch modules and on installed models: equal state, bit-equal outputs and gradients."""
+"""The oracle on torch modules and installed models: equal state, equal outputs and gradients."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Fixed features: what goes wrong when the texts of two classes are laid over each other without thought.
+"""Fixed features: what goes wrong when the texts of two classes are merged naively.
 
-They are data, in `cases/*.py`.  An entry begins with `# === name` and perhaps options (`# shapes: single, kept`),
-then has the sections `# --- parent` and `# --- child` (members of the two classes), `# --- calls` (one a line, over
-`obj`), and where needed `# --- top` and `# --- child_top` (module level).  `<1>` to `<3>` are numbers and `<M>` a
-method name, drawn for each package.  PARENT, CHILD and OWNER are told in `case`.
+They are data, in `cases/*.py`.  An entry begins with `# === name` and perhaps options (`# shapes:
+single, kept`), then has the sections `# --- parent` and `# --- child` (members of the two classes),
+`# --- calls` (one a line, over `obj`), and where needed `# --- top` and `# --- child_top` (module
+level).  `<1>` to `<3>` are numbers and `<M>` a method name, drawn for each package.  PARENT, CHILD
+and OWNER are told in `case`.
 """
 
 from __future__ import annotations

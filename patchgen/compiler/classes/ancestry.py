@@ -17,6 +17,7 @@ from patchgen.compiler.plan.model import ClassPlan
 def search_places(bodies: Sequence[ClassBody], start: int) -> tuple[int, ...]:
     """The places in the chain of the class at `start` and of its bases, in search order."""
     found = {start}
+    # The bases of a class stand behind it in the chain.
     for place in range(start, len(bodies)):
         if place in found:
             found.update(_find_places(bodies, place).values())

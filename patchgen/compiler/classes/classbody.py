@@ -54,6 +54,7 @@ class ClassBody:
     def at(self, statement: Statement, node: ast.AST | None = None) -> Location:
         """Where `node` of `statement`, or the statement itself, stands in its file."""
         code = statement.fragment
+        # In a changed text, the positions of nodes are not those of the file.
         if statement.changed or not isinstance(node, Positioned):
             return self.block.at(statement.line, len(indent_of(code.lines[0])))
         return self.block.at(
@@ -76,6 +77,7 @@ class ClassBody:
     @property
     def deleted(self) -> frozenset[str]:
         """The names that are gone again at the end of the body."""
+        # A later statement may bind a deleted name again.
         last = {name: statement.node for statement in self.statements for name in statement.names}
         return frozenset(name for name, node in last.items() if isinstance(node, ast.Delete))
 
@@ -94,6 +96,7 @@ class ClassBody:
 
 def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassBody:
     """Read the class statement of `block`; its statements get an indentation of four spaces."""
+    # The last statement of a file may lack its line end.
     text = block.text if block.text.endswith("\n") else f"{block.text}\n"
     tree = ast.parse(text)
     node = tree.body[0]
@@ -131,6 +134,7 @@ def _read_head(code: Fragment, node: ast.ClassDef) -> tuple[str, str, int]:
 def _read_decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...]:
     found = []
     for number, decorator in enumerate(node.decorator_list):
+        # Comments between decorators belong to the one below them.
         above = node.decorator_list[number - 1].end_lineno or 0 if number else 0
         callee = decorator.func if isinstance(decorator, ast.Call) else decorator
         start, end = code.line_span(above + 1, decorator.end_lineno or decorator.lineno)

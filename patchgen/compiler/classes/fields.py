@@ -66,8 +66,10 @@ def _generated_by(maker: str) -> Iterator[str]:
 def read_fields(plan: ClassPlan, bodies: Sequence[ClassBody]) -> Fields:
     """What makes fields in each class of the chain."""
     bases = tuple(base.rpartition(".")[2] for base in plan.bases)
+    # A base that stays makes fields of every class below it.
     inherited = tuple(base for base in bases if base in FIELD_BASES)
     stated = [_decorations(body) for body in bodies]
+    # Reversed, so that the decorator of the nearest class wins.
     nearest = {name: text for decorations in reversed(stated) for name, text in decorations.items()}
     return Fields(tuple((*d.values(), *inherited) for d in stated), (*nearest.values(), *inherited))
 
@@ -124,6 +126,7 @@ def _generated_problems(
 ) -> Iterator[Problem]:
     """Methods that a decorator generates for a class, while a class behind it defines them."""
     generated = fields.generated(place)
+    # A method that the class itself defines is not generated.
     nearer = {name for other in bodies[: place + 1] for name in other.names}
     for other in bodies[place + 1 :]:
         for name in sorted((generated & other.names) - nearer):

@@ -48,6 +48,7 @@ class Fragment:
 
     def span(self, node: Positioned) -> tuple[int, int]:
         """Where the text of `node` begins and ends; parentheses around it are not part of it."""
+        # `ast` gives byte columns, and the text has characters.
         end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
         return self.offset(node.lineno, node.col_offset), end
 
@@ -98,6 +99,7 @@ def splice(text: str, splices: Iterable[Splice], start: int = 0, end: int | None
     done: list[str] = []
     at = start
     for change in sorted(set(splices), key=lambda s: (s.start, -s.end)):
+        # The outer change already has the text of the inner one.
         if change.start < at or change.end > end:
             continue
         done += [text[at : change.start], change.new]

@@ -52,6 +52,7 @@ def members(statements: Sequence[Statement]) -> tuple[Member, ...]:
             next(group for group in groups if statements[number - 1] in group).append(statement)
             continue
         names = set(statement.names)
+        # A statement that binds two names can join two groups.
         sharing = [group for group in groups if names & _bound_by(group)]
         for group in sharing:
             groups.remove(group)
@@ -148,6 +149,7 @@ def _lay(
 def _take_leading(old: Statement, new: Sequence[Statement]) -> Iterable[Statement]:
     """`new` in the place of `old`: its own comments, or else the blank lines that stood there."""
     for number, statement in enumerate(new):
+        # A comment of its own keeps its place above the statement.
         if number == 0 and not statement.leading.strip():
             statement = replace(statement, leading=_blank_lines(old.leading))
         yield statement

@@ -63,6 +63,7 @@ def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
 def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: int) -> bool:
     """Whether nothing else stands on the lines of `suite[start:stop]`."""
     first, last = first_line(suite[start]), suite[stop - 1].end_lineno or 0
+    # Only white space may stand before the first statement.
     before = fragment.lines[first - 1][: fragment.column(first, suite[start].col_offset)]
     if isinstance(suite[start], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         before = indent_of(fragment.lines[first - 1])
@@ -78,6 +79,7 @@ def suite_text(
     `above` is the line above them; `changes` are made in the text.
     """
     first, last = suite[0], suite[-1].end_lineno or 0
+    # `if x: a(); b()` has no lines of its own.
     if first_line(first) <= above or not owns_lines(code, suite, 0, 1):
         return "".join(f"{splice(code.text, changes, *code.span(node))}\n" for node in suite), ""
     indent = indent_of(code.lines[first_line(first) - 1])

@@ -50,6 +50,7 @@ class Check:
         """
         # Errors of the new code first: the author sees that code.
         for name in self.after:
+            # A number that the method does not have is one of new code.
             if name.number is not None and name.number not in self.before:
                 self._require_meant(name, self._edit_of(name.number), body)
         for name in self.after:

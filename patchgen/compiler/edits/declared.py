@@ -80,11 +80,13 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     if words != ["old", "new"]:
         what = f"the edit of {method} is not `with old:` followed by `with new:`"
         raise PatchgenError("PG302", at, what, "write exactly these two blocks")
+    # It could match any number of statements there.
     if is_ellipsis(old.body[0]) or is_ellipsis(old.body[-1]):
         what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
         hint = "write the code between which it stands"
         raise PatchgenError("PG302", body.at(statement, old), what, hint)
     _refuse_ellipses(body, statement, old, new)
+    # All kinds of parameters count: their names are what matters.
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     holes = tuple(a.arg for a in arguments if a.annotation and marker(body, a.annotation) == "Hole")
     literal = tuple(a for a in arguments if a.arg not in holes)

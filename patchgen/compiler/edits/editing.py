@@ -84,6 +84,7 @@ def edit_method(
         what = f"{target.name} would not be valid Python after the edit of {first.method}: {reason}"
         hint = "write under `with new:` only what can stand at that place of the method"
         raise PatchgenError("PG306", body.at(first.statement, first.new), what, hint)
+    # An edit without effect is a mistake of its author.
     if same_code(parse_fragment(text).nodes[0], method.node):
         raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
     return text
@@ -95,6 +96,7 @@ def _write(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None
     None where no text reads as the changed tree.
     """
     numbers = make_numbers([target.statement.text, *(one.edit.statement.text for one in made)])
+    # The numbers of the edits follow those of the method: each is unique.
     method, following = number_tree(target.tree, numbers, 0)
     changes: list[Replacement] = []
     edits: list[EditNames] = []
@@ -121,6 +123,7 @@ def _find_replacements(
     body: ClassBody, edit: EditDeclaration, tree: Tree, target: Target
 ) -> list[Replacement]:
     body_of_edit = statements(tree.function.body)
+    # `while ...:` stands for any loop around the place.
     if isinstance(body_of_edit[-1], cst.While):
         body_of_edit = statements(body_of_edit[-1].body)
     old, new = body_of_edit[-2:]

@@ -38,6 +38,7 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
     done = list(bodies)
     methods: set[str] = set()
     problems: list[Problem] = []
+    # A child's edits apply to what the edits of its parents have made.
     for place in reversed(range(len(bodies))):
         body = done[place]
         try:
@@ -53,6 +54,7 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
             try:
                 _make(done, place, [edit for edit in edits if edit.method == method])
                 methods.add(method)
+            # Go on, so that one run reports every edit that fails.
             except PatchgenError as error:
                 problems.append(error.problem)
     return Edited(tuple(done), frozenset(methods), tuple(problems))

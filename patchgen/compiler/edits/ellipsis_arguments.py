@@ -21,6 +21,7 @@ def insert_rest(call: cst.Call, old: cst.Call, rest: tuple[cst.Arg, ...]) -> cst
     """
     place = next(number for number, argument in enumerate(call.args) if is_ellipsis(argument))
     before, dots, behind = call.args[:place], call.args[place], call.args[place + 1 :]
+    # The sort is stable, so that arguments of one kind keep their order.
     every = sorted((*before, *rest, *behind), key=_rank)
     if not every:
         return call.with_changes(args=())

@@ -52,6 +52,7 @@ def _take_part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
         size = len(line.body) if isinstance(line, cst.SimpleStatementLine) else 1
         here = slice(max(start - first, 0), max(min(stop - first, size), 0))
         first += size
+        # Whole lines keep their comments and white space.
         if here.start == 0 and here.stop == size:
             yield line
         elif here.start < here.stop and isinstance(line, cst.SimpleStatementLine):
@@ -85,6 +86,7 @@ def replace_statements(
         at = stop
     rest = part(suite, at, len(statements(suite)))
     done = join_lines([*pieces, Lines(rest, read_lines(suite).below)])
+    # A suite needs a statement.
     if not done.body:
         done = Lines((cst.SimpleStatementLine([cst.Pass()], leading_lines=done.below),))
     block = suite if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(())
@@ -96,6 +98,7 @@ def join_lines(pieces: Iterable[Lines]) -> Lines:
     body: list[Line] = []
     above: tuple[cst.EmptyLine, ...] = ()
     for piece in pieces:
+        # Comments without statements go above the next statement.
         first, *others = piece.body or (None,)
         if first is None:
             above = (*above, *piece.below)

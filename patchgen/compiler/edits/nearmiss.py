@@ -31,6 +31,7 @@ def describe_nearest_miss(
             ratio, place = _find_expression(expression, holes, target.node)
         case _:
             ratio, place = _find_statements(pattern, target.node)
+    # Below this, the nearest code would only mislead.
     if ratio < _ENOUGH:
         return f"nothing in {target.names[0]} is like it"
     diff = [

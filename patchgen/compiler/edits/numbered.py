@@ -48,6 +48,7 @@ class Numbers:
 
 def make_numbers(texts: Sequence[str]) -> Numbers:
     """Numbers that can be told from everything in `texts`."""
+    # A longer tag is found quickly, as texts are finite.
     tag = "n"
     while any(re.search(rf"_{tag}\d", text) for text in texts):
         tag += "n"
@@ -82,6 +83,7 @@ class Numbered:
 
     def _run(self, run: Run) -> Run:
         suite = self.copies.get(id(run.suite))
+        # The suite was made for the search; its statements have copies.
         if suite is None:  # it holds an `elif`, and is no node of the tree
             suite = run.suite.with_changes(body=[self.copy(node) for node in run.suite.body])
         assert isinstance(suite, cst.BaseSuite)

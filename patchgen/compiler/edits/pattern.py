@@ -89,6 +89,7 @@ def find_expressions(
     pattern: cst.BaseExpression, method: cst.FunctionDef, holes: Sequence[str]
 ) -> Iterator[Match]:
     """Every expression in the body of `method` that `pattern` fits."""
+    # An expression that is no node of the tree cannot be replaced.
     there = {id(node) for node in walk(method.body)}
     for node in expressions(method.body):
         bound = _fit(pattern, node, Bound(dict.fromkeys(holes)))
@@ -120,6 +121,7 @@ def _find_ends(
     code = statements(suite)
     if not pattern:
         yield at, bound
+    # Try every length, the shortest first.
     elif is_ellipsis(pattern[0]) and not bound.literal:
         for stop in range(at, len(code) + 1):
             yield from _find_ends(

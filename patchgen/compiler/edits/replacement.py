@@ -72,6 +72,7 @@ def replace_matches(tree: Tree, changes: Sequence[Replacement]) -> str | None:
         return text
     wrapped = frozenset(range(number))
     text = _write(tree, changes, wrapped)
+    # Take each pair of parentheses away again, if the text then means the same.
     for place in range(number if text is not None else 0):
         fewer = _write(tree, changes, wrapped - {place})
         if fewer is not None:
@@ -87,6 +88,7 @@ def _write(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) 
     try:
         meant, text = tree.visited(_Changed(_find_parts(tree, changes, wrapped)))
         parse_fragment(text)
+        # Precedence can change the tree: `x * a + b` is not `x * (a + b)`.
         return text if same(read_function(text), meant) else None
     except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError):
         return None

@@ -22,6 +22,7 @@ def measure_similarity(pattern: ast.expr, found: ast.expr, holes: Collection[str
     text = difflib.SequenceMatcher(None, spell(pattern), spell(found), autojunk=False).ratio()
     if isinstance(pattern, ast.Name | ast.Constant):
         return text  # another one has neither its shape nor its name
+    # A hole stands for any name, and tells nothing.
     names = _names(pattern) - set(holes)
     shared = [len(names & _names(found)) / len(names)] if names else []
     return _mean([text, _shape(pattern, found, holes), *shared])

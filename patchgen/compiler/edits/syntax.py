@@ -89,6 +89,7 @@ def parts(node: cst.CSTNode) -> tuple[object, ...]:
             return node.test, node.body, branch(node)
         case cst.BaseSuite():
             return (statements(node),)
+        # `!=` and `<>` are one operator.
         case cst.NotEqual():
             return ()
         case _:
@@ -143,6 +144,7 @@ def is_ellipsis(node: cst.CSTNode) -> bool:
 
 def _read_fields(node: cst.CSTNode) -> Iterator[object]:
     for field in dataclasses.fields(node):
+        # These hold how the code is written, not what it says.
         if field.name in _WRITING or field.name.startswith("whitespace"):
             continue
         value = getattr(node, field.name)
@@ -175,6 +177,7 @@ def _read_index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
             elements.append(part)
     if len(elements) == 1 and not isinstance(node.slice[0].comma, cst.Comma):
         return elements[0]
+    # `x[a:b, c]` is no tuple of expressions for libcst.
     values = [e for e in elements if isinstance(e, cst.BaseExpression)]
     if len(values) < len(elements):
         return tuple(elements)

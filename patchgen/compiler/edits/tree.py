@@ -45,6 +45,7 @@ class Tree:
 
     def line(self, node: cst.CSTNode) -> int:
         """The line of the statement's text that `node` begins on, from 1."""
+        # Positions are computed only for an error message.
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
         return wrapper.resolve(PositionProvider)[node].start.line - 1
 
@@ -101,6 +102,7 @@ def _function(module: cst.Module) -> cst.FunctionDef:
 def _spans(function: cst.FunctionDef) -> Iterator[tuple[int, tuple[int, int]]]:
     nodes = list(walk(function))
     numbers = {id(node): number for number, node in enumerate(nodes)}
+    # From the end, so that the spans of children are known.
     last: dict[int, int] = {}
     for node in reversed(nodes):
         last[id(node)] = max([numbers[id(node)], *(last[id(child)] for child in node.children)])

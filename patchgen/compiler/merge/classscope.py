@@ -90,6 +90,7 @@ def find_changed_reads(
             hoisted_together = now is not None and now.hoisted and statement.hoisted
             if before != (now.key if now else None) and not hoisted_together:
                 found.append(Changed(statement, name, before, now))
+        # Only now: a statement does not read what it binds itself.
         bound.update(dict.fromkeys(statement.names, statement))
     return tuple(found)
 
@@ -97,6 +98,7 @@ def find_changed_reads(
 def lay_over(bodies: Sequence[ClassBody], after: frozenset[Key]) -> tuple[Statement, ...]:
     """The statements of all classes of the chain as one body; see `members.lay` for `after`."""
     order: tuple[Statement, ...] = ()
+    # From the last parent on, as each child overrides what is behind it.
     for body in reversed(bodies):
         order = lay(body.statements, order, after)
     return tuple(statement for statement in order if not statement.removes)

@@ -62,11 +62,13 @@ def find_useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) ->
         return
     known = {name for body in bodies for name in body.names} | _SET_BY_BASES
     for method in _methods(bodies):
+        # Any method may set the attribute before `__init__` deletes it.
         known |= find_assigned(method, first_parameter(method) or "", deletions=False)
     for statement in bodies[0].binders("__init__"):
         if not isinstance(statement.node, ast.FunctionDef):
             continue
         for deletion, name in _deletions(statement.node):
+            # Bases set private attributes that are not listed above.
             if name in known or name.startswith("_"):
                 continue
             own = bodies[0].own_name

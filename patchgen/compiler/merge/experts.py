@@ -58,6 +58,7 @@ def refusal(
 
     `restated`: the child has the decorator too.
     """
+    # Only overrides of nearer classes replace the decorated forward.
     forwards = [statement.node for body in bodies[:place] for statement in body.binders("forward")]
     if any(calls_inherited(forward, "forward") for forward in forwards):
         why = "and super().forward means the forward that it wraps"

@@ -79,6 +79,7 @@ class Draft:
 def check_declaration(draft: Draft) -> Draft:
     """Check for members that the child defines twice, and mark those that it removes."""
     removals = mark_removals(draft.bodies)
+    # A class that is not merged keeps Python's behaviour, whatever it is.
     twice = find_claimed_twice(draft.bodies[0]) if len(draft.bodies) > 1 else ()
     useless = find_useless_deletions(draft.bodies, draft.plan.bases)
     return replace(draft, bodies=removals.bodies).found(*removals.problems, *useless, *twice)
@@ -164,6 +165,7 @@ def merge_class(
         draft = replace(take_apart(plan), decorators=tuple(decorators))
         for name, step in PASSES:
             draft = step(draft)
+            # Later passes rely on what earlier ones have settled.
             if draft.problems:
                 raise Refusals(draft.problems)
             if trace:

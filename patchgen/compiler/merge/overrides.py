@@ -66,6 +66,7 @@ def _compare_parameters(
     for special in (old.args.vararg, old.args.kwarg):
         if special:
             taken.add(special.arg)
+    # The first parameter is the object.
     for parameter in parameters(old)[1:]:
         if parameter not in taken:
             own, inherited = f"{body.own_name}.{name}", f"{parent.own_name}.{name}"

@@ -104,6 +104,7 @@ class _Chosen:
         """Keep, drop or refuse a decorator of the class at `place` in the chain."""
         name = decorator.short_name
         rule = RULES[name][0] if name in RULES else None
+        # `kept` begins with the child's own decorators.
         restated = any(other.short_name == name for other in self.kept)
         changed = self._find_changed(place)
         if rule is Rule.EXPERTS:
@@ -216,6 +217,7 @@ def _class_line(child: ClassBody, plan: ClassPlan, keywords: Iterable[str]) -> s
     """`class Name(bases):`, with the comment behind the child's colon."""
     parameters: list[ast.AST] = getattr(child.node, "type_params", [])
     generic = f"[{', '.join(ast.unparse(p) for p in parameters)}]" if parameters else ""
+    # A class without bases has no brackets.
     arguments = ", ".join([*plan.bases, *keywords])
     brackets = f"({arguments})" if arguments else ""
     return f"class {plan.name}{generic}{brackets}:{child.comment}\n"

@@ -108,6 +108,7 @@ def _unite_slots(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Pr
         mangles = own != flat.lstrip("_") and own
         for name in slots:
             found.append(f"_{own}{name}" if mangles and is_private(name) else name)
+    # Python refuses a slot that the class body also binds.
     clash = sorted(set(found) & {name for body in bodies for name in body.names})
     if clash:
         what = f"{clash[0]} is a slot of one class and an attribute of another"

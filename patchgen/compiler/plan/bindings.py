@@ -36,6 +36,7 @@ class Bindings:
 
     def meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
         """What the global `name` means in `module`, re-exports followed."""
+        # A modular file and its variant without some blocks have one name.
         key = (module.source.module, len(module.blocks), name)
         if key not in self._meanings:
             self._meanings[key] = self._meaning(module, name)
@@ -146,6 +147,7 @@ class Bindings:
         return self._ends[symbol]
 
     def _end(self, symbol: Symbol, at: Location) -> Symbol:
+        # Two packages can re-export from each other; `seen` ends such a cycle.
         seen: list[Symbol] = []
         while symbol.name and symbol not in seen:
             seen.append(symbol)
@@ -165,12 +167,14 @@ class Bindings:
         says = self._says(index, symbol.name)
         if isinstance(says, Import):
             return self.imported_symbol(index, says)
+        # A sub-module is an attribute of its package, if nothing else has its name.
         if says is None and self.env.path(inside) is not None:
             return Symbol(inside)
         return None if isinstance(says, Block) else says
 
     def _from_stars(self, module: ModuleIndex, name: str, stars: Iterable[Import]) -> Symbol | None:
         """Where a `from x import *` brings `name` from: the last one that has it."""
+        # A star import brings no dunder names, whatever `__all__` says.
         if name.startswith("__"):
             return None
         for star in reversed(list(stars)):
@@ -232,6 +236,7 @@ class Bindings:
         symbol = self.meaning(module, first)
         if symbol is None:
             return None
+        # `llama.LlamaMLP` needs a module; a definition named llama hides it.
         says = self._says(module, first)
         if rest and isinstance(says, Block):
             self._refuse_no_module(module, first, says, at)

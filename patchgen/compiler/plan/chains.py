@@ -66,10 +66,12 @@ def split(
     everything that was merged.
     """
     mro = lineages.mro(symbol, at)
+    # The chain always holds the class itself.
     chain = mro[: _merged_length(mro, lineages, bindings, layers, at)]
     written = tuple(base.symbol for base in bases)
     if len(chain) == 1:
         return Split(chain, written)
+    # A base from elsewhere, such as nn.Module, cannot stand between merged classes.
     for kept in chain:
         if not bindings.flatten_scope.flattens(kept.module):
             what = (
@@ -104,6 +106,7 @@ def _merged_length(
 
     They reach to the last base that a merged modular class has from another file.
     """
+    # Merging a modular class can bring in further bases, so the length may grow.
     length, looked_at = 1, 0
     while looked_at < length:
         member = mro[looked_at]

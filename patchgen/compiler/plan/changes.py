@@ -207,6 +207,7 @@ class _Search:
     def _change(self, symbol: Symbol) -> None:
         if symbol not in self._altered:
             self._altered.add(symbol)
+            # What is known of the name is followed again, as changed.
             self.changed.add(symbol)
             self._followed.discard(symbol)  # what it was made of changes with it
         self._call(symbol)
@@ -219,6 +220,7 @@ class _Search:
 
     def _call(self, symbol: Symbol) -> None:
         """What `symbol` may do when it is called, or when a method of it is."""
+        # Recursive functions are followed once.
         self.read.add(symbol)
         if symbol in self._followed:
             return
@@ -233,6 +235,7 @@ class _Search:
         """Follow what the body of a function, or the methods of a class, may do."""
         effects = read_call_effects(block.text)
         self._apply(module, block.references, effects)
+        # `global COUNT` in a function binds a name of its module.
         rebound = _global_names(block.text)
         self.changed.update(Symbol(module.source.module, name) for name in rebound)
         for reference in block.references:
@@ -240,6 +243,7 @@ class _Search:
             if symbol is None or not self._is_carried(symbol):
                 continue
             self.read.add(symbol)
+            # A function may change every mutable object that it can name.
             if self._is_state(symbol):
                 self._change(symbol)
             elif (reference.line, reference.column) in effects.called or not reference.quoted:

@@ -35,6 +35,7 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
         module: [n for n in own if index.definition(n)] for module, index in parents.items()
     }
     meant = [module for module, names in redefined.items() if names]
+    # One parent defines what the file defines: the output follows it.
     if len(meant) == 1:
         return {kind_of_module(meant[0]) or MODELING: meant[0]}
     if meant:
@@ -67,6 +68,7 @@ def _parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]
         at = modular.source.at(item.line, item.column)
         symbol = bindings.canonical(bindings.imported_symbol(modular, item), at)
         if _may_be_followed(symbol.module, bindings):
+            # A misspelt import is an error of its own.
             if symbol.name and symbol.name != "*":
                 bindings.require(symbol, at)
             found[symbol.module] = bindings.env.index(symbol.module, at)

@@ -131,6 +131,7 @@ def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex,
     """`modular` and the modular files whose classes it extends, nearest first."""
     found: dict[str, ModuleIndex] = {modular.source.module: modular}
     queue = [modular]
+    # Breadth first: the nearest layers come first.
     while queue:
         layer = queue.pop(0)
         for name in layer.classes:
@@ -234,6 +235,7 @@ def _find_bases(
         for ancestor in declaration.parents:
             if ancestor.name != declaration.symbol.name or ancestor.module in own:
                 continue
+            # Two models in one file would need two outputs of one kind.
             module, first = bases.setdefault(declaration.kind, (ancestor.module, declaration))
             if module != ancestor.module:
                 what = (
@@ -241,6 +243,7 @@ def _find_bases(
                     f"class {first.symbol.name} (line {first.at.line}) one of {module}"
                 )
                 raise PatchgenError("PG112", declaration.at, what, "write a modular file for each")
+            # The nearest parent of the same name decides.
             break
     return {kind: module for kind, (module, _) in bases.items()}
 

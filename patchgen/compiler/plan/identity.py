@@ -34,6 +34,7 @@ _HARMLESS_METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
 _KNOWN = frozenset(
     {"accelerate", "huggingface_hub", "numpy", "safetensors", "tokenizers", "torch", "transformers"}
 )
+# `@size.setter` only adds a function to a property.
 _ACCESSORS = frozenset({"getter", "setter", "deleter"})
 _LOOKS_AROUND = frozenset({"dir", "eval", "exec", "globals", "locals", "vars"})
 
@@ -117,6 +118,7 @@ def _find_later_changes(
     """Statements below the class of a parent, in its module, that may change it."""
     index, symbol, _ = bodies[place]
     replaces_parent = symbol.name == bodies[0][1].name
+    # Any mention of the attribute by a child may depend on its value.
     nearer = "".join(block.text for _, _, block in bodies[:place])
     for block in index.blocks:
         if block.kind in ("class", "def", "import", "doc"):
@@ -307,6 +309,7 @@ def _gets_its_name(index: ModuleIndex, reference: Reference, bindings: Bindings)
 
 def _check_base(symbol: Symbol, lineages: Lineages) -> Iterator[str]:
     """A base that stays and is told of each subclass, by a metaclass or `__init_subclass__`."""
+    # The bases that stay are not flattened, so all files have to be read.
     everywhere = Lineages(Bindings(lineages.bindings.env, Everywhere("")))
     nowhere = Location("")
     try:

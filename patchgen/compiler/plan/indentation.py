@@ -42,6 +42,7 @@ def normalize_indentation(block: RewrittenBlock) -> RewrittenBlock:
     beginnings = tuple(_beginnings(tokens))
     if all(b.first == b.row and set(_white_space(lines[b.row - 1])) <= {" "} for b in beginnings):
         return block
+    # A comment is indented as the statements that begin with the same characters.
     depths = {b.row: b.depth for b in beginnings}
     levels = {_white_space(lines[b.first - 1]): b.depth for b in beginnings}
     comments = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
@@ -63,6 +64,7 @@ def normalize_indentation(block: RewrittenBlock) -> RewrittenBlock:
 def _beginnings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[_Beginning]:
     depth, first, begun = 0, 1, False
     for token in tokens:
+        # The tokenizer has resolved tabs and form feeds to levels.
         depth += (token.type == tokenize.INDENT) - (token.type == tokenize.DEDENT)
         if token.type == tokenize.NEWLINE or (token.type == tokenize.NL and not begun):
             first, begun = token.start[0] + 1, False

@@ -46,6 +46,7 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
     found = []
     for base in written:
         at = module.source.at(block.first + base.lineno - 1, base.col_offset)
+        # `Generic[T]` has the bases of Generic.
         plain = base.value if isinstance(base, ast.Subscript) else base
         dotted = ast.unparse(plain)
         if not all(part.isidentifier() for part in dotted.split(".")):
@@ -91,6 +92,7 @@ class Lineages:
         Raises PatchgenError PG106 for a class that inherits from itself, PG107 where Python would
         refuse the order.
         """
+        # `below` is the path of classes that led here.
         if symbol in below:
             cycle = " -> ".join(str(s) for s in (*below[below.index(symbol) :], symbol))
             what = f"a class inherits from itself: {cycle}"
@@ -98,6 +100,7 @@ class Lineages:
         bases = self.direct_bases(symbol, at)
         if bases is None:
             return (symbol,)
+        # C3 merges the orders of the bases and the order in which they are written.
         lines = [self.mro(base.symbol, base.at, (*below, symbol)) for base in bases]
         merged = c3([*lines, tuple(base.symbol for base in bases)])
         if merged is None:

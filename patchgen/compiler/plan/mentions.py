@@ -42,6 +42,7 @@ def find_mentions(
         for block in layer.blocks:
             for reference in _find_uses(layer, block):
                 symbol, used = meaning(layer, reference, bindings)
+                # In its own module, the name means the class of the modular file.
                 if symbol not in heirs or symbol.module == layer.source.module:
                     continue
                 if _may_mean_heir(layer, block, reference, heirs[symbol], used):

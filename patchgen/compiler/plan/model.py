@@ -73,6 +73,7 @@ class RewrittenBlock:
 
     def at(self, line: int, column: int) -> Location:
         """The place in the source of column `column` (from 0), line `line` (from 1) of `text`."""
+        # Edits further left on the line have moved the column.
         shift = 0
         for edit in self.edits:
             if edit.line == line and edit.column + shift < column:

@@ -50,6 +50,7 @@ class Naming:
     def resolve(self, symbol: Symbol, home: str) -> Resolution:
         """Where code that stands in module `home` finds `symbol` in the flat files."""
         above = self.plan.layer(home) < self.plan.layer(symbol.module)
+        # Only these facts about `home` matter, so few results are computed.
         key = (symbol, home in self._layer_modules, home == symbol.module, above)
         if key not in self._known:
             aside = self.aside(symbol) if above else None
@@ -74,6 +75,7 @@ class Naming:
 
     def _private(self, symbol: Symbol, name: str) -> str:
         """`_LlamaMLPParent`, with a number where that means something else."""
+        # The name must be free in every text that the flat file can carry.
         modules = (*self._layer_modules, *self.plan.parents, symbol.module)
         text = "".join(self._index(module).source.text for module in sorted(set(modules)))
         wanted = f"_{name.lstrip('_')}Parent"
@@ -125,6 +127,7 @@ class Naming:
     def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Resolution:
         module, name = symbol.module, symbol.name
         imported = Resolution(None, name)
+        # A module itself is always imported.
         if not name:
             return imported
         if module in self._layer_modules:

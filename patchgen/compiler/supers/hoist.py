@@ -49,6 +49,7 @@ def collect_identifiers(plan: ClassPlan) -> frozenset[str]:
 def make_private_name(name: str, owner: str, taken: Sequence[str] | frozenset[str]) -> str:
     """`_name_of_Owner`, with a number if that is taken."""
     wanted = f"_{name.strip('_') or 'method'}_of_{owner.strip('_')}"
+    # A number makes the name free; the first copy goes without.
     number, found = 2, wanted
     while found in taken:
         found, number = f"{wanted}_{number}", number + 1
@@ -57,6 +58,7 @@ def make_private_name(name: str, owner: str, taken: Sequence[str] | frozenset[st
 
 def find_obstacle(group: Sequence[Statement], name: str, order: Sequence[Statement]) -> str | None:
     """Why a copy of the member would not behave as the member does; None when it does."""
+    # `a = b = 1` cannot be copied for one of its names.
     if any(set(member.names) != {name} for member in group):
         return "it is bound together with other names"
     if not any(member.is_certain for member in group):

@@ -64,6 +64,7 @@ def inline_call(
     first, last = first_line(site.statement), site.statement.end_lineno or 0
     indent = indent_of(code.lines[first - 1])
 
+    # A comment beside the call gets a line of its own.
     comment = _read_trailing_comment(code, site.statement)
     text = f"{indent}{comment}\n" if comment else ""
     for name, value in bound:

@@ -65,6 +65,7 @@ def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None
     if method.name in _OTHER_PROTOCOLS or _is_bound_otherwise(method):
         return None
     receiver = first_parameter(function)
+    # The inlined code names the object as the parent does.
     if receiver is None or receiver != first_parameter(method):
         return None
     if use.receiver not in (receiver, None):
@@ -172,6 +173,7 @@ def _are_names_separate(
     if binding.keywords:
         shared.add(binding.keywords)
     assigned = {name for name, _ in binding.bound}
+    # These locals are new in the child, which must not have the names yet.
     own = parent_locals - shared - {receiver} - assigned
     if not shared <= child.local or own & child.mentioned:
         return False

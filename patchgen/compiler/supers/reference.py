@@ -92,6 +92,7 @@ def survives(
     if asked.use.receiver is not None and not asked.is_called:
         return False
     binders = [statement.key for statement in order if name in statement.names]
+    # An override has taken the name.
     if binders != [statement.key for statement in group] or not is_plain(group):
         return False
     return name not in IMPLICIT and plan.name not in local_names(asked.method)
@@ -162,6 +163,7 @@ def _find_given_object(asked: Asked, code: Fragment) -> tuple[str, int] | None:
     for decorator in getattr(asked.method, "decorator_list", []):
         if isinstance(decorator, ast.Name) and decorator.id == "staticmethod":
             return None
+    # There, the name may mean another object.
     if asked.use.nested or own in find_rebound(asked.method):
         return None
     match asked.use.call:

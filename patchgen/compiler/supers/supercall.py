@@ -74,6 +74,7 @@ def first_parameter(method: FunctionNode) -> str | None:
 def marker_index(node: ast.AST) -> int | None:
     """The place in the chain that an explicit parent stands for."""
     found = _MARKER.fullmatch(node.id) if isinstance(node, ast.Name) else None
+    # The place in the chain is written into the name.
     return int(found.group(1)) if found else None
 
 
@@ -240,6 +241,7 @@ class _Walker:
             case []:
                 start = self._origin + 1
                 self.found.append(SuperUse(node, call, node.attr, start, self._receiver, nested))
+            # `super(Parent, self)` searches behind Parent.
             case [ast.Name() as owner, ast.Name(id=receiver)]:
                 start = self._find_start(owner)
                 marker = owner if marker_index(owner) is not None else None

@@ -1,8 +1,9 @@
-"""Class plans from plain text, for the tests of rewriting: a small stand-in for indexing, planning and renaming.
+"""Class plans from plain text, a small stand-in for indexing, planning and renaming.
 
-A golden file has sections: `bases` (kept), `parent` (merged), `modular` (the declaration: its last class is the flat
-one), then `flat` or `error`, and for the oracle `edited` (the parent as its author would have written it after the
-edits) and `probe`.  A modular file says `parent.Name` or plain `Name`; every class of both is merged.
+A golden file has sections: `bases` (kept), `parent` (merged) and `modular` (the declaration, whose
+last class is the flat one), then `flat` or `error`.  The oracle reads two more: `edited`, the
+parent as its author would have written it after the edits, and `probe`.  A modular file says
+`parent.Name` or plain `Name`; every class of both is merged.
 """
 
 import ast
@@ -130,7 +131,10 @@ def resolve(
 def piece(
     text: str, module: str, node: ast.ClassDef, chain: list[tuple[str, str]], name: str
 ) -> RewrittenBlock:
-    """The class as a block, in the names of the flat file: `parent.Name` becomes `Name` or `__parent_<index>__`."""
+    """The class as a block in the names of the flat file.
+
+    `parent.Name` becomes `Name` or `__parent_<index>__`.
+    """
     lines = text.splitlines(keepends=True)
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
     edits = []
@@ -165,8 +169,6 @@ def piece(
         line = block[edit.line - 1]
         block[edit.line - 1] = line[: edit.column] + edit.new + line[edit.column + len(edit.old) :]
     text_out = "\n".join(block)
-    if node.name != name and module == "parent":
-        pass  # a class of the chain is named by its own file in its own text; planning renames it when it can be seen
     needs = {word: Symbol("patchgen.edits", word) for word in WORDS} | imports(text)
     source = make_source(text, f"{module}.py", module)
     ordered = tuple(sorted(edits, key=lambda e: (e.line, e.column)))

@@ -1,7 +1,8 @@
 """Python is the oracle: each flat golden case does what the inherited class does.
 
-The probe of a case runs twice: over the classes as declared, with Python's own inheritance (and with the edits made in
-the parent's source by hand), and over the flat class.  What it prints must be the same.
+The probe of a case runs twice: over the classes as declared, with Python's own inheritance (and
+with the edits made in the parent's source by hand), and over the flat class.  Both must print the
+same.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ PROBED = [
 
 
 def run(*texts: str, parent: str = "") -> str:
-    """What the texts print, run one after another in one namespace; `parent` is a module to them."""
+    """What the texts print, run in turn in one namespace; `parent` is a module for them."""
     space: dict[str, object] = {"__name__": "case"}
     out = io.StringIO()
     with contextlib.redirect_stdout(out):

@@ -1,4 +1,4 @@
-"""What merging offers beside the flat text: a look at each pass, decorators of the project, deep code."""
+"""Merging beyond the flat text: the trace of each pass, decorators of the project, deep code."""
 
 import subprocess
 import sys
@@ -70,7 +70,10 @@ def test_deep_code_is_refused_or_merged_but_never_a_traceback():
 
 
 def test_every_problem_of_a_pass_is_raised_together():
-    child = "class C(P):\n    def f(self, x):\n        a = lambda: super().f(x)\n        return getattr(super(), 'f')(a)\n"
+    child = (
+        "class C(P):\n    def f(self, x):\n        a = lambda: super().f(x)\n"
+        "        return getattr(super(), 'f')(a)\n"
+    )
     with pytest.raises(PatchgenError) as raised:
         merge_class(plan(child, PARENT.removeprefix("@register\n")))
     assert [problem.code for problem in raised.value.problems] == ["PG211", "PG210"]

@@ -1,4 +1,4 @@
-"""Which scope a name belongs to: tables, and Python's own `symtable` as the oracle for real functions."""
+"""Which scope a name belongs to: tables, and Python's `symtable` as oracle for real functions."""
 
 from __future__ import annotations
 

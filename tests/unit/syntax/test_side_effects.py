@@ -1,4 +1,4 @@
-"""What a statement does when it runs: which of the names in it it may change, and which it calls."""
+"""Side effects: which names a statement may change when it runs, and which it calls."""
 
 import pytest
 

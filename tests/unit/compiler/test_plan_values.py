@@ -1,0 +1,121 @@
+"""The small decisions of planning: scopes, kinds, prefixes, orders of bases, indentation."""
+
+from __future__ import annotations
+
+import pytest
+
+from patchgen.compiler.plan.flatten_scope import Everywhere, FlattenScope
+from patchgen.compiler.plan.indentation import normalize_indentation
+from patchgen.compiler.plan.kinds import kind_of_class, kind_of_module, output_name
+from patchgen.compiler.plan.lineage import c3
+from patchgen.compiler.plan.loose import find_loose_statement
+from patchgen.compiler.plan.model import RewrittenBlock, Symbol
+from patchgen.compiler.plan.prefixes import agree, derive, model_prefix
+from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.text import make_source
+
+HERE = Location("modular_x.py", 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("module", "flattened", "own"),
+    [
+        ("transformers.models.llama.modeling_llama", True, False),
+        ("patchgen.parts.loss", True, False),
+        ("mine.models.base", True, True),
+        ("named.too", True, True),
+        ("transformers.activations", False, False),
+        ("torch.nn", False, False),
+        ("minestrone", False, False),
+    ],
+)
+def test_what_is_flattened(module: str, flattened: bool, own: bool) -> None:
+    scope = FlattenScope("mine", ("named",))
+    assert (scope.flattens(module), scope.is_own(module)) == (flattened, own)
+
+
+def test_a_file_inside_transformers_flattens_only_the_models() -> None:
+    assert not FlattenScope("transformers").flattens("transformers.activations")
+
+
+def test_re_exports_and_bases() -> None:
+    scope = FlattenScope("mine")
+    assert scope.looks_into("transformers") and not scope.looks_into("torch")
+    assert scope.knows_bases_of("transformers.modeling_utils")
+    assert not scope.knows_bases_of("torch.nn") and Everywhere("").knows_bases_of("torch.nn")
+
+
+def test_kinds() -> None:
+    assert kind_of_module("a.image_processing_pil_b") == "image_processing_pil"
+    assert kind_of_module("a.utils") is None
+    assert kind_of_class("ToyImageProcessorPil") == "image_processing_pil"
+    assert kind_of_class("ToyMLP") == "modeling"
+    assert output_name("modular_toy.py", "configuration") == "configuration_toy.py"
+
+
+@pytest.mark.parametrize(
+    ("new", "parent", "model", "old", "prefix"),
+    [
+        ("GemmaMLP", "LlamaMLP", "Llama", "Llama", "Gemma"),
+        ("EsmcLayer", "LlamaDecoderLayer", "Llama", "Llama", "Esmc"),
+        ("GemmaMLP", "LlamaMLP", "", "Llama", "Gemma"),
+    ],
+)
+def test_prefixes(new: str, parent: str, model: str, old: str, prefix: str) -> None:
+    found = derive(new, parent, model)
+    assert found is not None
+    assert (found.olds, found.new) == ((old,), prefix)
+
+
+def test_names_without_a_common_ending_have_no_prefix() -> None:
+    assert derive("Gate", "LlamaMLP", "Llama") is None
+
+
+def test_the_prefix_of_a_model() -> None:
+    assert model_prefix("gpt2", ["Conv1D", "GPT2Model"]) == "GPT2"
+    assert model_prefix("llama", ["Conv1D"]) == ""
+
+
+def test_two_prefixes_of_one_parent_are_refused() -> None:
+    gemma, other = derive("GemmaMLP", "LlamaMLP", "Llama"), derive("OtherMLP", "LlamaMLP", "Llama")
+    assert gemma is not None and other is not None
+    assert agree([], "llama") is None
+    assert agree([(gemma, HERE)], "llama") == gemma
+    with pytest.raises(PatchgenError) as caught:
+        agree([(gemma, HERE), (other, HERE)], "llama")
+    assert caught.value.problem.code == "PG110"
+
+
+def symbols(text: str) -> tuple[Symbol, ...]:
+    return tuple(Symbol("m", name) for name in text.split())
+
+
+def test_the_merge_of_orders_is_that_of_python() -> None:
+    assert c3([symbols("B A"), symbols("C A"), symbols("B C")]) == symbols("B C A")
+    assert c3([symbols("A B"), symbols("B A")]) is None
+
+
+def block(text: str) -> RewrittenBlock:
+    source = make_source(text, "toy.py", "toy")
+    return RewrittenBlock(Symbol("toy", "Toy"), "class", "Toy", "", text, source, 1)
+
+
+def test_tabs_become_four_spaces_a_level() -> None:
+    text = "class Toy:\n\tdef size(self):\n\t\treturn '''\n\tkept'''\n"
+    expected = "class Toy:\n    def size(self):\n        return '''\n\tkept'''\n"
+    assert normalize_indentation(block(text)).text == expected
+
+
+def test_spaces_stay_as_they_are() -> None:
+    plain = block("class Toy:\n  def size(self):\n      return 1\n")
+    assert normalize_indentation(plain) is plain
+
+
+def test_an_edit_with_a_break_outside_its_loop_is_named() -> None:
+    text = (
+        "from patchgen.edits import edit, new, old\n"
+        "class A:\n    @edit('f')\n    def stop(self):\n        with old:\n            break\n"
+    )
+    error = find_loose_statement(make_source(text, "modular_x.py"))
+    assert error is not None
+    assert (error.problem.code, error.problem.at.line) == ("PG302", 6)

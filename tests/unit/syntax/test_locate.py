@@ -1,0 +1,52 @@
+"""Locating modules: files and folders only, and a hint for a misspelt name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.locate import Environment, is_beside, make_environment, shown_module
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    package = tmp_path / "own" / "inner"
+    package.mkdir(parents=True)
+    for path in (tmp_path / "own/__init__.py", package / "__init__.py", package / "model.py"):
+        path.write_text("x = 1\n")
+    (tmp_path / "single.py").write_text("raise SystemExit\n")
+    return make_environment(tmp_path, search=[])
+
+
+def test_modules_are_found_and_not_imported(environment: Environment) -> None:
+    assert environment.path("own.inner") == environment.home / "own/inner/__init__.py"
+    assert environment.path("single") == environment.home / "single.py"
+    assert environment.is_package("own.inner") and not environment.is_package("own.inner.model")
+
+
+@pytest.mark.parametrize("module", ["", "own.none", "own..inner", "own/inner", ".."])
+def test_other_names_are_no_modules(environment: Environment, module: str) -> None:
+    assert environment.path(module) is None
+
+
+def test_a_file_has_the_name_that_imports_it(environment: Environment) -> None:
+    assert environment.module_of(environment.home / "own/inner/model.py") == "own.inner.model"
+    assert environment.module_of(environment.home / "own/inner/__init__.py") == "own.inner"
+
+
+def test_a_misspelt_module_gets_a_hint(environment: Environment) -> None:
+    with pytest.raises(PatchgenError) as caught:
+        environment.index("own.inner.modle", Location("modular_x.py", 1, 1))
+    problem = caught.value.problem
+    assert (problem.code, problem.at.path) == ("PG101", "modular_x.py")
+    assert problem.hint == "own.inner has no modle; did you mean model?"
+
+
+def test_neighbours_of_a_top_level_file(environment: Environment) -> None:
+    beside = environment.beside("single")
+    assert beside is not None and is_beside(beside)
+    assert environment.path(f"{beside}.own") == environment.path("own")
+    assert shown_module(f"{beside}.own") == ".own"
+    assert environment.beside("own.inner") is None
