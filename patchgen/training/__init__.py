@@ -1,1 +1,1 @@
-"""Training a variant, and what it costs: the loop, engines for several processes, memory, benchmarks."""
+"""Training: the loop, engines for several processes, memory and benchmarks."""

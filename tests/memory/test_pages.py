@@ -121,7 +121,7 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
         (
             ["bert", "--tiny", "--optimizer", "adamw-8bit"],
             1,
-            "adamw-8bit: PG825 the 8-bit states are bitsandbytes'",
+            "adamw-8bit: PG825 8-bit states need bitsandbytes",
         ),
         (["bert", "--tiny", "--attention", "fast"], 1, "bert: PG825"),
         (["mpnet", "--tiny", "--checkpoint", "selective"], 1, "the part checkpoint gives it"),

@@ -243,8 +243,8 @@ def test_the_process_is_alone_again_afterwards():
 @pytest.mark.parametrize(
     ("engine", "ranks", "said"),
     [
-        ("fsdp2", 1, "PG850 fsdp2 on 1 rank spreads nothing"),
-        ("auto", 4, "PG850 auto on 4 ranks spreads nothing"),
+        ("fsdp2", 1, "PG850 fsdp2 on 1 rank divides nothing"),
+        ("auto", 4, "PG850 auto on 4 ranks divides nothing"),
         ("fdsp", 4, "PG830 fdsp is no engine"),
         ("fsdp2+tp,size=3", 4, "PG831 4 processes are not several groups of 3"),
     ],

@@ -1,4 +1,4 @@
-"""Charts as SVG text: horizontal bars (`bars`) and lines (`lines`), readable on light and on dark ground.
+"""Charts as SVG text, for light and dark backgrounds: horizontal bars (`bars`) and lines (`lines`).
 
-Figures in, one string out; nothing is measured or written here, and nothing beyond the standard library is needed.
+They use the standard library only.
 """

@@ -1,7 +1,4 @@
-"""Horizontal bars, each of one or more parts, with a spread and a target where there is one.
-
-In: bars and what their parts are called.  Out: SVG text.
-"""
+"""Horizontal bars of one or more parts, with an error bar and a target."""
 
 from __future__ import annotations
 
@@ -25,9 +22,10 @@ LEFT, WIDTH, RIGHT, STEP, TOP = 8, 360, 90, 28, 48
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """`parts` are laid end to end in the colours of the legend; `colour` shifts a single part to another.
+    """A bar whose `parts` are stacked in the colours of the legend.
 
-    `spread` is (low, high) of the whole bar, such as its quartiles.  `said` stands behind it; the sum by default.
+    `colour` is the number of the first part's colour.  `spread` is (low, high) of the whole bar,
+    such as its quartiles.  `said` is the text after the bar; by default the sum.
     """
 
     label: str
@@ -40,7 +38,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Values to pixels, linear from 0 or logarithmic."""
+    """Maps values to pixels, linearly from 0 or logarithmically."""
 
     marks: tuple[float, ...]
     left: float
@@ -56,9 +54,10 @@ class _Axis:
 def bars(
     title: str, rows: Sequence[Bar], *, names: Sequence[str] = (), logarithmic: bool = False
 ) -> str:
-    """The chart; `names` are the parts' (or colours'), told in a legend where there are two or more.
+    """Return the chart; a legend shows `names`, of parts or colours, where there are two or more.
 
-    Raises ValueError for a value that is negative or no number, and for parts that a logarithmic axis cannot add.
+    Raises ValueError for a value that is negative or not finite, and for stacked parts on a
+    logarithmic axis.
     """
     _refuse(rows, logarithmic)
     left = LEFT + max((text_width(row.label) for row in rows), default=0) + 8
@@ -118,7 +117,8 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
     if row.target is not None:
         line = axis.x(row.target)
         parts.append(
-            f'<line class="target" x1="{line:.1f}" x2="{line:.1f}" y1="{top + 1:.1f}" y2="{top + 25:.1f}"/>'
+            f'<line class="target" x1="{line:.1f}" x2="{line:.1f}" '
+            f'y1="{top + 1:.1f}" y2="{top + 25:.1f}"/>'
         )
         at = (
             line + 6 if at - 6 <= line <= at + text_width(said) else at

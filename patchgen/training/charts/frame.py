@@ -1,4 +1,4 @@
-"""What charts share: colours for light and dark ground, text that is safe in XML, ticks, legends, the outer element.
+"""What charts share: colours, escaped text, ticks, legends and the outer element.
 
 Coordinates are pixels of the viewBox, y downwards.
 """
@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-# Okabe and Ito's colours, told apart by people with any colour vision; the second of each pair is for dark ground.
+# Okabe and Ito's colours, distinct for any colour vision; the second is for dark backgrounds.
 COLOURS = (
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#e8834a"),
@@ -20,11 +20,11 @@ COLOURS = (
     ("#5b4db1", "#a79bf0"),
     ("#8c510a", "#c99a5b"),
 )
-LETTER = 6.6  # how wide a letter of 12 px is, about; no chart measures its text
+LETTER = 6.6  # approximate width of a letter of 12 px
 
 
 def style() -> str:
-    """The style sheet: classes s0, s1, ... for series, `fill` or `line` beside them for how they are drawn."""
+    """Return the style sheet: classes s0, s1, ... for series, with `fill` or `line`."""
     rules = [
         "text{font:12px system-ui,sans-serif;fill:#57606a}",
         ".title{font-weight:600}",
@@ -51,12 +51,12 @@ def _series(number: int, colour: str) -> str:
 
 
 def series(number: int) -> str:
-    """The class of a series; colours come round again after the last."""
+    """Return the class of a series; colours repeat after the last one."""
     return f"s{number % len(COLOURS)}"
 
 
 def text(x: float, y: float, said: str, *, anchor: str = "start", kind: str = "") -> str:
-    """A text element, its content escaped."""
+    """Return a text element with escaped content."""
     marks = (f' class="{kind}"' if kind else "") + (
         f' text-anchor="{anchor}"' if anchor != "start" else ""
     )
@@ -64,16 +64,17 @@ def text(x: float, y: float, said: str, *, anchor: str = "start", kind: str = ""
 
 
 def text_width(said: str) -> float:
-    """About how many pixels `said` takes."""
+    """Return the approximate width of a text in pixels."""
     return LETTER * len(said)
 
 
 def legend(names: Sequence[str], x: float, y: float) -> str:
-    """Coloured squares with their names in one row that begins at x; "" for fewer than two."""
+    """Return a row of coloured squares with names; "" for fewer than two."""
     parts = []
     for number, name in enumerate(names if len(names) > 1 else ()):
         parts.append(
-            f'<rect class="fill {series(number)}" x="{x:.1f}" y="{y - 9:.1f}" width="10" height="10" rx="2"/>'
+            f'<rect class="fill {series(number)}" x="{x:.1f}" y="{y - 9:.1f}" '
+            'width="10" height="10" rx="2"/>'
         )
         parts.append(text(x + 14, y, name))
         x += 28 + text_width(name)
@@ -81,7 +82,7 @@ def legend(names: Sequence[str], x: float, y: float) -> str:
 
 
 def ticks(low: float, high: float, most: int = 6) -> tuple[float, ...]:
-    """Round numbers (1, 2 or 5 times a power of ten apart) from at or below `low` to at or above `high`."""
+    """Return round numbers, 1, 2 or 5 times a power of ten apart, that include `low` and `high`."""
     span = high - low if high > low else abs(high) or 1.0
     rough = span / most
     power = 10.0 ** math.floor(math.log10(rough))
@@ -91,7 +92,7 @@ def ticks(low: float, high: float, most: int = 6) -> tuple[float, ...]:
 
 
 def decades(low: float, high: float) -> tuple[float, ...]:
-    """1, 2 and 5 times the powers of ten from at or below `low`, which is above 0, to at or above `high`."""
+    """Return 1, 2 and 5 times powers of ten that include `low`, above 0, and `high`."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = [step * 10.0**power for power in range(first, last + 1) for step in (1, 2, 5)]
     begin = max(
@@ -105,7 +106,7 @@ def decades(low: float, high: float) -> tuple[float, ...]:
 
 
 def format_number(value: float) -> str:
-    """A number as a tick or a bar tells it: 0.05, 1.5, 320, 12.5k, 3.2M."""
+    """Return a number for a tick or a bar, such as 0.05, 1.5, 320, 12.5k or 3.2M."""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / (1e3 if letter == 'k' else size):.4g}{letter}"
@@ -113,9 +114,10 @@ def format_number(value: float) -> str:
 
 
 def chart(title: str, width: float, height: float, inside: Iterable[str]) -> str:
-    """The whole document; the title is also what a screen reader says."""
+    """Return the whole document; screen readers read the title."""
     named = escape(title)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        '<svg xmlns="http://www.w3.org/2000/svg" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
         f'aria-label="{named}">{style()}{text(8, 16, title, kind="title")}{"".join(inside)}</svg>\n'
     )

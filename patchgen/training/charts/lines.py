@@ -1,7 +1,4 @@
-"""Lines over one axis, such as a loss over steps.
-
-In: named series of points.  Out: SVG text.
-"""
+"""Lines over one axis, such as a loss over steps."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ LEFT, TOP, WIDTH, HEIGHT, RIGHT, BOTTOM = 64, 56, 560, 280, 24, 44
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """(x, y) in the order in which they are joined; a y that is no number breaks the line."""
+    """Points (x, y) in drawing order; a y that is not finite interrupts the line."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -33,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Values to pixels: the first mark at `begin`, the last at `end`."""
+    """Maps values to pixels: the first mark at `begin`, the last at `end`."""
 
     marks: tuple[float, ...]
     begin: float
@@ -53,9 +50,10 @@ class _Scale:
 def lines(
     title: str, rows: Sequence[Line], *, across: str, up: str, logarithmic: bool = False
 ) -> str:
-    """The chart; `across` and `up` say what the axes are, in their units; `logarithmic` is about the one that goes up.
+    """Return the chart; `across` and `up` are the titles of the axes, with units.
 
-    Raises ValueError where there is no point to draw, and for y at or below 0 on a logarithmic axis.
+    `logarithmic` is for the vertical axis.  Raises ValueError where there is no point to draw, and
+    for y at or below 0 on a logarithmic axis.
     """
     points = [
         (x, y) for row in rows for x, y in row.points if math.isfinite(x) and math.isfinite(y)

@@ -1,1 +1,1 @@
-"""What does a step of training hold in memory, when, and which of it is what?  Predicted, and measured."""
+"""Predicts and measures what a training step holds in memory, and when."""

@@ -1,7 +1,4 @@
-"""One step of training as a picture: what is held, of which kind, from the first operation to the last.
-
-In: `Books`.  Out: SVG text, readable on light and on dark ground.
-"""
+"""Draws the memory of one step over time, by kind."""
 
 from __future__ import annotations
 
@@ -14,24 +11,21 @@ from patchgen.training.memory.figures import find_peak, find_role
 from patchgen.training.memory.predict import StepTrace
 from patchgen.training.memory.report import format_size
 
-# What is drawn together, from below; every role is in one of them.
+# Roles that are drawn as one area, from bottom to top; every role is in one of them.
 LAYERS = {
     "weights": ("weights", "buffers", "inputs"),
     "optimizer": ("optimizer",),
     "gradients": ("gradients",),
-    "copies": (
-        "casts",
-        "gathered",
-        "exchange",
-    ),  # of weights in another type or from other ranks, and buffers for them
+    # Copies of weights in another dtype or from other ranks, and communication buffers.
+    "copies": ("casts", "gathered", "exchange"),
     "activations": ("activations",),
-    "again": ("recomputed",),
+    "recomputed": ("recomputed",),
     "logits": ("logits",),
     "temporary": ("temporary",),
 }
 LEFT, TOP, WIDTH, HEIGHT = 64, 66, 640, 260
-BOLD = 1.1  # how much wider a title is
-COLUMNS = 320  # moments that are drawn: of those between, the highest
+BOLD = 1.1  # how much wider bold text is
+COLUMNS = 320  # points of the chart; each is the highest moment of its interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +44,7 @@ class _Scale:
 
 
 def as_svg(trace: StepTrace, room: int = 0) -> str:
-    """The picture; `room` is what a card has, drawn as a line where it is given."""
+    """Return the chart; `room`, the memory of a card, is drawn as a line."""
     columns = list(_columns(trace))
     marks = ticks(0, max(max(sum(held) for _, held in columns), room) / 1e9)
     scale = _Scale(columns[0][0], columns[-1][0], marks[-1] * 1e9)
@@ -69,7 +63,7 @@ def as_svg(trace: StepTrace, room: int = 0) -> str:
 
 
 def _columns(trace: StepTrace) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(moment, bytes of each layer) of the highest moment in each of `COLUMNS` stretches of the step."""
+    """Yield (moment, bytes of each layer) at the highest moment of each of `COLUMNS` intervals."""
     layer_of = {role: index for index, roles in enumerate(LAYERS.values()) for role in roles}
     changes: list[tuple[int, int, int]] = []
     for allocation in trace.allocations:
@@ -93,7 +87,7 @@ def _columns(trace: StepTrace) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def _areas(columns: Sequence[tuple[int, tuple[int, ...]]], scale: _Scale) -> Iterator[str]:
-    """One shape a layer, each on top of those before it."""
+    """Yield an area for each layer, on top of those before it."""
     heaps = [(moment, [0, *accumulate(held)]) for moment, held in columns]
     for index in range(len(LAYERS)):
         if not any(heap[index + 1] > heap[index] for _, heap in heaps):
@@ -113,7 +107,7 @@ def _grid(marks: Sequence[float], scale: _Scale) -> Iterator[str]:
 
 
 def _phases(trace: StepTrace, scale: _Scale) -> Iterator[str]:
-    """Where each phase begins, and its name where there is room for it."""
+    """Yield a line where each phase begins, with its name where there is room."""
     ends = [*(moment for moment, _ in trace.starts[1:]), trace.end]
     for (moment, phase), end in zip(trace.starts, ends, strict=True):
         x = scale.x(moment)

@@ -1,9 +1,10 @@
-"""What goes between ranks: each collective that torch is asked for, its bytes, and those that go over the wire.
+"""Records the collectives of a step, their bytes, and the bytes that a rank sends.
 
-In: operations as a dispatch mode sees them.  Out: `Exchange`s.  The bytes on the wire are those of a ring, which no
-algorithm undercuts (Patarasuk & Yuan 2009, doi:10.1016/j.jpdc.2008.09.002), and of a direct all-to-all.  Of a whole of
-S bytes each of N ranks sends S (N-1)/N in an all-gather, a reduce-scatter and an all-to-all, and twice that in an
-all-reduce, which is both.  NCCL's tests count the same way (their PERFORMANCE.md).
+The bytes sent are those of a ring, which no algorithm undercuts (Patarasuk & Yuan 2009,
+doi:10.1016/j.jpdc.2008.09.002), and of a direct all-to-all.  Of S bytes in total, each of N ranks
+sends S (N-1)/N in an all-gather, a reduce-scatter and an all-to-all, and twice that in an
+all-reduce, which is a reduce-scatter and an all-gather.  NCCL's tests count in the same way (see
+their PERFORMANCE.md).
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-# How often each byte of the whole leaves a rank, but for the one N-th that stays there.
+# How often a rank sends each byte of the whole, except for the N-th part that stays there.
 WAYS = {"all-gather": 1, "reduce-scatter": 1, "all-reduce": 2, "all-to-all": 1, "broadcast": 1}
 RESULT = -1
-# By the name of the operation, what it is and which argument is the whole that is exchanged.
+# By operation: the kind, and the position of the argument that is the whole tensor.
 _WHOLE: dict[str, tuple[str, int]] = {
     "c10d::allreduce_": ("all-reduce", 0),
     "c10d::allreduce_coalesced_": ("all-reduce", 0),
@@ -56,12 +57,12 @@ _SILENT = frozenset(
         "_c10d_functional::_wrap_tensor_autograd",
     }
 )
-_GROUPS = ("process_group", "group_name")  # what the argument is called
+_GROUPS = ("process_group", "group_name")  # names of the argument
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One collective: `bytes` is the whole, over `ranks`; in the phase in which it was asked for."""
+    """One collective in one phase: `bytes` is the whole tensor, over all `ranks`."""
 
     kind: str
     bytes: int
@@ -70,13 +71,13 @@ class Exchange:
 
     @property
     def sent(self) -> float:
-        """Bytes that one rank sends."""
+        """Return the bytes that one rank sends."""
         return self.bytes * WAYS[self.kind] * (self.ranks - 1) / self.ranks
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Collectives of one kind among as many ranks in one phase."""
+    """The collectives of one kind and phase among the same number of ranks."""
 
     kind: str
     phase: str
@@ -87,7 +88,7 @@ class Sum:
 
 
 def sum_exchanges(exchanges: Iterable[Exchange]) -> tuple[Sum, ...]:
-    """Together what is alike, in the order in which it first came."""
+    """Group equal collectives, in the order of their first one."""
     alike: dict[tuple[str, str, int], list[Exchange]] = {}
     for each in exchanges:
         alike.setdefault((each.kind, each.phase, each.ranks), []).append(each)
@@ -98,14 +99,14 @@ def sum_exchanges(exchanges: Iterable[Exchange]) -> tuple[Sum, ...]:
 
 
 def is_collective(func: Any) -> bool:
-    """Whether `func` is an operation between ranks."""
+    """Return whether `func` is an operation between ranks."""
     return func.namespace in ("c10d", "_c10d_functional", "_dtensor")
 
 
 def kind_of(func: Any) -> str:
-    """What `func` is: a key of `WAYS`, or "" for one that carries nothing.
+    """Return the kind of collective: a key of `WAYS`, or "" where it sends nothing.
 
-    Raises TypeError for one that is not known: what it carries would not be counted.
+    Raises TypeError for an unknown operation, whose bytes would not be counted.
     """
     name = func._schema.name
     if name in _SILENT:
@@ -118,7 +119,7 @@ def kind_of(func: Any) -> str:
 def describe_exchange(
     func: Any, args: Sequence[Any], kwargs: dict[str, Any], out: Any, phase: str
 ) -> Exchange | None:
-    """What `func` exchanges; None for what carries nothing, and within one rank."""
+    """Return what `func` exchanges; None where it sends nothing, or has one rank only."""
     kind = kind_of(func)
     if not kind:
         return None
@@ -130,7 +131,7 @@ def describe_exchange(
 
 
 def group_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The process group among the arguments, where it stands as an object or by its name."""
+    """Return the process group among the arguments, given as an object or by its name."""
     for position, argument in enumerate(func._schema.arguments):
         if argument.name in _GROUPS:
             given = args[position] if position < len(args) else kwargs[argument.name]
@@ -145,7 +146,7 @@ def group_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def whole_of(func: Any, args: Sequence[Any], out: Any) -> Iterator[Tensor]:
-    """The tensors that hold all that is exchanged."""
+    """Return the tensors that hold all that is exchanged."""
     where = _WHOLE[func._schema.name][1]
     return (
         leaf

@@ -1,9 +1,10 @@
-"""Which kernels run, and what they keep, where a model is predicted for CUDA by a torch that knows only the CPU.
+"""Replaces operations by those of CUDA, where torch was built for the CPU only.
 
-Fake tensors of a CUDA device need a torch that was built with CUDA.  Without it tensors say that they are on the CPU,
-and here stand the operations that torch takes apart otherwise on CUDA: dropout keeps a mask of one byte and not of the
-input's type; attention runs in a fused kernel, also with dropout; an RMS norm keeps its input and a number a row; and
-autocast computes sums, powers and normalisations in float32.
+Fake tensors of a CUDA device need a torch that was built with CUDA.  Without it the tensors are on
+the CPU, and these operations keep for the backward pass what CUDA's keep.  Dropout keeps a mask of
+one byte per element, instead of the input's dtype.  Attention runs in a fused kernel, also with
+dropout.  An RMS norm keeps its input and one number per row.  Autocast computes sums, powers and
+normalizations in float32.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ aten = torch.ops.aten
 
 HALVES = (torch.bfloat16, torch.float16)
 WIDEST_HEAD = 256  # of the flash kernels
-# What CUDA's autocast computes in float32 and the CPU's does not, as far as models call it, by where it is looked up.
+# What CUDA's autocast, unlike the CPU's, computes in float32, by the place where models look it up.
 _IN_FLOAT32: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (
         F,
@@ -74,13 +75,13 @@ _IN_FLOAT32: tuple[tuple[Any, tuple[str, ...]], ...] = (
 
 
 def device_label(device: str) -> str:
-    """The device that tensors are said to be on."""
+    """Return the device that tensors are created on."""
     return device if device != "cuda" or torch.backends.cuda.is_built() else "cpu"
 
 
 @contextmanager
 def use_kernels(device: str) -> Iterator[None]:
-    """A context in which `device`'s kernels run, as far as memory depends on it."""
+    """Use the kernels of `device`, as far as memory depends on them."""
     if device_label(device) == device:
         yield
         return
@@ -101,7 +102,7 @@ def use_kernels(device: str) -> Iterator[None]:
 
 
 def _in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, of which autocast widens the first argument."""
+    """Return `function`, with its first argument widened by autocast."""
 
     def widened(first: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(first, Tensor) and first.dtype in HALVES and torch.is_autocast_enabled("cpu"):
@@ -134,7 +135,7 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """A kernel that keeps what torch's choice would keep: cuDNN's, which some GPUs prefer, keeps what flash keeps."""
+    """Run a kernel that keeps what torch's choice keeps; cuDNN's keeps what flash keeps."""
     if torch.is_autocast_enabled("cpu"):
         narrow = torch.get_autocast_dtype("cpu")
         query, key, value = (each.to(narrow) for each in (query, key, value))
@@ -160,7 +161,7 @@ def _attention(
 
 
 def _bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
-    """A mask as what is added to scores; rows begin at multiples of 16 elements."""
+    """Return a mask as the values added to scores; rows are aligned to 16 elements."""
     added = mask
     if mask.dtype == torch.bool:
         added = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))

@@ -1,6 +1,6 @@
-"""What is inside operators that are written in Python (`torch.library.custom_op`).
+"""Looks inside operators that are written in Python (`torch.library.custom_op`).
 
-Modes that count what torch computes see such an operator as one call: they run its body themselves to look inside.
+A dispatch mode sees such an operator as one call.  To see what it computes, run its body.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
 
 
 def find_python_body(operation: Any) -> Callable[..., Any] | None:
-    """The Python function that `operation` runs; None for one that is not written in Python."""
+    """Return the Python function that `operation` runs; None where it has none."""
     if not isinstance(operation, torch._ops.OpOverload) or operation.namespace == "aten":
         return None
     found: CustomOpDef | None = _maybe_get_opdef(operation)

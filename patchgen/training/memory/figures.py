@@ -1,7 +1,4 @@
-"""What the books say: how much there is of everything, when it is most, and where activations come from.
-
-In: `Books`.  Out: figures in bytes.
-"""
+"""Summarizes the trace of a step: how much of everything, the peak, and what made activations."""
 
 from __future__ import annotations
 
@@ -13,32 +10,32 @@ from patchgen.training.memory.layout import Layout
 from patchgen.training.memory.ledger import PHASES, Allocation
 from patchgen.training.memory.predict import StepTrace
 
-# What a storage can be, in the order of tables and pictures.
+# The roles of storages, in the order of tables and charts.
 ROLES = {
     "weights": "weights",
     "buffers": "buffers",
     "optimizer": "optimizer states",
     "gradients": "gradients",
     "inputs": "inputs",
-    "casts": "weights in another type",
+    "casts": "weights in another dtype",
     "gathered": "weights gathered from other ranks",
-    "exchange": "sent to or got from other ranks",
+    "exchange": "buffers to send and receive",
     "activations": "activations",
-    "recomputed": "activations computed again",
+    "recomputed": "recomputed activations",
     "logits": "logits and their gradients",
     "temporary": "temporary",
 }
-# What is there anyway, and a count of activations leaves out.
+# These exist without activations too, and are not counted as such.
 NO_ACTIVATIONS = frozenset({"weights", "buffers", "inputs", "optimizer", "gradients", "gathered"})
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Bytes of one step, by prediction or by measurement.
+    """Bytes of one step, predicted or measured.
 
-    `saved` is what is kept for the backward pass when a forward pass has ended, by autograd or by a checkpoint, each
-    storage once, without weights, buffers and inputs.  `exchange` is what stays between steps for gradients on their
-    way to other ranks.  `peaks` has the most that there is at a time, by phase.
+    `saved` is what is kept for the backward pass at the end of a forward pass, by autograd or by a
+    checkpoint: each storage once, without weights, buffers and inputs.  `exchange` is the buffers
+    that stay between steps to send gradients.  `peaks` is the peak of each phase.
     """
 
     weights: int
@@ -57,7 +54,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Activations of modules that have the same place in each layer."""
+    """The activations of modules with the same place in each layer."""
 
     path: str  # "model.layers.*.mlp"; "" for the model's own forward, where the loss is
     class_name: str
@@ -67,7 +64,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The moment at which most is held, and what that is."""
+    """The moment of the highest memory, and what is held then."""
 
     phase: str
     maker: str  # the operation whose result came last
@@ -80,7 +77,7 @@ class Peak:
 
 
 def find_role(allocation: Allocation, trace: StepTrace) -> str:
-    """What a storage is; a key of `ROLES`."""
+    """Return the role of a storage, a key of `ROLES`."""
     if allocation.role:
         return allocation.role
     if allocation.exchanged and not allocation.saved:
@@ -94,7 +91,7 @@ def find_role(allocation: Allocation, trace: StepTrace) -> str:
         return "logits"
     if (
         allocation.phase == "backward" and allocation.path
-    ):  # a module's forward in the backward pass
+    ):  # a forward pass inside the backward pass
         return "recomputed"
     if allocation.saved:
         return "activations"
@@ -102,7 +99,10 @@ def find_role(allocation: Allocation, trace: StepTrace) -> str:
 
 
 def _outlives(allocation: Allocation, trace: StepTrace) -> bool:
-    """Whether what a forward pass made is there when its backward pass begins: a checkpoint may keep it."""
+    """Return whether the result of a forward pass still exists when its backward pass begins.
+
+    A checkpoint may keep it.
+    """
     if allocation.phase != "forward":
         return False
     end = next(
@@ -112,7 +112,7 @@ def _outlives(allocation: Allocation, trace: StepTrace) -> bool:
 
 
 def summarize(trace: StepTrace) -> Figures:
-    """What is predicted."""
+    """Return the predicted figures."""
     total: Counter[str] = Counter()
     for allocation in trace.allocations:
         if allocation.role in ("weights", "buffers", "optimizer", "inputs"):
@@ -134,10 +134,10 @@ def summarize(trace: StepTrace) -> Figures:
 
 
 def reference_figures(found: Sequence[Figures], layout: Layout) -> Figures:
-    """What a prediction is held to, of the figures of several ranks.
+    """Return the measured figures that a prediction is compared with.
 
-    Those of the first rank, which is the one that is predicted.  Where tokens go to experts on other ranks, the mean:
-    what one is sent more, another is sent less.
+    They are those of the first rank, which is predicted.  Where ranks send tokens to experts on
+    other ranks, they are the mean: what one rank receives more, another receives less.
     """
     if not layout.sends_tokens:
         return found[0]
@@ -154,7 +154,7 @@ def reference_figures(found: Sequence[Figures], layout: Layout) -> Figures:
 
 
 def saved_allocations(trace: StepTrace) -> Iterator[Allocation]:
-    """The storages that are kept for the backward pass when the first forward pass has ended."""
+    """Yield the storages that the first forward pass saves for the backward pass."""
     end = next(moment for moment, phase in trace.starts if phase == "backward")
     for allocation in trace.allocations:
         lives = allocation.born < end and (allocation.died is None or allocation.died >= end)
@@ -164,12 +164,12 @@ def saved_allocations(trace: StepTrace) -> Iterator[Allocation]:
 
 
 def is_activation(allocation: Allocation) -> bool:
-    """Whether a storage that is there when the forward pass has ended is kept for the backward pass."""
+    """Return whether a storage that exists after the forward pass is kept for the backward pass."""
     return allocation.role not in NO_ACTIVATIONS and (allocation.saved or not allocation.exchanged)
 
 
 def group_activations(trace: StepTrace) -> tuple[Kind, ...]:
-    """What is kept by the place of its maker, in the order of the places."""
+    """Return what is saved by the place of its module, in the order of the places."""
     sizes: dict[str, int] = defaultdict(int)
     places: dict[str, set[str]] = defaultdict(set)
     for allocation in saved_allocations(trace):
@@ -185,7 +185,10 @@ def group_activations(trace: StepTrace) -> tuple[Kind, ...]:
 
 
 def _place(path: str) -> list[str]:
-    """Of "model.layers.3.mlp.act_fn" the layer and what is directly in it; without layers, the first two names."""
+    """Return the layer of "model.layers.3.mlp.act_fn" and what is directly in it.
+
+    Without layers, return the first two names.
+    """
     parts = path.split(".") if path else []
     first = next((i for i, part in enumerate(parts) if part.isdigit()), None)
     if first is None:
@@ -196,7 +199,7 @@ def _place(path: str) -> list[str]:
 
 
 def find_peak(trace: StepTrace) -> Peak:
-    """The highest moment of all."""
+    """Return the highest moment of all."""
     best, most, now = 0, -1, 0
     for moment, change in _changes(trace.allocations):
         now += change
@@ -214,7 +217,7 @@ def find_peak(trace: StepTrace) -> Peak:
 
 
 def _peaks(trace: StepTrace) -> dict[str, int]:
-    """The most that is held in each phase, which begins with what the one before leaves."""
+    """Return the peak of each phase, which begins with what the phase before it leaves."""
     most: dict[str, int] = dict.fromkeys(PHASES[1:], 0)
     changes, now, starts = iter(_changes(trace.allocations)), 0, [*trace.starts, (trace.end, "")]
     change = next(changes, None)
@@ -228,7 +231,7 @@ def _peaks(trace: StepTrace) -> dict[str, int]:
 
 
 def _alive(trace: StepTrace, phase: str, role: str) -> int:
-    """The bytes of `role` when `phase` begins."""
+    """Return the bytes of `role` when `phase` begins."""
     at = next(moment for moment, name in trace.starts if name == phase)
     alive = (e for e in trace.allocations if e.born < at and (e.died is None or e.died >= at))
     return sum(allocation.bytes for allocation in alive if allocation.role == role)
@@ -239,7 +242,7 @@ def _phase_at(trace: StepTrace, moment: int) -> str:
 
 
 def _changes(allocations: Iterable[Allocation]) -> list[tuple[int, int]]:
-    """Births and deaths in order, as (moment, bytes)."""
+    """Return births and deaths in order, as (moment, bytes)."""
     found = []
     for allocation in allocations:
         found.append((allocation.born, allocation.bytes))

@@ -1,8 +1,4 @@
-"""Does it fit, and how much would?
-
-In: a target, a setup and room in bytes.  Out: the largest batch whose predicted peak is within it, or an error that
-says what is missing.
-"""
+"""Finds the largest batch that fits, by the predicted peak."""
 
 from __future__ import annotations
 
@@ -37,7 +33,7 @@ _SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]i?|)B?\s*", re.
 
 
 def parse_size(said: str) -> int:
-    """What "24GB", "80GiB" or a number of bytes means; decimal unless it says i.  PatchgenError PG825 for all else."""
+    """Return the bytes that "24GB", "80GiB" or a number means; raise PG825 for other text."""
     found = _SIZE.fullmatch(said)
     units = {name.lower(): count for name, count in _UNITS.items()}
     count = int(float(found["number"]) * units[found["unit"].lower()]) if found else 0
@@ -47,7 +43,10 @@ def parse_size(said: str) -> int:
 
 
 def largest_batch(target: Target, setup: Setup, room: int) -> int:
-    """The most rows with which a step fits into `room` bytes.  Raises PatchgenError PG823 where not even one does."""
+    """Return the largest batch whose step fits into `room` bytes.
+
+    Raises PatchgenError PG823 where not even one row fits.
+    """
 
     @functools.cache
     def peaks(batch: int) -> tuple[int, ...]:
@@ -57,7 +56,8 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
 
     least = max(peaks(1))
     if least > room:
-        what = f"a batch of 1 takes {format_size(least)}, {format_size(least - room)} more than there is"
+        missing = format_size(least - room)
+        what = f"a batch of 1 takes {format_size(least)}, {missing} more than there is"
         raise PatchgenError("PG823", Location(target.name), what, _savings(setup))
     return _last_within(peaks, room)
 
@@ -81,7 +81,7 @@ def _last_within(peaks: Callable[[int], tuple[int, ...]], room: int) -> int:
 
 
 def _crossing(peaks: Callable[[int], tuple[int, ...]], low: int, high: int, room: int) -> int:
-    """The batch at which a phase leaves `room`, were all to grow as they do at the end that is known."""
+    """Return the batch at which a phase needs `room`, if all grow linearly as they do so far."""
     end = high if high <= MOST else max(low, 2)
     pairs = zip(peaks(end), peaks(end - 1), strict=True)
     guesses = [end + (room - most) // (most - before) for most, before in pairs if most > before]
@@ -95,11 +95,11 @@ def _savings(setup: Setup) -> str:
         ("--optimizer adafactor or sgd", setup.optimizer.startswith("adamw")),
         ("a shorter --length", True),
     ]
-    return f"less is held with {', '.join(way for way, open_ in ways if open_)}"
+    return f"these need less memory: {', '.join(way for way, is_open in ways if is_open)}"
 
 
 def check_device(device: str) -> None:
-    """Nothing, where a step can be run on `device`; else PatchgenError PG825."""
+    """Raise PatchgenError PG825 where this machine does not have the device."""
     if device == "cuda" and not torch.cuda.is_available():
         raise setup_error(
             "--measure",
@@ -109,7 +109,7 @@ def check_device(device: str) -> None:
 
 
 def check_free_memory(target: Target, needed: int, device: str) -> None:
-    """Nothing, where a step that holds `needed` bytes can be run here; else PatchgenError PG823."""
+    """Raise PatchgenError PG823 where this machine has less than `needed` bytes free."""
     free = free_memory(device)
     if free is not None and needed > free:
         what = (

@@ -1,8 +1,9 @@
-"""Where autograd would add gradients in place, and does not while a mode watches it.
+"""Finds the sums of gradients that autograd would compute in place without a dispatch mode.
 
-Gradients that reach one tensor on two ways are added up: in place where nobody else holds the first.  With a dispatch
-mode on, or with fake tensors, autograd always makes a third tensor, which a real step would not hold.  Who holds a
-tensor is told by counts of references, which a small backward pass with a known answer is asked for.
+Gradients that reach one tensor on two ways are added.  Autograd adds in place if nothing else holds
+the first gradient.  Under a dispatch mode, or with fake tensors, it always makes a third tensor,
+which a real step does not have.  Reference counts tell who holds a tensor; a small backward pass
+with a known answer tells which counts mean "nobody else".
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-_ENGINE = "_engine_run_backward"  # of torch/autograd/graph.py: what Python calls the engine with
+_ENGINE = "_engine_run_backward"  # in torch/autograd/graph.py, which calls the engine
 
 # Files that run between the engine and a mode: this package, and what calls modes for torch.
 _MACHINERY = ("/patchgen/training/memory/", "_dynamo", "_compile.py", "<")
 
 
 def is_in_place_sum(func: Any, args: Sequence[Any], alone: tuple[int, int]) -> bool:
-    """Whether `func` is autograd's sum of two gradients, the first of which it would overwrite.
+    """Return whether `func` is autograd's sum of two gradients that overwrites the first.
 
-    To be asked inside a `__torch_dispatch__`, of arguments that nobody has taken hold of since; `alone` are the counts
-    that `sole` gives.
+    Call it inside `__torch_dispatch__`, on arguments that nothing else has got hold of; `alone` are
+    the counts of `sole_counts`.
     """
     if func is not torch.ops.aten.add.Tensor or not _called_by_engine():
         return False
@@ -48,13 +49,13 @@ def _called_by_engine() -> bool:
 
 
 def _counts(tensor: Tensor) -> tuple[int, int]:
-    """How often the tensor is held, and how often its storage."""
+    """Return how often the tensor is referenced, and how often its storage."""
     return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
 
 
 @functools.cache
 def sole_counts() -> tuple[int, int]:
-    """The counts of a fake gradient that only the engine holds, as a mode sees it."""
+    """Return the counts of a fake gradient that only autograd holds, as a mode sees it."""
     seen: list[tuple[int, int]] = []
 
     class Look(TorchDispatchMode):
@@ -78,6 +79,6 @@ def sole_counts() -> tuple[int, int]:
 
 
 def _look(args: Sequence[Any]) -> tuple[int, int]:
-    """As deep in calls as `added_in_place` looks."""
+    """Return the counts, at the same call depth as in `is_in_place_sum`."""
     first, _ = args[:2]
     return _counts(first)

@@ -1,4 +1,4 @@
-"""A batch for one training step, of the asked size: what the lab gives a class, stretched."""
+"""Makes a batch for one training step: the inputs that `verify` gives a class, enlarged."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from patchgen.verify.inputs.arguments import ANSWER, LENGTH, ROWS, CannotBuild, 
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.parts.part_check import Scenario
 
-# One of them tells the decoder behind an encoder what it says.
+# The decoder of an encoder-decoder needs one of them.
 _ANSWERS = frozenset({"labels", "decoder_input_ids"})
 
 
 def batch_for(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, batch: int, length: int
 ) -> dict[str, Tensor]:
-    """Arguments of the forward, on the CPU: `batch` rows, texts of `length` tokens, nothing padded.
+    """Return the arguments of forward on the CPU: `batch` rows of `length` tokens, without padding.
 
-    Images and sound are as large as the configuration says, whatever `length` is.  ValueError where no inputs are
-    known for the class.
+    Images and audio have the size that the configuration says.  Raises ValueError where no inputs
+    are known for the class.
     """
     try:
         small = make_inputs(model_class, config, Scenario())
@@ -38,7 +38,7 @@ def batch_for(
 
 
 def _stretched(tensor: Tensor, batch: int, length: int) -> Tensor:
-    """Repeated along the rows, and along the tokens where it has an axis of these."""
+    """Repeat the tensor along the rows, and along the tokens where it has such an axis."""
     sizes = [batch, *tensor.shape[1:]]
     if tensor.dim() > 1 and not tensor.is_floating_point():
         sizes[1:] = [length if size in (LENGTH, ANSWER) else size for size in sizes[1:]]

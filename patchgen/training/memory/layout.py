@@ -1,7 +1,4 @@
-"""Over how many ranks a step is spread, and by which engine, in the words of `patchgen train --engine`.
-
-In: what the command line says.  Out: a `Layout`.  A model is laid out so in `ranks`.
-"""
+"""The engine and the number of ranks that divide a step, as in `patchgen train --engine`."""
 
 from __future__ import annotations
 
@@ -10,21 +7,22 @@ from dataclasses import dataclass
 from patchgen.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine, parse_engine
 
-# DeepSpeed's own flat buffers do not run on fake tensors: what they hold is computed from what one rank alone holds.
+# DeepSpeed's flat buffers do not run on fake tensors: their size is computed from one process.
 COMPUTED = ("zero1", "zero2", "zero3")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`ranks` processes of `engine`, of which the first is looked at."""
+    """`ranks` processes of `engine`; the first of them is predicted."""
 
     engine: str
     ranks: int
 
     def __post_init__(self) -> None:
-        """Raises PatchgenError PG850 for a number of ranks that is no layout, PG830 and PG831 for the engine."""
+        """Raise PatchgenError PG850 for too few ranks, PG830 and PG831 for the engine."""
         if self.ranks < 2 or self.engine in ("single", "auto"):
-            what = f"{self.engine} on {self.ranks} rank{'s' if self.ranks != 1 else ''} spreads nothing"
+            ranks = "1 rank" if self.ranks == 1 else f"{self.ranks} ranks"
+            what = f"{self.engine} on {ranks} divides nothing"
             hint = "give an engine and --ranks 2 or more; without --engine it is one process"
             raise PatchgenError("PG850", Location(f"--engine {self.engine}"), what, hint)
         if not self.computed:
@@ -32,19 +30,19 @@ class Layout:
 
     @property
     def computed(self) -> bool:
-        """Whether figures come from a rule, and not from what was traced on this rank."""
+        """Return whether figures are computed by a rule, instead of traced on this rank."""
         return self.engine in COMPUTED
 
     @property
     def parts(self) -> Engine:
-        """How many ranks share what."""
+        """Return how many ranks divide what."""
         return parse_engine(self.engine, {"WORLD_SIZE": str(self.ranks)})
 
     @property
     def sends_tokens(self) -> bool:
-        """Whether tokens go to experts on other ranks, of which one then has more to do than another."""
+        """Return whether tokens go to experts on other ranks, so that ranks differ in load."""
         return not self.computed and self.parts.ep > 1
 
     def told(self) -> str:
-        """In words."""
+        """Return a description."""
         return f"{self.engine} on {self.ranks:,} ranks"

@@ -1,9 +1,10 @@
-"""Which storages live when, and who made them.
+"""Records which storages exist when, and what made them.
 
-In: everything that torch computes while the mode is on, of real or of fake tensors.  Out: entries, one a storage, with
-the moments of its birth and death.  A storage is counted once, however many tensors look at it.  Of a tensor that is
-spread over ranks it is the part that is here.  A storage that is emptied and filled again, as FSDP2 does with gathered
-weights, has an entry each time.  What kernels take and give back inside one call is not seen.
+A dispatch mode sees all that torch computes, on real or fake tensors, and records an allocation for
+each storage, with the moments of its birth and death.  A storage counts once, however many tensors
+view it.  Of a tensor that is distributed over ranks, the local part counts.  FSDP2 resizes the
+storages of gathered weights; each time this is a new allocation.  What a kernel allocates and frees
+during one call is not seen.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ PHASES = ("before", "forward", "backward", "optimizer")
 # The role of storages that are emptied and filled again.
 GATHERED = "gathered"
 _resize = torch.UntypedStorage.resize_
-# What makes copies of weights in another type, as autocast does.
+# Operations that copy weights to another dtype, as autocast does.
 _CASTS = frozenset({"aten._to_copy.default", "prims.convert_element_type.default"})
 
 
 @dataclass(slots=True)
 class Allocation:
-    """One storage.  `born` and `died` are moments: how many births and deaths there were before."""
+    """One storage.  `born` and `died` are moments: the number of births and deaths before."""
 
     bytes: int
     shape: tuple[int, ...]  # of the first tensor on it
     dtype: torch.dtype
     role: str  # "" until something says what it is
     maker: str  # the operation
-    path: str  # of the module whose forward ran; "" outside of all
+    path: str  # of the module whose forward ran; "" outside of any module
     phase: str
     born: int
     died: int | None = None
@@ -54,7 +55,7 @@ class Allocation:
 
 
 class Ledger(TorchDispatchMode):
-    """A mode that keeps the books of one device; `entries` are in the order of birth."""
+    """A dispatch mode that records the allocations of one device, in the order of birth."""
 
     def __init__(self, device: str, grain: int = 1) -> None:
         super().__init__()
@@ -70,27 +71,27 @@ class Ledger(TorchDispatchMode):
         self._paths: list[str] = []
 
     def begin(self, phase: str) -> None:
-        """What comes is of `phase`."""
+        """Start a phase."""
         self.phase = phase
         self.starts.append((self._moment, phase))
 
     @property
     def now(self) -> int:
-        """The current moment."""
+        """Return the current moment."""
         return self._moment
 
     def close(self) -> None:
-        """Nothing that happens from now on is written down."""
+        """Stop recording."""
         self._open.clear()
 
     def forget_dead(self) -> None:
-        """What has died was never there: it belongs to making the model, and not to a step."""
+        """Drop what has died: it belongs to building the model, and not to a step."""
         self.allocations = [
             allocation for allocation in self.allocations if allocation.died is None
         ]
 
     def note(self, tensors: Iterable[Tensor | None], role: str) -> None:
-        """The storages of `tensors` are of `role`, whatever they were taken for."""
+        """Set the role of the storages of `tensors`."""
         for tensor in tensors:
             for part in local_parts(tensor) if tensor is not None else ():
                 allocation = self._entry(part, "")
@@ -98,7 +99,7 @@ class Ledger(TorchDispatchMode):
                     allocation.role = role
 
     def keep(self, tensor: Tensor) -> None:
-        """Autograd keeps `tensor`."""
+        """Record that autograd saves `tensor`."""
         for part in local_parts(tensor):
             allocation = self._entry(part, "")
             if allocation is not None and not allocation.saved:
@@ -112,14 +113,12 @@ class Ledger(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         if any(map(is_wrapper, types)):
-            return (
-                NotImplemented  # takes the operation apart into those of its parts, which come here
-            )
+            return NotImplemented  # the wrapper runs operations on its parts, which come here
         if self.phase == "backward" and is_in_place_sum(func, args, self._sole):
             return torch.ops.aten.add_.Tensor(*args)
         body = find_python_body(func)
         if body is not None:
-            with self:  # what it makes and drops inside counts
+            with self:  # so that allocations inside it count
                 return body(*args, **(kwargs or {}))
         out = func(*args, **(kwargs or {}))
         if is_collective(func):
@@ -132,12 +131,12 @@ class Ledger(TorchDispatchMode):
         return out
 
     def _exchange(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """Write down what is exchanged, and what it reads and writes."""
+        """Record a collective, and mark the storages that it reads and writes."""
         found = describe_exchange(func, args, kwargs, out, self.phase)
         if found is None:
             return
         self.exchanges.append(found)
-        if func.namespace != "c10d":  # that of activations, which are used as they come
+        if func.namespace != "c10d":  # of activations, which are used without a copy
             return
         for leaf in tree_leaves((args, out)):
             allocation = self._entry(leaf, str(func)) if isinstance(leaf, Tensor) else None
@@ -173,7 +172,7 @@ class Ledger(TorchDispatchMode):
         self._moment += 1
 
     def _resized(self, storage: torch.UntypedStorage, size: int) -> None:
-        """Give `storage` another size: what is in it dies, and what it holds from now on is born."""
+        """Resize `storage`: its allocation ends, and a new one begins."""
         key = storage._cdata
         found = self._open.get(key)
         _resize(storage, size)
@@ -203,7 +202,7 @@ class Ledger(TorchDispatchMode):
 
     @contextmanager
     def following(self, model: nn.Module) -> Iterator[None]:
-        """A context in which what is made is said to be made by the modules of `model`, and gradients are known."""
+        """Record which modules of `model` make what, what autograd saves, and the gradients."""
         names = {module: name for name, module in model.named_modules()}
         inside: list[nn.Module] = []
 
@@ -213,7 +212,7 @@ class Ledger(TorchDispatchMode):
                 self._paths.append(names[module])
 
         def leave(module: nn.Module, args: Any, output: Any) -> None:
-            # A checkpoint's recompute ends in the middle of a forward: what is further inside has not been left.
+            # A recompute ends midway in a forward, without leaving the modules inside.
             if module in inside:
                 last = len(inside) - 1 - inside[::-1].index(module)
                 del inside[last:], self._paths[last:]
@@ -245,17 +244,17 @@ class Ledger(TorchDispatchMode):
 
     def _pack(self, tensor: Tensor) -> Tensor:
         self.keep(tensor)
-        # An output that is kept with its own graph would keep itself.
+        # An output that is saved with its own graph would keep itself alive.
         return tensor.detach() if tensor.grad_fn is not None else tensor
 
 
 def is_wrapper(kind: type) -> bool:
-    """Whether tensors of this type stand for others, such as a part that is here of one over several ranks."""
+    """Return whether tensors of this type wrap others, such as the local part of a DTensor."""
     return hasattr(kind, "__tensor_flatten__")
 
 
 def local_parts(tensor: Tensor) -> Iterator[Tensor]:
-    """The tensors that hold the values of `tensor` on this rank: itself, mostly."""
+    """Yield the tensors that hold the values on this rank: mostly `tensor` itself."""
     if not is_wrapper(type(tensor)):
         yield tensor
         return

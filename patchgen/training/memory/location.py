@@ -1,4 +1,4 @@
-"""Where in the code of a model something happened: not in torch, and not here."""
+"""Finds the line of the model's code where something happened."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import traceback
 from patchgen.errors import Location
 
 _NOT_THE_MODEL = ("/torch/", "/patchgen/training/memory/", "/patchgen/cli/", "/click/", "<")
-# What calls modules for transformers, and is none of its models.
+# Code of transformers that calls modules, and is not part of a model.
 _MACHINERY = ("/transformers/utils/", "/transformers/modeling_layers.py")
 
 
@@ -21,7 +21,7 @@ def find_caller() -> Location:
 
 
 def find_origin(error: BaseException) -> Location:
-    """The innermost line of the model that `error` came through."""
+    """Return the innermost line of the model in the traceback of `error`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if _is_model(frame.filename):
             return Location(_shown(frame.filename), frame.lineno or 0, 1)

@@ -1,8 +1,8 @@
-"""What a step really holds: the same step on real tensors, counted by torch's allocators.
+"""Measures one step on real tensors, with torch's allocators.
 
-Sizes of weights, gradients and states are those of their storages, and so is what is alive when the forward pass has
-ended; the most at a time is what the profiler saw being allocated on the CPU, and what the caching allocator says on
-CUDA, in another run in which nobody looks on.
+Weights, gradients and states are counted by their storages, and so is what is alive when the
+forward pass has ended.  Peaks are what the profiler records on the CPU, or what the caching
+allocator reports on CUDA, in a separate run without a dispatch mode.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ from patchgen.training.memory.target import Target
 from patchgen.training.memory.thread_frees import on_this_thread
 from patchgen.training.silence import silence_models
 
-Step = Callable[
-    [Callable[[str], None]], None
-]  # makes a step, and tells of each phase that it begins
+# Makes a step, and calls its argument with the name of each phase that begins.
+Step = Callable[[Callable[[str], None]], None]
 
 
 def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
-    """The figures of one step of training after the first, on this rank where there are several.
+    """Return the figures of one step after the first, on this rank where there are several.
 
-    The device is there (`patchgen.training.memory.fits.insist_on_device`).
+    The device must exist: see `patchgen.training.memory.fits.check_device`.
     """
     with silence_models():
         torch.manual_seed(seed)
@@ -70,7 +69,9 @@ def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
             "inputs": _bytes(inputs.values(), setup),
         }
         exchange = _buckets(called)
-        for _ in range(2 if setup.layout else 0):  # by then DDP and FSDP2 have made their buffers
+        for _ in range(
+            2 if setup.layout else 0
+        ):  # DDP and FSDP2 make their buffers in the first steps
             step(lambda phase: None)
         with on_this_thread() if setup.layout and setup.device == "cpu" else nullcontext():
             peaks = (_on_cuda if setup.device == "cuda" else _on_cpu)(step)
@@ -86,7 +87,7 @@ def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
 
 
 def _buckets(called: nn.Module) -> int:
-    """What DDP says of its buckets."""
+    """Return the bytes of DDP's gradient buckets."""
     if not isinstance(called, DistributedDataParallel):
         return 0
     told = str(called._get_ddp_logging_data()["bucket_sizes"])
@@ -96,7 +97,7 @@ def _buckets(called: nn.Module) -> int:
 def _kept(
     model: PreTrainedModel, inputs: dict[str, Tensor], setup: Setup, step: Step
 ) -> tuple[int, int]:
-    """What is kept after the first forward pass, and the gradients before the optimizer's step."""
+    """Return what the first forward pass saves, and the gradients before the optimizer's step."""
     ledger = Ledger(setup.device, GRAINS.get(setup.device, 1))
     for tensors, role in (
         (model.parameters(), "weights"),
@@ -131,10 +132,9 @@ def _bytes(tensors: Iterable[Tensor | None], setup: Setup) -> int:
 
 
 def _on_cpu(step: Step) -> dict[str, int]:
-    """The most that was allocated beyond what there was before, by phase."""
-    os.environ.setdefault(
-        "KINETO_LOG_LEVEL", "99"
-    )  # else the profiler tells stderr that it begins and ends
+    """Return the peak of each phase, beyond what was allocated before the step."""
+    # Otherwise the profiler reports on stderr that it starts and stops.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     marks: list[Any] = []
 
     def begin(phase: str) -> None:
@@ -158,7 +158,7 @@ def _on_cpu(step: Step) -> dict[str, int]:
 
 
 def _on_cuda(step: Step) -> dict[str, int]:
-    """The most that was allocated, by phase."""
+    """Return the peak of each phase."""
     most = {"forward": 0, "backward": 0, "optimizer": 0}
     phases: list[str] = []
 

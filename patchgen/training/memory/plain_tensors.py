@@ -1,8 +1,9 @@
-"""Where code asks what kind of tensor it has, a fake one passes for an ordinary one: it goes the way of a real run.
+"""Lets fake tensors pass as plain tensors where code asks for their type.
 
-transformers makes masks for fake tensors that it leaves out for real ones; a file that takes a shorter way with plain
-tensors asks for their type; modules that are converted to what they are already would be given new parameters; and a
-number that becomes part of a name would be written as a tensor.
+The code then runs as in a real step.  transformers makes masks for fake tensors that it omits for
+real ones.  Some models take a shorter way with plain tensors.  Modules that already have the right
+dtype would get new parameters.  And a number that becomes part of a name would be formatted as a
+tensor.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _convert = nn.Module._apply
 
 @contextmanager
 def pass_as_plain_tensors(modules: Iterable[ModuleType]) -> Iterator[None]:
-    """A context in which it is so; types in `modules` alone."""
+    """Let fake tensors pass as plain tensors; for `type()`, in `modules` only."""
     patches: list[Patch] = [
         (nn.Module, "_apply", _converted),
         (FakeTensor, "__format__", _formatted),
@@ -59,4 +60,4 @@ class _Asked(builtins.type):
 
 
 class OrdinaryType(metaclass=_Asked):
-    """Python's `type`, to which fake tensors are plain tensors and parameters."""
+    """Python's `type`, which reports fake tensors as plain tensors and parameters."""

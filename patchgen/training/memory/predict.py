@@ -1,4 +1,4 @@
-"""What a step would hold, without holding it: the model run on shapes, its storages kept in books."""
+"""Predicts what a step holds: runs the model on shapes, and records its storages."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from patchgen.training.memory.step import (
 from patchgen.training.memory.target import Target
 from patchgen.training.silence import silence_models
 
-# CUDA's caching allocator gives multiples of it.
+# CUDA's caching allocator rounds up to a multiple of this.
 GRAINS = {"cuda": 512}
 
 
 @dataclass(frozen=True)
 class StepTrace:
-    """What happened in one step: every storage, when each phase began, and where values had to be assumed."""
+    """What happened in one step: every storage, the phases, and the values that were assumed."""
 
     target: Target
     setup: Setup
@@ -47,10 +47,10 @@ class StepTrace:
 
 
 def predict_step(target: Target, setup: Setup) -> StepTrace:
-    """The books of one step of training after the first.
+    """Return the trace of one training step after the first.
 
-    Raises PatchgenError where the forward needs to know what only weights tell, and ValueError where the model cannot
-    be built or given inputs so.
+    Raises PatchgenError where the forward needs values that depend on weights, and ValueError where
+    the model or its inputs cannot be built.
     """
     given = batch_for(target.model_class, target.config, setup.batch, setup.length)
     module = sys.modules[target.model_class.__module__]
@@ -64,12 +64,12 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
         model = build_model(target, setup)
         count = sum(parameter.numel() for parameter in model.parameters())
         classes = {name: type(module).__name__ for name, module in model.named_modules()}
-        known.assumed.clear()  # of initial values, on which no size depends
+        known.assumed.clear()  # of initial values, which change no size
         inputs = _told(given, known, setup)
         ledger = Ledger(device_label(setup.device), GRAINS.get(setup.device, 1))
         called: nn.Module = model
         if spread:
-            with ledger:  # DDP makes buckets, which stay
+            with ledger:  # DDP allocates buckets, which stay
                 called = distribute(
                     model, spread, device_label(setup.device), setup.precision == "fsdp-mixed"
                 )
@@ -100,7 +100,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
 
 
 def _told(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Tensor]:
-    """Fake tensors of the shapes of `given`, whose values are known."""
+    """Return fake tensors with the shapes of `given`, and record their values."""
     dtype = torch.bfloat16 if setup.precision == "pure-bf16" else None
     inputs = {}
     for name, value in given.items():
@@ -113,7 +113,7 @@ def _told(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Ten
 
 
 def _vocabulary(model: nn.Module) -> int:
-    """What the head gives for a token."""
+    """Return the number of logits for a token; 0 where the model has no head."""
     head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
     weight = getattr(head, "weight", None)
     return int(weight.shape[0]) if isinstance(weight, Tensor) else 0

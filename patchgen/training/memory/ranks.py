@@ -1,7 +1,8 @@
-"""The first of many ranks, without the others: a process group that exchanges nothing, and a model laid out on it.
+"""Runs the first of many ranks alone: a process group that sends nothing, and a model laid out on
+it.
 
-In: a layout, and a model on fake or real tensors.  Out: what is to be called for a step.  On fake tensors this is what
-every rank would do and hold; a process group that is there already, of real processes, is taken as it is.
+On fake tensors this is what every rank does and holds.  A real process group that exists already is
+used as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PROPAGATE = "_propagate_tensor_meta_non_cached"
 
 @contextmanager
 def simulate_first_rank(layout: Layout | None) -> Iterator[None]:
-    """A context in which this process is rank 0 of `layout.ranks`, and what it sends goes nowhere."""
+    """Make this process rank 0 of `layout.ranks`, in a group that sends nothing."""
     if layout is None or layout.computed:
         yield
         return
@@ -55,7 +56,7 @@ def simulate_first_rank(layout: Layout | None) -> Iterator[None]:
 
 @contextmanager
 def _meshes_are_real() -> Iterator[None]:
-    """A context in which the numbers of ranks have values, and DTensor's look-ups of global shapes are not seen."""
+    """Compute device meshes and DTensor's global shapes outside of all dispatch modes."""
     from torch.distributed import device_mesh
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp._fully_shard import _fsdp_param
@@ -77,17 +78,17 @@ _new_group = distributed.new_group
 
 
 def _own_group(ranks: Sequence[int], **more: Any) -> Any:
-    """A group, where this rank is in it: with a thousand ranks the others' take minutes."""
+    """Create the group only if this rank is in it: with a thousand ranks, others take minutes."""
     return _new_group(ranks, **more) if distributed.get_rank() in ranks else None
 
 
 def _own_chunk(tensor: torch.Tensor, chunks: int, dim: int) -> list[torch.Tensor]:
-    """The first of `chunks`, which is this rank's: those of a thousand ranks take minutes, for each weight."""
+    """Return this rank's chunk, the first: making those of a thousand ranks takes minutes."""
     return [tensor.narrow(dim, 0, -(-tensor.shape[dim] // chunks))]
 
 
 def _unseen(function: Callable[..., _Result]) -> Callable[..., _Result]:
-    """`function`, of which no mode sees anything."""
+    """Return `function`, running outside of all dispatch modes."""
 
     def alone(*args: Any, **kwargs: Any) -> _Result:
         with _disable_current_modes():
@@ -99,9 +100,10 @@ def _unseen(function: Callable[..., _Result]) -> Callable[..., _Result]:
 def distribute(
     model: PreTrainedModel, layout: Layout, device: str, mixed: bool = False
 ) -> nn.Module:
-    """What a step calls: the model, its weights spread by transformers' own plans, or DDP around it.
+    """Return what a step calls: the model with sharded weights, or DDP around it.
 
-    With `mixed`, FSDP2 gathers weights in bfloat16.  Raises PatchgenError PG852 where the model cannot be laid out so.
+    With `mixed`, FSDP2 gathers weights in bfloat16.  Raises PatchgenError PG852 where the model
+    does not support the layout.
     """
     engine = layout.parts
     if not engine.shards_weights:
@@ -127,7 +129,8 @@ def distribute(
         )
         spread: PreTrainedModel = type(model).maybe_distribute_model(model, asked, mesh)
     except ValueError as error:
-        what = f"transformers does not lay {type(model).__name__} out: {' '.join(str(error).split())[:300]}"
+        reason = " ".join(str(error).split())[:300]
+        what = f"transformers does not lay {type(model).__name__} out: {reason}"
         raise PatchgenError(
             "PG852", where, what, "--engine fsdp2 and ddp ask less of a model"
         ) from error
@@ -136,7 +139,10 @@ def distribute(
 
 
 def _replicated(model: PreTrainedModel) -> nn.Module:
-    """As Trainer makes DDP: parameters that no loss reaches are looked for unless layers are checkpointed."""
+    """Wrap the model in DDP as Trainer does.
+
+    DDP looks for parameters without gradients, unless layers are checkpointed.
+    """
     looked_for = not is_on(model)
     real = (
         distributed.get_backend() != "fake"
@@ -150,7 +156,7 @@ def _replicated(model: PreTrainedModel) -> nn.Module:
 
 
 def _summed(bucket: distributed.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """What DDP does with a bucket, which asks for a result that the group of one process does not give it."""
+    """Average a bucket as DDP does, which expects a future that the fake group does not return."""
     whole = bucket.buffer().div_(distributed.get_world_size())
     distributed.all_reduce(whole)
     done: torch.futures.Future[torch.Tensor] = torch.futures.Future()

@@ -1,7 +1,4 @@
-"""The figures as text, Markdown and JSON.
-
-In: what was predicted, what was measured, or both.  Out: strings.
-"""
+"""Formats figures as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from patchgen.training.memory.figures import (
 from patchgen.training.memory.predict import StepTrace
 from patchgen.training.memory.setup import Setup
 
-MOST = 2**16  # rows that a batch is looked for up to: nobody trains with more in one pass
+MOST = 2**16  # rows; no larger batch is tried
 _PARTS = {
     "weights": "weights",
     "buffers": "buffers",
@@ -35,7 +32,10 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that is told of one model in one setup; `most` is the largest batch that fits `card` bytes."""
+    """All that is reported of one model and setup.
+
+    `most` is the largest batch that fits `card` bytes.
+    """
 
     name: str
     class_name: str
@@ -53,7 +53,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under heads; all columns but the first hold figures."""
+    """Rows under headings; all columns but the first hold numbers."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -62,7 +62,7 @@ class Table:
 def make_report(
     trace: StepTrace | None, measured: Figures | None, name: str, class_name: str, setup: Setup
 ) -> Report:
-    """What the books say beside what was measured."""
+    """Return the report of a trace, of measured figures, or of both."""
     if trace is None:
         return Report(name, class_name, 0, setup, None, None, (), measured)
     return Report(
@@ -80,7 +80,7 @@ def make_report(
 
 
 def format_size(count: float) -> str:
-    """Bytes in decimal units with three digits: "12.9 GB"."""
+    """Return a number of bytes in decimal units with three digits, such as "12.9 GB"."""
     for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(count) >= 0.9995 * unit:
             digits = 2 if abs(count) < 9.995 * unit else 1 if abs(count) < 99.95 * unit else 0
@@ -89,21 +89,21 @@ def format_size(count: float) -> str:
 
 
 def as_text(told: Report) -> str:
-    """Tables whose columns are aligned by spaces."""
+    """Return tables aligned by spaces."""
     parts = [_head(told)]
     parts += [_aligned(table) for table in _tables(told)]
     return "\n".join([*parts, *_notes(told)])
 
 
 def as_markdown(told: Report) -> str:
-    """The same as tables of Markdown."""
+    """Return tables in Markdown."""
     parts = [_head(told)]
     parts += [_marked(table) for table in _tables(told)]
     return "\n".join([*parts, *_notes(told)])
 
 
 def as_json(told: Report) -> str:
-    """One object, every size in bytes."""
+    """Return one JSON object, with every size in bytes."""
     whole: dict[str, Any] = {
         "model": told.name,
         "class": told.class_name,
@@ -148,7 +148,7 @@ def _tables(told: Report) -> Iterable[Table]:
 
 
 def _compared(told: Report) -> Table:
-    """Figure by figure, predicted and measured."""
+    """Return the figures, predicted and measured."""
     columns = [found for found in (told.predicted, told.measured) if found is not None]
     heads = [
         name
@@ -186,7 +186,7 @@ def _at_peak(found: Peak) -> Table:
 
 
 def _activations(found: Sequence[Kind], setup: Setup) -> Table:
-    """What autograd keeps by the modules that made it."""
+    """Return what autograd saves, by the modules that made it."""
     total = sum(kind.bytes for kind in found) or 1
     rows = [
         (
@@ -206,7 +206,7 @@ def _activations(found: Sequence[Kind], setup: Setup) -> Table:
 
 
 def _sent(found: Sequence[Sum]) -> Table:
-    """What goes between ranks in a step."""
+    """Return what ranks send to each other in a step."""
     rows = [
         (
             f"{each.kind}, {each.phase}",
@@ -222,13 +222,14 @@ def _sent(found: Sequence[Sum]) -> Table:
 
 
 def _notes(told: Report) -> list[str]:
-    """Lines below the tables: what fits, and what was assumed."""
+    """Return the lines below the tables: what fits, and what was assumed."""
     lines = []
     if told.card:
         tokens = told.most * told.setup.length
-        more = " or more" if told.most >= MOST else ""  # nobody looked
+        more = " or more" if told.most >= MOST else ""  # no larger batch was tried
         lines.append(
-            f"A card of {format_size(told.card)} takes a batch of {told.most}{more}, {tokens:,} tokens{more}.\n"
+            f"A card of {format_size(told.card)} takes a batch of {told.most}{more}, "
+            f"{tokens:,} tokens{more}.\n"
         )
     why = "the condition there depends on weights or chance, and is taken as not given"
     layout = told.setup.layout

@@ -1,4 +1,4 @@
-"""How a model is trained: everything that decides how much memory a step takes, besides the model itself."""
+"""How a model is trained: what decides the memory of a step, besides the model itself."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DEVICES = ("cpu", "cuda")
 
 _WHY = dict.fromkeys(
     ("adamw-8bit", "8bit", "adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit"),
-    "the 8-bit states are bitsandbytes' own, which needs a GPU: neither predicted nor measured here",
+    "8-bit states need bitsandbytes and a GPU: they are neither predicted nor measured here",
 )
 
 
 def setup_error(switch: str, what: str, hint: str = "") -> PatchgenError:
-    """PG825 at the switch, to be raised."""
+    """Return problem PG825 of a switch, to be raised."""
     return PatchgenError("PG825", Location(switch), what, hint)
 
 
@@ -27,9 +27,9 @@ def setup_error(switch: str, what: str, hint: str = "") -> PatchgenError:
 class Setup:
     """One way to train.
 
-    Precisions are those of `patchgen.training.precision`; with ZeRO, "fsdp-mixed" is DeepSpeed's own bf16.  Each of
-    `accumulate` forward and backward passes sees `batch` rows of `length`, on each rank of `layout` where there is
-    one; ranks that compute the same rows together see the same ones.
+    Precisions are those of `patchgen.training.precision`; with ZeRO, "fsdp-mixed" is DeepSpeed's
+    own bf16.  Each of `accumulate` forward and backward passes has `batch` rows of `length` tokens,
+    on each rank of `layout`.  Ranks that compute the same rows together share them.
     """
 
     batch: int = 1
@@ -37,14 +37,14 @@ class Setup:
     precision: str = "fp32"
     optimizer: str = "adamw"
     checkpoint: str = "none"
-    every: int = 1  # of the layers, each how many-th is checkpointed
+    every: int = 1  # every how many layers one is checkpointed
     accumulate: int = 1
-    attention: str = ""  # "": what the model takes by itself
+    attention: str = ""  # "": the model's default
     device: str = "cpu"
     layout: Layout | None = None
 
     def __post_init__(self) -> None:
-        """Raises PatchgenError PG825 for what is not known here."""
+        """Raise PatchgenError PG825 for unknown values."""
         known = {
             "precision": precision.NAMES,
             "optimizer": OPTIMIZERS,
@@ -72,23 +72,23 @@ class Setup:
             hint = "--engine fsdp2, ep, zero3 and their like; amp-bf16 needs none"
             raise setup_error("--precision fsdp-mixed", what, hint)
         if computed and self.precision not in ("fp32", "amp-bf16", "fsdp-mixed"):
-            what = "DeepSpeed has fp32, autocast to bfloat16, and its own bf16, which is fsdp-mixed here"
+            what = "DeepSpeed has fp32, amp-bf16, and its own bf16, which is fsdp-mixed here"
             raise setup_error(f"--precision {self.precision}", what, "--precision amp-bf16")
 
     @property
     def tokens(self) -> int:
-        """Of one forward pass."""
+        """Return the tokens of one forward pass."""
         return self.batch * self.length
 
     def told(self) -> str:
-        """In words."""
+        """Return a description."""
         parts = [f"batch {self.batch}", f"length {self.length}", self.precision, self.optimizer]
         if self.attention:
             parts.append(f"{self.attention} attention")
         if self.checkpoint != "none":
             parts.append(
                 f"{self.checkpoint} checkpointing"
-                + (f" of each {self.every}." if self.every > 1 else "")
+                + (f" of every {self.every} layers" if self.every > 1 else "")
             )
         if self.accumulate > 1:
             parts.append(f"{self.accumulate} accumulated")

@@ -1,9 +1,9 @@
-"""Running a model on shapes alone, and still knowing what follows from its inputs.
+"""Runs a model on shapes, with the values that follow from its inputs.
 
-Fake tensors have no values: a model that asks whether a mask is all ones, or which tokens go to which expert, cannot
-go on.  So it is given the values that are known (`values`), and the shapes that follow from them.  A condition that
-nobody knows, such as whether something is infinite, is taken as not given, and told; a number or a shape that nobody
-knows is an error.
+Fake tensors have no values, so a model cannot ask whether a mask is all ones, or which tokens go to
+which expert.  This mode answers with known values (`values`), and the shapes that follow from them.
+An unknown condition, such as whether a number is infinite, is assumed to be false and reported. An
+unknown number or shape is an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ aten = torch.ops.aten
 
 
 class Known(TorchDispatchMode):
-    """A mode above a `FakeTensorMode`; `assumed` has the places whose condition was taken as not given."""
+    """A mode above a `FakeTensorMode`; `assumed` lists the places where a condition was assumed."""
 
     def __init__(self, device: str = "cpu") -> None:
         super().__init__()
@@ -65,15 +65,15 @@ class Known(TorchDispatchMode):
             return self._of_unknown_shape(func, args, given)
         out = func(*args, **given)
         if func is aten.native_batch_norm.default and self.device == "cpu":
-            # torch's rule for shapes lays it out as its input is, and the kernel does not.
+            # torch's shape rule uses the memory format of the input, but the kernel does not.
             out = (torch.empty_like(args[0], memory_format=_laid_out(args[0])), *out[1:])
         self.values.learn(func, args, given, out)
         if func is aten._is_all_true.default and self.values.of(out) is None:
-            self.values.fill(out, 1)  # asked where something is checked, before it is refused
+            self.values.fill(out, 1)  # only checks ask for it, and raise where it is false
         return out
 
     def _check_rows(self, weight: Tensor, indices: Tensor) -> None:
-        """As a real embedding does: there is a row for each index."""
+        """Raise IndexError as a real embedding does for an index without a row."""
         value = self.values.of(indices)
         if value is not None and value.numel():
             with _disable_current_modes():
@@ -105,7 +105,7 @@ class Known(TorchDispatchMode):
         return tree_map_only(Tensor, lambda value: self._made(value, device), computed)
 
     def _as_integers(self, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """A mask that is an index, as the places where it is true: their number is then known."""
+        """Return masks among the indices as positions, whose number is then known."""
         if not any(
             index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices
         ):
@@ -132,13 +132,13 @@ class Known(TorchDispatchMode):
         return tensor.new_empty(count)
 
     def _made(self, value: Tensor, device: torch.device) -> Tensor:
-        """A fake tensor that is known to be `value`."""
+        """Return a fake tensor with the known value."""
         made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
         self.values.tell(made, value)
         return made
 
     def _between_ranks(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result on fake tensors; its values are known where this rank knows what it sends."""
+        """Return the result of a collective, with values where the sent ones are known."""
         out = func(*args, **kwargs)
         written, sent = written_and_sent(func, args, out)
         for tensor in written:
@@ -152,9 +152,9 @@ class Known(TorchDispatchMode):
 
 @contextmanager
 def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
-    """A context in which tensors are made without memory, by `device`'s rules; gives what is known of them.
+    """Create tensors without memory, by the rules of `device`; yields what is known of them.
 
-    In `modules` they pass for ordinary tensors where a type is asked for.
+    In `modules` they pass as plain tensors where a type is asked for.
     """
     known = Known(device)
     with FakeTensorMode(allow_non_fake_inputs=True), known, pass_as_plain_tensors(modules):
@@ -164,7 +164,7 @@ def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
 def _product_of_groups(
     left: Tensor, right: Tensor, offsets: Tensor | None = None, *rest: Any
 ) -> Tensor:
-    """The shape that torch gives; its own rule for shapes knows bfloat16 alone."""
+    """Return the shape that torch returns; its own shape rule supports bfloat16 only."""
     groups = (
         []
         if left.dim() + right.dim() == 5
@@ -174,7 +174,7 @@ def _product_of_groups(
 
 
 def _laid_out(given: Tensor) -> torch.memory_format:
-    """The order of elements that most kernels of the CPU give a result."""
+    """Return the memory format that most CPU kernels give their result."""
     if (
         given.dim() == 4
         and given.is_contiguous(memory_format=torch.channels_last)
@@ -189,5 +189,5 @@ def _unknowable(what: str) -> PatchgenError:
         "PG821",
         find_caller(),
         f"the forward {what}",
-        "shapes alone do not say how much memory this takes: measure it with --measure --no-predict",
+        "the memory does not follow from shapes alone: measure it with --measure --no-predict",
     )

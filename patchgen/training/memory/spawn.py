@@ -1,6 +1,6 @@
-"""What a step really holds on each of several ranks: so many processes of this machine, which meet and make the step.
+"""Measures a step on several ranks, each a process of this machine.
 
-In: which models, how laid out.  Out: figures, one a rank.  The processes exchange by gloo on CPUs and NCCL on GPUs.
+The processes communicate by gloo on CPUs, and by NCCL on GPUs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from patchgen.training.memory.figures import Figures
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target
 
-PATIENCE = timedelta(seconds=300)  # that a rank waits for the others
+PATIENCE = timedelta(seconds=300)  # a rank waits so long for the others
 
 
 @dataclass(frozen=True)
 class Job:
-    """A model by its name, found anew in each process, and how it is trained."""
+    """A model by its name, which each process builds, and how it is trained."""
 
     name: str
     choice: Choice
@@ -35,9 +35,9 @@ class Job:
 
 
 def measure_on_ranks(jobs: Sequence[Job], layout_ranks: int) -> tuple[tuple[Figures, ...], ...]:
-    """Of each job the figures of each rank.  The jobs are done in turn by the same processes.
+    """Return the figures of each rank for each job; the same processes run all jobs.
 
-    Raises PatchgenError PG853 where a rank fails, with what it said; the others are ended.
+    Raises PatchgenError PG853 with the message of a rank that fails; the others are ended.
     """
     for job in jobs:
         _check_measurable(job.setup, layout_ranks)
@@ -71,7 +71,7 @@ def _check_measurable(setup: Setup, ranks: int) -> None:
 
 
 def _rank(rank: int, ranks: int, jobs: tuple[Job, ...], folder: str) -> None:
-    """What each process does."""
+    """Run the jobs in one process."""
     from patchgen.training.memory.measure import measure_step
 
     torch.set_num_threads(1)

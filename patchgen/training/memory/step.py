@@ -1,4 +1,4 @@
-"""One step of training, as `Trainer` makes it, of real or of fake tensors."""
+"""Makes one training step as `Trainer` does, on real or fake tensors."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ HALVES = (torch.bfloat16, torch.float16)
 
 
 def build_model(target: Target, setup: Setup) -> PreTrainedModel:
-    """The model on the device of `setup`, in training mode.
+    """Return the model on the device of `setup`, in training mode.
 
-    Raises ValueError for a configuration, an attention or a checkpoint policy that it does not take.
+    Raises ValueError for a configuration, an attention or a checkpoint policy that it does not
+    support.
     """
     config = type(target.config)(**target.config.to_dict())
     more = {"attn_implementation": setup.attention} if setup.attention else {}
@@ -45,7 +46,7 @@ def build_model(target: Target, setup: Setup) -> PreTrainedModel:
             ImportError,
         ) as error:
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            raise ValueError(f"{target.model_class.__name__} cannot be built so: {what}") from error
+            raise ValueError(f"{target.model_class.__name__} cannot be built: {what}") from error
     model.train()
     _checkpoint(model, setup)
     return model
@@ -69,7 +70,7 @@ def make_optimizer(parameters: Iterable[nn.Parameter], name: str) -> torch.optim
 
 
 def _group_by_mesh(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn.Parameter]]]:
-    """Groups that an optimizer takes in one call: whole ones, and those over the same ranks."""
+    """Return groups that an optimizer takes in one call: by device mesh."""
     groups: dict[Any, list[nn.Parameter]] = {}
     for parameter in parameters:
         groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
@@ -77,7 +78,7 @@ def _group_by_mesh(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn
 
 
 def create_optimizer_states(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Make the optimizer's states, which are made by its first step: a run is measured in its second."""
+    """Make a first optimizer step: it creates the states, which later steps have."""
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.grad = torch.zeros_like(parameter)
@@ -86,7 +87,7 @@ def create_optimizer_states(model: nn.Module, optimizer: torch.optim.Optimizer) 
 
 
 def optimizer_states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """Every tensor that the optimizer keeps."""
+    """Return every tensor that the optimizer keeps."""
     return [
         value
         for of_one in optimizer.state.values()
@@ -103,9 +104,10 @@ def run_step(
     begin: Callable[[str], None] = lambda phase: None,
     called: nn.Module | None = None,
 ) -> None:
-    """Forward, backward, as often as is accumulated, and the optimizer's step; `begin` is told of each phase.
+    """Run forward and backward for each accumulated batch, then the optimizer.
 
-    `called` stands around the model where it is trained by DDP, whose gradients are exchanged in the last pass.
+    `begin` is called with each phase.  `called` is DDP around the model; it sends gradients in the
+    last pass.
     """
     called = called or model
     for left in reversed(range(setup.accumulate)):
@@ -138,11 +140,11 @@ def _loss(
             out = called(**given, **more)
         except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError) as error:
             what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            hint = "a shorter --length, another --attention, or values of the configuration by --set may do"
+            hint = "try a shorter --length, another --attention, or other values by --set"
             raise PatchgenError(
                 "PG822", find_origin(error), f"the model's forward fails: {what}", hint
             ) from error
-        if narrow:  # as accelerate has it, which Trainer uses
+        if narrow:  # as Accelerate does for Trainer
             out = tree_map_only(
                 Tensor, lambda each: each.float() if each.dtype in HALVES else each, out
             )
@@ -151,7 +153,7 @@ def _loss(
 
 
 def _sum(out: Any) -> Tensor:
-    """Of a class without a loss, one that needs every output."""
+    """Return a loss over every output, for a class without a loss."""
     floats = [each for each in out.to_tuple() if isinstance(each, Tensor) and each.requires_grad]
     if not floats:
         raise ValueError("the forward gives nothing that can be derived")

@@ -1,7 +1,8 @@
-"""What a rank gets from others of which there are none, where all do as this one does.
+"""Computes what a rank receives from ranks that do not exist, as if all did what this one does.
 
-Every rank sees as many rows and deals its tokens to the experts in the same way, so what comes from another rank is
-what this one would send to itself.  That is asked for values that shapes follow from alone: how many tokens come.
+All ranks have the same number of rows and deal tokens to experts in the same way.  So another rank
+sends what this one would send to itself.  Only values that shapes depend on are needed: how many
+tokens arrive.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from patchgen.training.memory.collectives import group_of
 
-# Which argument is sent, and which says how many rows go to each rank.
+# Positions of the argument that is sent, and of the number of rows for each rank.
 _SENT = {"c10d::alltoall_base_": (1, 4), "_c10d_functional::all_to_all_single": (0, 2)}
 _WAIT = "_c10d_functional::wait_tensor"
 
@@ -23,7 +24,10 @@ _WAIT = "_c10d_functional::wait_tensor"
 def written_and_sent(
     func: Any, args: Sequence[Any], out: Any
 ) -> tuple[list[Tensor], Tensor | None]:
-    """The tensors that a collective gives, and what is sent for them where the one follows from the other."""
+    """Return the tensors that a collective writes, and the tensor that determines them.
+
+    The second is None where the values do not follow from what this rank sends.
+    """
     name = func._schema.name
     given = args[0] if func.namespace == "c10d" and args else out
     written = [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]
@@ -35,7 +39,7 @@ def written_and_sent(
 def receive_from_all(
     func: Any, args: Sequence[Any], kwargs: dict[str, Any], value: Tensor
 ) -> Tensor:
-    """What comes from all ranks, where this one sends `value`: the piece that it would send to itself, from each."""
+    """Return what all ranks send, where this one sends `value`: its own piece, N times."""
     if func._schema.name == _WAIT:
         return value
     group = group_of(func, args, kwargs)

@@ -1,8 +1,4 @@
-"""Which model: the class and the configuration that a name on the command line means.
-
-In: a variant, a model type of transformers or the name of a published size; what is to be changed of its
-configuration.  Out: a `Target`.  Nothing is built.
-"""
+"""Finds the class and the configuration that a model's name means, without building it."""
 
 from __future__ import annotations
 
@@ -25,15 +21,18 @@ from patchgen.training.memory.setup import setup_error
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.variants import find_heads
 
-LENGTH = 512  # tokens of a row, where nobody says
-DROPOUT = 0.1  # of tiny configurations: what training usually has
-# Of whole layers: whoever compares tiny models with real ones wants all of them.
+LENGTH = 512  # tokens of a row, by default
+DROPOUT = 0.1  # of tiny configurations; the usual value in training
+# Dropping whole layers would make tiny models differ from each other.
 LAYERDROP = "layerdrop"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A class with its configuration; each `built` of it needs a configuration of its own, which models change."""
+    """A class with its configuration.
+
+    Models change their configuration, so each model is built with a copy.
+    """
 
     name: str
     model_class: type[PreTrainedModel]
@@ -42,7 +41,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What of the model is chosen: the class, the configuration by name or file, values in it."""
+    """What the user chose: the class, the configuration by name or file, and single values."""
 
     head: str | None = None
     config: str | None = None
@@ -51,10 +50,10 @@ class Choice:
 
 
 def find_target(name: str, choice: Choice, start: Path | None = None) -> Target:
-    """The model that `name` means.
+    """Return the model that `name` means.
 
-    Raises PatchgenError PG824, with what is near or what there is, for a name, class or configuration that is none,
-    and PG825 for a setting.
+    Raises PatchgenError PG824 for an unknown name, class or configuration, with similar names, and
+    PG825 for a value.
     """
     kind = _kind(name)
     if kind is not None:
@@ -68,14 +67,17 @@ def find_target(name: str, choice: Choice, start: Path | None = None) -> Target:
 
 
 def default_length(config: PreTrainedConfig) -> int:
-    """`LENGTH`, or half of the model's places where it has fewer: some count theirs from behind the padding's."""
+    """Return `LENGTH`, or half of the model's positions where it has fewer.
+
+    Half, because some models skip their first positions.
+    """
     places: int = getattr(config.get_text_config(), "max_position_embeddings", None) or LENGTH
     return LENGTH if places >= LENGTH else max(places // 2, 1)
 
 
 @functools.cache
 def load_sizes() -> dict[str, dict[str, Any]]:
-    """The published sizes by name."""
+    """Return the published configurations by name."""
     return tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
 
 
@@ -84,7 +86,7 @@ def _no_model(name: str, what: str, hint: str = "") -> PatchgenError:
 
 
 def _kind(name: str) -> str | None:
-    """The model type that `name` is or is a size of."""
+    """Return the model type of `name`, which may be a published size."""
     if name in load_sizes():
         return str(load_sizes()[name]["model_type"])
     return next(
@@ -120,7 +122,8 @@ def _variant_classes(name: str, start: Path) -> dict[str, type[PreTrainedModel]]
         if "several variants" in str(error):
             raise _no_model(name, str(error)) from error
         hint = did_you_mean(name, [*known, *load_sizes(), *CONFIG_MAPPING])
-        many = f"variants are {', '.join(sorted(known)) or 'none, here'}; sizes are {', '.join(load_sizes())}"
+        names = ", ".join(sorted(known)) or "none here"
+        many = f"variants are {names}; sizes are {', '.join(load_sizes())}"
         raise _no_model(
             name, "is no variant, no model type of transformers and no size", hint or many
         ) from error
@@ -168,9 +171,9 @@ def _configured(
             given = _told(size, config_class) if size is not None else {}
             config = config_class(**given)
         _check_settings_exist(config, changes)
-        # A second name of a value would stand beside the first one, and lose.
+        # If a value had two names, the one of `given` would win.
         own = {config.attribute_map.get(name, name): value for name, value in changes.items()}
-        # Values that follow from others, such as the size of a head, follow from the changed ones.
+        # Built again, so that derived values, such as the size of a head, follow the changes.
         return type(config)(**{**given, **own}) if own else config
     except (TypeError, KeyError, AttributeError, NotImplementedError) as error:
         raise setup_error(
@@ -183,7 +186,7 @@ def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
 
 
 def _told(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
-    """What a published size or a file says of a configuration."""
+    """Return what a published size or a file says of a configuration."""
     told = dict(load_sizes()[size]) if size in load_sizes() else _read(Path(size))
     kind = told.pop("model_type", None)
     own = {getattr(each, "model_type", None) for each in config_class.__mro__}

@@ -1,7 +1,7 @@
-"""Frees that the profiler sees: those of the thread that makes the step.
+"""Makes the step's own thread free what ranks have exchanged, where the profiler sees it.
 
-Gloo's threads may hold what ranks exchanged a moment longer than the step does, and then it is they who free it, where
-the profiler does not look: a tensor stays in its books that is not there, in one run and not in the next.
+Gloo's threads may hold a tensor a moment longer than the step.  If they free it, the profiler does
+not see that, and counts a tensor that is gone; in some runs and not in others.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from patchgen.training.memory.ledger import is_wrapper
 from patchgen.training.patching import patched
 
-MOMENT = 1e-3  # seconds, in which a thread lets go of what it has exchanged
+MOMENT = 1e-3  # seconds until a gloo thread has let go of its tensors
 
 
 @contextmanager
 def on_this_thread() -> Iterator[None]:
-    """A context in which the step gives other threads a moment after each exchange, and so frees last."""
+    """Wait a moment after each exchange, so that this thread frees last."""
     wait = distributed.Work.wait
 
     def and_a_moment(work: distributed.Work, *args: Any) -> bool:
@@ -30,7 +30,7 @@ def on_this_thread() -> Iterator[None]:
         time.sleep(MOMENT)
         return told
 
-    # FSDP2 waits for its exchanges by themselves, DTensor by an operation.
+    # FSDP2 calls `Work.wait`, DTensor an operation that the mode sees.
     with patched((distributed.Work, "wait", and_a_moment)), _Slowly():
         yield
 

@@ -1,8 +1,8 @@
-"""Which values fake tensors have, as far as they follow from inputs and constants alone.
+"""Values of fake tensors, as far as they follow from inputs and constants.
 
-In: operations, and what they gave on fake tensors.  Out: values, computed for real beside these; whatever depends on
-weights has none.  Where a model chooses by scores that nobody knows, the choices are dealt out in turn, which is a
-balanced routing.
+Operations are also computed on real values, where all their inputs are known.  What depends on
+weights has no value.  Where a model chooses by unknown scores, the choices are made in turn, which
+is a balanced routing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 aten = torch.ops.aten
 
-# What is larger is not computed: it would take the time and the memory that shapes are to save.
+# Larger tensors are not computed: running on shapes is to save that time and memory.
 MOST_INTEGERS = 2**26
 MOST_FLOATS = 2**20
 
-# Their values are those of the operation, whatever the tensor is that they take shape or type from.
+# These take only shape and dtype from their argument; the values are constant.
 _FILLED: dict[Any, float] = {
     aten.zeros_like.default: 0,
     aten.new_zeros.default: 0,
@@ -38,7 +38,7 @@ _UNSET = frozenset(
         aten.new_empty.default,
     }
 )
-# Which output says what was chosen, and along which axis, by position among the arguments or by name.
+# The position of the output that holds the choice.
 _CHOICES: dict[Any, int] = {
     aten.topk.default: 1,
     aten.sort.default: 1,
@@ -53,34 +53,33 @@ _CHOICES: dict[Any, int] = {
 
 
 class Values:
-    """What is known so far; changed while a model runs."""
+    """The values known so far; updated while a model runs."""
 
     def __init__(self) -> None:
         self._values: Any = WeakTensorKeyDictionary()
-        self._spoilt: dict[
-            int, Any
-        ] = {}  # storages of values that something unknown was written into, kept alive
+        # Storages that something unknown was written into; held, so that no other gets the address.
+        self._spoilt: dict[int, Any] = {}
 
     def tell(self, tensor: Tensor, value: Tensor) -> None:
-        """`tensor` has this value."""
+        """Set the value of `tensor`."""
         self._values[tensor] = value
 
     def of(self, tensor: Tensor) -> Tensor | None:
-        """The value of `tensor`, if it is known."""
+        """Return the value of `tensor`, if it is known."""
         found: Tensor | None = self._values.get(tensor)
         return None if found is None or found.untyped_storage()._cdata in self._spoilt else found
 
     def forget(self, tensor: Tensor) -> None:
-        """Whatever `tensor` was is not known."""
+        """Forget the value of `tensor`."""
         self._values.pop(tensor, None)
 
     def fill(self, fake: Tensor, value: float) -> None:
-        """All entries of `fake` are `value`."""
+        """Set all elements of `fake` to `value`."""
         with _disable_current_modes():
             self.tell(fake, torch.full(fake.shape, value, dtype=fake.dtype))
 
     def learn(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
-        """It is known what `func` gave as `out`, or wrote into its arguments, as far as these are known."""
+        """Record the result of `func`, or what it wrote, as far as its arguments are known."""
         written = _written(func, args, kwargs)
         if written:
             if self.compute(func, args, kwargs) is NOT_KNOWN:
@@ -104,7 +103,7 @@ class Values:
             self._deal(chosen, args[0], _axis(func, args, kwargs))
 
     def compute(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The result of `func` on values; `NOT_KNOWN` where one is not known."""
+        """Return the result of `func` on values; `NOT_KNOWN` where one is missing."""
         flat, spec = tree_flatten((args, dict(kwargs)))
         values = [self._real(each) for each in flat]
         if any(
@@ -132,7 +131,7 @@ class Values:
                 self._spoilt[storage._cdata] = storage
 
     def _deal(self, chosen: Tensor, scores: Tensor, axis: int) -> None:
-        """Choices in turn: of E the first k in the first row, the next k in the second, and so on."""
+        """Choose in turn: the first k of E in the first row, the next k in the second, and so on."""
         with _disable_current_modes():
             if scores.dim() == 0 or chosen.numel() == 0:
                 return self.tell(chosen, torch.zeros(chosen.shape, dtype=chosen.dtype))
@@ -154,12 +153,12 @@ def _is_small(tensor: Tensor) -> bool:
 
 
 def _is_drawn(func: Any) -> bool:
-    """Whether the values are random: a layer that is left out by chance is thought to be there."""
+    """Return whether the values are random: layers are assumed not to be dropped at random."""
     return torch.Tag.nondeterministic_seeded in func.tags
 
 
 def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
-    """The tensors that `func` changes."""
+    """Return the tensors that `func` changes."""
     found: list[Tensor] = []
     for position, argument in enumerate(func._schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:

@@ -1,1 +1,1 @@
-"""How much arithmetic a model needs and how much a device does: what MFU is made of, for `train` and `bench`."""
+"""FLOPs of a model and of a device, for the MFU of `train` and `bench`."""

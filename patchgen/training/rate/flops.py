@@ -1,10 +1,10 @@
-"""How many floating-point operations a model needs, counted on shapes: no weights, and nothing runs.
+"""Counts the floating-point operations of a model on shapes, without weights.
 
-The convention: what the task needs and nothing that could be left out.  Six operations for each weight of a product
-and token that passes it: two forward, four backward.  Real tokens only; a language model's head at tokens that have a
-label; causal attention once, not the half that is masked; of experts those that a token chose.  Norms, activations
-and the optimizer are not counted, nor is what checkpointing computes again.  The forward pass that is counted is that
-of the stock model, so a variant that does less does not get a lower share for it.
+Only what the task needs is counted: six FLOPs for each weight of a product and token, two in the
+forward and four in the backward pass.  Padding does not count.  The head of a language model counts
+for tokens with a label, causal attention without its masked half, and experts for the tokens that
+chose them.  Norms, activations, the optimizer and recomputation do not count.  The forward pass is
+that of the stock model, so that a variant which computes less does not get a lower MFU.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True, slots=True)
 class ForwardCost:
-    """What one forward pass takes.
+    """The cost of one forward pass.
 
-    body     operations with weights of the base model, for each token
-    head     operations with all other weights, for each token that the head sees
-    between  operations without weights, which attention's products are, for each pair of tokens of one text
+    body     FLOPs with weights of the base model, for each token
+    head     FLOPs with all other weights, for each token that the head computes
+    between  FLOPs without weights, as in attention, for each pair of tokens of one text
     """
 
     body: float
@@ -48,10 +48,11 @@ class ForwardCost:
     def step(
         self, *, tokens: float, labelled: float, pairs: float, causal: bool, frozen: bool = False
     ) -> float:
-        """Operations of a training step, forward and backward.
+        """Return the FLOPs of a training step, forward and backward.
 
-        `tokens` are real ones, `labelled` those of them at which the head is needed, `pairs` the squared lengths of
-        all texts together; `causal` texts need half of these.  `frozen` weights need no gradient of their own.
+        `tokens` are real tokens, and `labelled` those that the head computes.  `pairs` is the sum
+        of squared text lengths; `causal` texts need half of it.  `frozen` weights need no
+        gradients.
         """
         attention = self.between * pairs * (0.5 if causal else 1.0)
         weights = self.body * tokens + self.head * labelled
@@ -59,12 +60,12 @@ class ForwardCost:
 
 
 def count_pairs(lengths: Iterable[int]) -> int:
-    """The pairs of tokens that see each other in texts of these lengths, where every token sees its whole text."""
+    """Return the number of token pairs in texts of these lengths."""
     return sum(length * length for length in lengths)
 
 
 def find_stock_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:
-    """transformers' own class of the same name; the class itself where there is none, as for a new model."""
+    """Return transformers' class of the same name, or the class itself where there is none."""
     found: type[PreTrainedModel] = getattr(transformers, model_class.__name__, model_class)
     return found
 
@@ -72,10 +73,10 @@ def find_stock_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel
 def count_forward_flops(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
 ) -> ForwardCost | None:
-    """What the forward of a row of `length` tokens takes; None where shapes alone do not tell.
+    """Return the cost of a row of `length` tokens; None where shapes do not determine it.
 
-    Some models have fewer places than their configuration says, since they count from behind the padding's: what a
-    token takes is then counted in a row of half the length.
+    Some models have fewer positions than their configuration says; they are counted with half the
+    length.
     """
     kind = find_stock_class(model_class)
     return _counted(kind, config, length) or _counted(kind, config, max(1, length // 2))
@@ -107,7 +108,7 @@ def _counted(
     ):
         return None
     tokens = given["input_ids"].numel() if "input_ids" in given else length
-    # The head of a classifier sees one token.
+    # The head of a classifier computes one token.
     seen = tokens if counter.head_rows > 1 else 1
     return ForwardCost(
         counter.body / tokens, counter.head / seen, counter.between / count_pairs([tokens])
@@ -115,7 +116,7 @@ def _counted(
 
 
 class _Counter(TorchDispatchMode):
-    """Adds up the operations of products, by whose weights they take."""
+    """Adds up the FLOPs of products, by the owner of their weights."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
@@ -155,7 +156,7 @@ class _Counter(TorchDispatchMode):
         if not weights:
             self.between += count
             return
-        # The matrix of a product stands last; `addmm` has its bias first.
+        # The matrix of a product is the last argument; `addmm` has its bias first.
         weight = weights[-1]
         if self.owners[weight] == "head" or weight == self.words:
             self.head += count
@@ -168,7 +169,7 @@ class _Counter(TorchDispatchMode):
 
 
 def _operations(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> float:
-    """Of one operation of torch; 0 for what is no product."""
+    """Return the FLOPs of one operation; 0 where it is no product."""
     if "scaled_dot_product" in func._opname and "backward" not in func._opname:
         query, key, value = args[:3]
         scores = query.shape[:-1].numel() * key.shape[-2]
@@ -184,14 +185,14 @@ def _place(tensor: Tensor) -> int:
 
 
 def _place_of_head(model: PreTrainedModel) -> int:
-    """Of the weights that give the words: tied ones are those of the embedding, which is no product."""
+    """Return the storage of the head's weights; tied ones also are the embedding's."""
     head: nn.Module | None = model.get_output_embeddings()
     weight = getattr(head, "weight", None)
     return _place(weight) if isinstance(weight, Tensor) else 0
 
 
 def _chosen_share(config: PreTrainedConfig) -> tuple[int, int]:
-    """How many experts a token chooses, of how many."""
+    """Return how many experts a token chooses, and of how many."""
     text = config.get_text_config()
     experts = getattr(text, "num_local_experts", None) or getattr(text, "num_experts", None) or 0
     return int(getattr(text, "num_experts_per_tok", None) or 1), int(experts)

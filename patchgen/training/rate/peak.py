@@ -1,4 +1,4 @@
-"""What a device does in matrix products: measured on random data, and what its data sheet says."""
+"""FLOP/s of a device in matrix products: measured on random data, and by its data sheet."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 from patchgen.training.rate.timing import time_runs
 
-# Dense bfloat16 or float16 with accumulation in float32, FLOP/s, by what the vendor's data sheet says; the first name
-# that the device's contains counts.
+# FLOP/s of dense bfloat16 and float16 with float32 accumulation, by the vendor's data sheet.
+# The first name that is part of the device's name counts.
 DATASHEET = {
     "B200": 2250e12,
     "GH200": 989e12,
@@ -26,15 +26,12 @@ DATASHEET = {
     "L4": 121e12,
     "RTX 4090": 165e12,
 }
-SIZES = {
-    "cuda": 8192,
-    "cpu": 768,
-}  # of a product: on CUDA long enough to be bound by arithmetic alone
+SIZES = {"cuda": 8192, "cpu": 768}  # of a product; on CUDA large enough to be compute-bound
 WARM = 3
 
 
 def datasheet_flops(name: str, dtype: str = "bfloat16") -> float | None:
-    """FLOP/s of a device of that name in 16 bits; None where it is not known."""
+    """Return the 16-bit FLOP/s of a device of that name; None where they are not known."""
     narrow = dtype in ("bfloat16", "float16")
     return (
         next((peak for known, peak in DATASHEET.items() if known in name), None) if narrow else None
@@ -43,7 +40,7 @@ def datasheet_flops(name: str, dtype: str = "bfloat16") -> float | None:
 
 @contextmanager
 def allow_tf32(wanted: bool) -> Iterator[None]:
-    """Products of float32 by TF32 if `wanted`, else in full."""
+    """Compute float32 products with TF32 if `wanted`, else in full precision."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if wanted else "highest")
     try:
@@ -53,9 +50,10 @@ def allow_tf32(wanted: bool) -> Iterator[None]:
 
 
 def measure_product(device: str, dtype: str = "bfloat16", times: int = 20) -> float:
-    """FLOP/s of a product of two random square matrices: the median of so many.
+    """Return the median FLOP/s of a product of two random square matrices.
 
-    Random data costs a GPU more power than ones or zeros, on which its clock stays higher than in training.
+    On random data a GPU uses more power than on ones or zeros, and its clock is lower, as in
+    training.
     """
     size = SIZES[device.partition(":")[0]]
     a, b = (torch.randn(size, size, device=device, dtype=getattr(torch, dtype)) for _ in range(2))

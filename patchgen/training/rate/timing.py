@@ -1,6 +1,7 @@
-"""Seconds of steps: by CUDA events, which no step waits for, or by the wall clock where there is no GPU.
+"""Times steps by CUDA events, or by the wall clock where there is no GPU.
 
-Times of a wall clock tell that something ran; they are never a result.
+CUDA events do not make a step wait.  Wall-clock times only show that something ran; they are never
+published as results.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 
 
 def time_runs(run: Callable[[], Any], times: int, device: str) -> list[float]:
-    """The seconds of each of so many runs, one after the other."""
+    """Return the seconds of each of so many consecutive runs."""
     return _by_events(run, times) if device.startswith("cuda") else _by_wall(run, times)
 
 
